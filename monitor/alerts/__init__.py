@@ -1,0 +1,1 @@
+"""From rates to people."""

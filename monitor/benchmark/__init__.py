@@ -1,0 +1,1 @@
+"""How good an evaluator is on labelled data."""

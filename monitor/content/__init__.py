@@ -1,0 +1,1 @@
+"""Tolerant readers that every dialect shares: values, documents, messages, prompts."""

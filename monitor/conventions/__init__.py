@@ -1,0 +1,1 @@
+"""How a dialect writes a span; one file a dialect."""

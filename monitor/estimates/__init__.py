@@ -1,0 +1,1 @@
+"""Weighted rates and their limits: pure functions."""

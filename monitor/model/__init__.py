@@ -1,0 +1,1 @@
+"""Values: frozen, without I/O."""

@@ -1,0 +1,130 @@
+"""A case: what an evaluator may see of one request to the RAG service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+ContextSource: TypeAlias = Literal["spans", "prompt", "none"]
+
+
+class Status(StrEnum):
+    """What could be read of a trace. `ready` and `no_context` can be judged, the others cannot."""
+
+    READY = "ready"
+    NO_CONTEXT = "no_context"  # a retrieval took place and found nothing
+    CONTENT_MISSING = "content_missing"  # a RAG request, but its texts were not sent
+    FAILED_REQUEST = "failed_request"  # the service itself failed to answer
+    NOT_RAG = "not_rag"  # no question was answered here: indexing, health checks, agent creation
+    INCOMPLETE = "incomplete"  # a part of the trace never arrived
+
+    @property
+    def judgeable(self) -> bool:
+        """Whether evaluators run on such a case."""
+        return self in (Status.READY, Status.NO_CONTEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation. `role` is `system`, `user`, `assistant` or `tool`."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One retrieved piece of context. `score` is on the retriever's own scale."""
+
+    content: str
+    doc_uri: str = ""
+    doc_id: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The user's question (the last user turn, not a rewritten search query) and the turns before it, oldest first."""
+
+    query: str = ""
+    history: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that the service spent on this request, each counted once although spans nest. None where not sent."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One request, what was retrieved for it and what was answered.
+
+    `request_id` is the trace id (hex), `span_id` that of the generation that results are attached to. `probability`
+    (0 < p <= 1) is that with which this case was kept; its inverse is the case's weight in every rate.
+    `answered_at` is the wall-clock second at which the service's answer ended.
+    """
+
+    request_id: str
+    request: Request = field(default_factory=Request)
+    retrieved_context: tuple[Document, ...] = ()
+    context_source: ContextSource = "none"
+    response: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    session_id: str = ""
+    user_id: str = ""
+    app: str = ""
+    source: str = ""
+    span_id: str = ""
+    convention: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    expected_response: str | None = None
+    expected_retrieved_context: tuple[Document, ...] | None = None
+    probability: float = 1.0
+    answered_at: float = 0.0
+
+    def as_row(self) -> dict[str, Any]:
+        """The agent-evaluation row: plain JSON types, the fields that `rag-monitor cases` documents."""
+        return {
+            "request_id": self.request_id,
+            "request": {
+                "query": self.request.query,
+                "history": [{"role": m.role, "content": m.content} for m in self.request.history],
+            },
+            "retrieved_context": [
+                {"content": d.content, "doc_uri": d.doc_uri, "doc_id": d.doc_id, "score": d.score}
+                for d in self.retrieved_context
+            ],
+            "context_source": self.context_source,
+            "response": self.response,
+            "model": self.model,
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "total_tokens": self.usage.total_tokens,
+            },
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "app": self.app,
+            "convention": self.convention,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the conventions made of one trace: a status, the case as far as it could be read, and why not further."""
+
+    status: Status
+    case: Case
+    error: str = ""
+
+    def as_row(self) -> dict[str, Any]:
+        """The row of the case with its `status` and `error` (null where there is none)."""
+        row = self.case.as_row()
+        return {"request_id": row.pop("request_id"), "status": str(self.status), **row, "error": self.error or None}

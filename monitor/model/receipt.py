@@ -1,0 +1,35 @@
+"""The acknowledgement that travels with the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Receipt:
+    """Says once that everything that hangs on it is safe.
+
+    It is made by whoever holds the durable copy (the spool: a row that may be deleted; Kafka: an offset that may be
+    committed). Each holder settles its own share; when the last share is settled the `settled` callback runs, once.
+    The only way back in the pipeline.
+    """
+
+    __slots__ = ("_outstanding", "_settled")
+
+    def __init__(self, settled: Callable[[], None], shares: int = 1) -> None:
+        self._settled = settled
+        self._outstanding = shares
+
+    def share(self) -> Receipt:
+        """One more holder; returns the receipt itself, for handing on."""
+        if self._outstanding <= 0:
+            raise RuntimeError("a settled receipt cannot be shared")
+        self._outstanding += 1
+        return self
+
+    def settle(self) -> None:
+        """This holder's part is safe. Settling more often than shared is a fault."""
+        if self._outstanding <= 0:
+            raise RuntimeError("a receipt was settled more often than it was shared")
+        self._outstanding -= 1
+        if self._outstanding == 0:
+            self._settled()

@@ -1,0 +1,104 @@
+"""Spans and log records, encoded (on the way in) and decoded (once their trace is complete).
+
+Field meanings are those of the OpenTelemetry protocol, `opentelemetry/proto/trace/v1/trace.proto` and `logs.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+# An attribute value as decoded from an OTLP AnyValue. An AnyValue without a value is None.
+Value: TypeAlias = "str | bool | int | float | bytes | None | Sequence[Value] | Mapping[str, Value]"
+
+Signal: TypeAlias = Literal["traces", "logs"]
+SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
+
+
+class EncodedGroup(NamedTuple):
+    """Spans (or log records) of one resource and one scope, each still an encoded protobuf message."""
+
+    resource: bytes
+    scope: bytes
+    items: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBatch:
+    """One delivery by a sender, as protobuf, cut into its spans or log records and not further decoded."""
+
+    source: str
+    signal: Signal
+    groups: Sequence[EncodedGroup]
+
+
+class Part(NamedTuple):
+    """One encoded span or log record, with the little that assembly must know of it.
+
+    A log record has an empty `span_id` and `parent_id`; `is_root` is true for a span without a parent, or whose parent
+    lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is nanoseconds since 1970, 0 where not set.
+    """
+
+    signal: Signal
+    span_id: bytes
+    parent_id: bytes
+    is_root: bool
+    ended_ns: int
+    encoded: bytes
+    resource: bytes
+    scope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who emitted a span or record: the resource (a service) and the instrumentation scope (a library)."""
+
+    service_name: str = ""
+    resource: Mapping[str, Value] = field(default_factory=dict)
+    scope_name: str = ""
+    scope_version: str = ""
+    scope_attributes: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """A moment within a span; `time_ns` in nanoseconds since 1970."""
+
+    name: str
+    time_ns: int = 0
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One operation of a trace. Ids are lower-case hex (32 and 16 digits); `parent_id` is empty for a root."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str = ""
+    name: str = ""
+    kind: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+    events: tuple[SpanEvent, ...] = ()
+    status: SpanStatus = "unset"
+    status_message: str = ""
+    origin: Origin = field(default_factory=Origin)
+    dropped_attributes: int = 0
+    is_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One log record that belongs to a trace; `span_id` is empty where the emitter gave none."""
+
+    trace_id: str
+    span_id: str = ""
+    event_name: str = ""
+    time_ns: int = 0
+    body: Value = None
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
+    dropped_attributes: int = 0

@@ -1,0 +1,1 @@
+"""What both OTLP sources and Kafka share: decoding, limits, authentication, status."""

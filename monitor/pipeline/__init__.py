@@ -1,0 +1,1 @@
+"""The way of the data: bounded channels, intake, evaluation."""

@@ -1,0 +1,73 @@
+"""Durations, sizes and rates as people write them: `30s`, `7d`, `2GiB`, `10%`. For the fields of components.
+
+timeout: Duration = 30.0      # accepts 30, "30s", "1m30s"; seconds
+at_most: Size = 2 * 1024**3   # accepts 2147483648, "2GiB", "500MB"; bytes
+sample: Rate = 1.0            # accepts 0.1, "10%"; 0 <= rate <= 1
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_BYTES = {
+    "": 1,
+    "B": 1,
+    **{f"{p}B": 1000**i for i, p in enumerate("kMGT", 1)},
+    **{f"{p}iB": 1024**i for i, p in enumerate("KMGT", 1)},
+}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw])\s*)+")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)")
+
+
+def parse_duration(value: object) -> float:
+    """Seconds, >= 0, from a number of seconds or a text such as `30s`, `1m30s`, `7d`. Raises `ValueError`."""
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        return sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", value))
+    return _number(value, "a duration: seconds, or a number with ms, s, m, h, d or w, such as `30s`")
+
+
+def parse_size(value: object) -> int:
+    """Bytes, >= 0, from a number or a text such as `2GiB`, `500MB`. Raises `ValueError`."""
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) and match[2] in _BYTES:
+        return int(float(match[1]) * _BYTES[match[2]])
+    return int(_number(value, "a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2GiB`"))
+
+
+def parse_rate(value: object) -> float:
+    """A share, 0 <= rate <= 1, from a number or a text such as `10%`. Raises `ValueError`."""
+    allowed = "a rate: a number from 0 to 1, or a percentage from 0% to 100%"
+    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?\s*%", value.strip()):
+        value = float(value.strip().rstrip("% ")) / 100
+    rate = _number(value, allowed)
+    if rate > 1:
+        raise ValueError(f"{value!r} is not {allowed}")
+    return rate
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest exact text: 3600 -> `1h`, 90 -> `90s`."""
+    for unit, size in reversed(_SECONDS.items()):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def _number(value: object, allowed: str) -> float:
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number) and number >= 0:
+            return number
+    raise ValueError(f"{value!r} is not {allowed}")
+
+
+Duration: TypeAlias = Annotated[float, BeforeValidator(parse_duration)]
+Size: TypeAlias = Annotated[int, BeforeValidator(parse_size)]
+Rate: TypeAlias = Annotated[float, BeforeValidator(parse_rate)]

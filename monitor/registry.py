@@ -1,0 +1,117 @@
+"""Finds the components of a folder, and of installed plug-ins, and reads one from its configuration entry.
+
+The name of a file is the `type` in the configuration: `type: otlp_http` under `sources` is the one component class in
+`monitor/sources/otlp_http.py`, imported only when it is asked for. A plug-in registers its class under the entry-point
+group `rag_monitor.sources` (evaluators, sinks, samplers alike), with the `type` as the entry's name. Markdown rubrics in
+`monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` makes a class of each.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from monitor.errors import ConfigError
+from monitor.stages import Component, Convention
+
+C = TypeVar("C", bound=Component)
+
+
+@functools.cache
+def types(folder: str) -> tuple[str, ...]:
+    """The names of all components in `folder` ("sources", "evaluators", ...), in alphabetical order. Imports none of them."""
+    package = importlib.import_module(f"monitor.{folder}")
+    own = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    rubrics = {path.stem for base in package.__path__ for path in Path(base).glob("rubrics/*.md")}
+    plugged = {point.name for point in importlib.metadata.entry_points(group=f"rag_monitor.{folder}")}
+    return tuple(sorted(own | rubrics | plugged))
+
+
+def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
+    """The class named `type_name` in `folder`. Raises `ConfigError` with the names that there are."""
+    if type_name not in types(folder):
+        raise ConfigError(f"there is no {type_name!r} in {folder}; there are: {', '.join(types(folder))}")
+    package = importlib.import_module(f"monitor.{folder}")
+    for base in package.__path__:
+        rubric = Path(base) / "rubrics" / f"{type_name}.md"
+        if rubric.is_file():
+            made: type[C] = importlib.import_module(f"monitor.{folder}.rubric").from_file(rubric)
+            return made
+    for point in importlib.metadata.entry_points(group=f"rag_monitor.{folder}", name=type_name):
+        loaded = point.load()
+        if not (inspect.isclass(loaded) and issubclass(loaded, contract)):
+            raise ConfigError(
+                f"the plug-in {point.value!r} for {folder}/{type_name} is not a subclass of {contract.__name__}"
+            )
+        return loaded
+    return _only_class(f"monitor.{folder}.{type_name}", contract)
+
+
+def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -> C:
+    """The component that a configuration entry describes. `place` (`sources[0]`) begins every message.
+
+    Raises `ConfigError` that names the place, the key, the value and what is allowed.
+    """
+    options = dict(entry)
+    type_name = options.pop("type", None)
+    if not isinstance(type_name, str):
+        raise ConfigError(f"{place}: needs a `type`, one of: {', '.join(types(folder))}")
+    try:
+        chosen = component(folder, type_name, contract)
+        from_options = getattr(chosen, "from_options", None)
+        made: C = from_options(options) if from_options else chosen.model_validate(options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, f"{place} ({type_name})", allowed=tuple(chosen.model_fields))) from None
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    return made
+
+
+@functools.cache
+def conventions() -> tuple[Convention, ...]:
+    """All dialects, the one to ask first first."""
+    package = importlib.import_module("monitor.conventions")
+    names = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+    made = [_only_class(f"monitor.conventions.{name}", Convention)() for name in names]
+    made += [point.load()() for point in importlib.metadata.entry_points(group="rag_monitor.conventions")]
+    return tuple(sorted(made, key=lambda one: (one.precedence, one.name)))
+
+
+def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -> str:
+    """A pydantic error in one line for each fault: the key, the value given, and what is allowed."""
+    lines = []
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(part) for part in fault["loc"])
+        given = "" if fault["type"] in ("missing", "extra_forbidden") else f" (given: {fault['input']!r:.80})"
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            message = "unknown key" + (f"; allowed: {', '.join(allowed)}" if allowed and len(fault["loc"]) == 1 else "")
+        lines.append(f"{place}: {where}: {message}{given}" if where else f"{place}: {message}{given}")
+    return "\n".join(lines)
+
+
+T = TypeVar("T")
+
+
+def _only_class(module_name: str, contract: Callable[..., T]) -> type[T]:
+    """The one concrete subclass of `contract` that the module defines. Raises `ConfigError` where it is not one."""
+    module = importlib.import_module(module_name)
+    found = [
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member)
+        and issubclass(member, contract)
+        and not inspect.isabstract(member)
+        and member.__module__ == module_name
+    ]
+    if len(found) != 1:
+        raise ConfigError(f"{module_name} must define one {contract.__name__}, it defines {len(found)}")
+    return found[0]

@@ -1,0 +1,1 @@
+"""Who is judged; one file a sampler, named after its `type`."""

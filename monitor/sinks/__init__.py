@@ -1,0 +1,1 @@
+"""Where results go; one file a sink, named after its `type`."""

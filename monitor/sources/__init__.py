@@ -1,0 +1,1 @@
+"""Where traces come from; one file a source, named after its `type`."""

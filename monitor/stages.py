@@ -1,0 +1,221 @@
+"""Every contract of the pipeline on one page: Source, Convention, Sampler, Evaluator, Judge, Sink.
+
+    Source -> Intake -> (spool, assembly) -> Convention -> Sampler -> Evaluator (asks a Judge) -> Sink
+
+Authors write the step; the pipeline owns the edges: counting, timing, handing over, catching. A component is a frozen
+pydantic model whose fields are its options in the configuration, so it holds no state: what lives longer than a call is
+a local variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from monitor.clock import Clock
+from monitor.model.case import Case, Document, Message, Usage
+from monitor.model.outcome import DefectRule, Judged, Outcome, Scale
+from monitor.model.span import LogRecord, Span, SpanBatch
+from monitor.telemetry.events import Events
+from monitor.telemetry.health import Health
+from monitor.telemetry.metrics import Metrics
+
+
+class Component(BaseModel):
+    """What a configuration entry becomes. Unknown keys are errors; values never change after start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the application lends to every component that runs: time, metrics, events, health."""
+
+    clock: Clock
+    metrics: Metrics
+    events: Events
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of a batch: everything is safe, save `rejected` items that can never become valid, and why."""
+
+    rejected: int = 0
+    message: str = ""
+
+
+class Intake(Protocol):
+    """The door of the pipeline, held open to sources. Made by the pipeline."""
+
+    async def accept(self, batch: SpanBatch) -> Accepted:
+        """Take a batch; returns once its data is safe at the promised level (OTLP: on disk).
+
+        Raises `Overloaded` when there is no room now: nothing of the batch was taken, the sender should try again.
+        Raises `InvalidData` when nothing of it can be read. Never blocks the event loop; may wait for a group commit.
+        """
+        ...
+
+
+class Source(Component, ABC):
+    """Where traces come from. Run once by the pipeline, for the whole life of the process."""
+
+    @abstractmethod
+    async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
+        """Receive until cancelled.
+
+        Call `listening(address)` once when ready, with the address in words (`127.0.0.1:4317`). When cancelled: accept
+        nothing new, let calls in progress finish (a second at most), then return. Raises `ConfigError` before listening
+        when it can never work (a port in use, a certificate that cannot be read).
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one span says, in the words that all dialects share. None means "says nothing", empty means "says: none".
+
+    `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank` (or
+    any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding`, `other`.
+    `documents` is None where the span says nothing of documents and empty where it says that none were found;
+    `documents_without_text` counts those of which only ids came. `messages` is the chat as sent to the model, system
+    prompt first; `query` the question where the span states it plainly. `error` is not empty where the span failed.
+    """
+
+    kind: Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
+    convention: str
+    span: Span
+    query: str | None = None
+    history: tuple[Message, ...] | None = None
+    messages: tuple[Message, ...] | None = None
+    documents: tuple[Document, ...] | None = None
+    documents_without_text: int = 0
+    response: str | None = None
+    model: str = ""
+    usage: Usage | None = None
+    session_id: str = ""
+    user_id: str = ""
+    error: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Convention(ABC):
+    """One dialect: how one family of instrumentation writes a span. Stateless; called for each span of a closed trace.
+
+    Adding a dialect is adding one file to `conventions/` with one subclass. Reading is tolerant: a value of an
+    unexpected shape is ignored, never an exception.
+    """
+
+    name: ClassVar[str]
+    """The dialect's name, as it stands in `convention` of a case."""
+
+    precedence: ClassVar[int] = 50
+    """Of two dialects that both recognise a span the one with the lower number reads it."""
+
+    @abstractmethod
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
+        """What the span (with the log records that belong to it, oldest first) says; None where it is not this dialect's."""
+
+
+class Sampler(Component, ABC):
+    """Decides how likely a case is to be judged."""
+
+    @abstractmethod
+    def probability(self, case: Case) -> float:
+        """The probability, 0 <= p <= 1, with which `case` is chosen. The pipeline draws, by a keyed hash of the trace id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question to a judge: instructions of ours, material that is not, and the shape of the answer.
+
+    `material` is untrusted text by name, shown to the model as data between random fences, in this order, before the
+    instructions. `schema` is the JSON Schema of the answer, an object whose required keys are all that is read of it.
+    """
+
+    name: str
+    instructions: str
+    material: Mapping[str, str]
+    schema: Mapping[str, JsonValue]
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's answer: `data` holds to the question's schema. Prices in US dollars, durations in seconds."""
+
+    data: Mapping[str, Any]
+    model: str
+    dollars: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    attempts: int = 1
+    cached: bool = False
+
+
+class Judge(Protocol):
+    """A language model behind retries, budget, breaker and cache."""
+
+    model: str
+
+    async def ask(self, question: Question) -> Verdict:
+        """Answer one question within the configured wall-clock limits. Raises `JudgeError` with the reason, nothing else."""
+        ...
+
+
+Needs = Literal["context", "history", "reference", "response"]
+
+
+class Evaluator(Component, ABC):
+    """Scores one case. Stateless: called concurrently, for many cases, in any order.
+
+    Class fields declare what it is; pydantic fields are its options.
+    """
+
+    name: ClassVar[str]
+    """Its name in metrics, alerts and configuration."""
+
+    version: ClassVar[str]
+    """Changes whenever the same case could get another score: results of two versions are never averaged."""
+
+    scale: ClassVar[Scale]
+    """The scale of its values: both ends, which end is good, the levels by name."""
+
+    needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
+    """What a case must have; without it the outcome is `Skipped` and the evaluator is not called."""
+
+    cost: ClassVar[Literal["local", "judge"]] = "local"
+    """`local`: milliseconds of processor, scores every kept case. `judge`: calls a language model, is sampled."""
+
+    default_defect: ClassVar[DefectRule]
+    """What counts as a defect unless the configuration says otherwise."""
+
+    definition: ClassVar[str] = ""
+    """Where the definition comes from: a link or a reference."""
+
+    @abstractmethod
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        """Score `case`. A local evaluator gets no judge; it may compute for some milliseconds and must not block longer.
+
+        May raise `JudgeError` (becomes `Unscored` with its reason); any other exception becomes `Unscored(error)`.
+        """
+
+
+Deliver = Callable[[Judged], Awaitable[None]]
+
+
+class Sink(Component, ABC):
+    """Where results go."""
+
+    @abstractmethod
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Connect for the life of the process; leaving the context flushes.
+
+        The returned function takes one result and returns when the sink has it safely; it may wait, which slows the
+        pipeline down. A result may come twice (same `id`) after a restart.
+        """

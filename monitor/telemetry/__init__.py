@@ -1,0 +1,1 @@
+"""What the monitor says about itself."""

@@ -1,0 +1,63 @@
+"""One occurrence is one call here: it writes the log line and counts, so that neither can be forgotten."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+
+from monitor.telemetry.metrics import Metrics
+
+
+class Event(StrEnum):
+    """The closed set of occurrences; the values are the metric label `event`."""
+
+    STARTED = "started"
+    LISTENING = "listening"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    RELOADED = "reloaded"
+    REQUEST_REFUSED = "request_refused"
+    REQUEST_INVALID = "request_invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    SPOOL_FULL = "spool_full"
+    SPOOL_FAILED = "spool_failed"
+    SPOOL_DAMAGED = "spool_damaged"
+    SPOOL_REPLAYED = "spool_replayed"
+    TRACE_EVICTED = "trace_evicted"
+    TRACE_TOO_LARGE = "trace_too_large"
+    READING_FAILED = "reading_failed"
+    EVALUATOR_FAILED = "evaluator_failed"
+    EVALUATOR_OFF = "evaluator_off"
+    JUDGE_BREAKER = "judge_breaker"
+    JUDGE_UNAUTHORISED = "judge_unauthorised"
+    JUDGE_BUDGET_SPENT = "judge_budget_spent"
+    JUDGE_READY = "judge_ready"
+    SINK_FAILED = "sink_failed"
+    ALERT_PENDING = "alert_pending"
+    ALERT_FIRING = "alert_firing"
+    ALERT_RESOLVED = "alert_resolved"
+    NOTIFICATION_FAILED = "notification_failed"
+
+
+class Events:
+    """Writes occurrences to the log and to `ragmonitor_events_total`."""
+
+    def __init__(self, metrics: Metrics, logger: logging.Logger | None = None) -> None:
+        self._metrics = metrics
+        self._logger = logger if logger is not None else logging.getLogger("monitor")
+
+    def info(self, event: Event, message: str, **fields: object) -> None:
+        """Something expected happened. `fields` are structured; never prompt text, never a secret."""
+        self._emit(logging.INFO, event, message, fields)
+
+    def warning(self, event: Event, message: str, **fields: object) -> None:
+        """Something that a person may want to look at."""
+        self._emit(logging.WARNING, event, message, fields)
+
+    def error(self, event: Event, message: str, **fields: object) -> None:
+        """Something that a person must look at."""
+        self._emit(logging.ERROR, event, message, fields)
+
+    def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:
+        self._metrics.events.labels(event.value, logging.getLevelName(level).lower()).inc()
+        self._logger.log(level, message, extra={"event": event.value, "fields": fields})

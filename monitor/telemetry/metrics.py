@@ -1,0 +1,263 @@
+"""Every series that the monitor exports, declared once. `docs/metrics.md` is generated from here.
+
+Never a ratio: ratios do not add over replicas, counters do. Label values come from closed sets or pass a `Capped`.
+Children are created once per label set and held by their users; `.labels()` is not for the hot path.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.registry import Collector
+
+from monitor import __version__
+
+OVERFLOW = "__other__"
+UNKNOWN_APP = "unknown"
+
+
+class Capped:
+    """A label value from outside: at most `limit` distinct ones, then `__other__`; made safe for every parser."""
+
+    def __init__(self, limit: int = 200) -> None:
+        self._limit = limit
+        self._seen: dict[str, str] = {}
+
+    def __call__(self, value: str) -> str:
+        """The value to use as a label: printable, at most 128 characters, never a new one beyond the limit."""
+        known = self._seen.get(value)
+        if known is not None:
+            return known
+        safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[:128])
+        if safe not in self._seen:
+            if len(self._seen) >= self._limit:
+                return OVERFLOW
+            self._seen[safe] = safe
+        return safe
+
+
+class Metrics:
+    """All series on one registry. The registry is passed in: a test has its own."""
+
+    def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
+        self.registry = registry if registry is not None else CollectorRegistry()
+        self.app = Capped(label_values)
+        """The one way from a service's name to a label `app`."""
+        self.model = Capped(label_values)
+        r = self.registry
+
+        # -- the way in
+        self.requests = Counter(
+            "ragmonitor_receiver_requests",
+            "Requests that a source has answered; code is the HTTP status or the gRPC status name.",
+            ("source", "code"),
+            registry=r,
+        )
+        self.received_bytes = Counter(
+            "ragmonitor_receiver_bytes",
+            "Bytes received in request bodies, before decompression.",
+            ("source",),
+            registry=r,
+        )
+        self.spans = Counter(
+            "ragmonitor_spans",
+            "Spans by what became of them: kept, sampled_out, duplicate, late, invalid, self, too_large.",
+            ("source", "fate"),
+            registry=r,
+        )
+        self.log_records = Counter(
+            "ragmonitor_log_records",
+            "Log records by what became of them: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large.",
+            ("source", "fate"),
+            registry=r,
+        )
+
+        # -- the ledger
+        self.traces_received = Counter(
+            "ragmonitor_traces_received",
+            "Traces seen, each once, among them those recovered from the spool at start.",
+            ("app", "source"),
+            registry=r,
+        )
+        self.traces = Counter(
+            "ragmonitor_traces",
+            "The ledger: traces by the one place each ended in. Received = the sum of these + pending.",
+            ("app", "source", "fate"),
+            registry=r,
+        )
+        self.traces_pending = Gauge(
+            "ragmonitor_traces_pending",
+            "Traces that are open, queued or being judged.",
+            ("app", "source"),
+            registry=r,
+        )
+        self.traces_closed = Counter(
+            "ragmonitor_traces_closed", "Traces by why waiting for more of them ended.", ("reason",), registry=r
+        )
+
+        # -- evaluation
+        self.evaluations = Counter(
+            "ragmonitor_evaluations",
+            "Scored evaluations: the number judged.",
+            ("app", "evaluator", "level", "defect"),
+            registry=r,
+        )
+        self.evaluation_weight = Counter(
+            "ragmonitor_evaluation_weight",
+            "Sum of weights (1 / probability of having been chosen) of scored evaluations: the traffic they stand for.",
+            ("app", "evaluator", "level", "defect"),
+            registry=r,
+        )
+        self.evaluation_weight_squares = Counter(
+            "ragmonitor_evaluation_weight_squares",
+            "Sum of squared weights of scored evaluations, for the limits of a rate.",
+            ("app", "evaluator", "level", "defect"),
+            registry=r,
+        )
+        self.evaluation_score_weighted = Counter(
+            "ragmonitor_evaluation_score_weighted",
+            "Sum of weight times (score - lowest score of the scale): for weighted mean scores.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.unscored = Counter(
+            "ragmonitor_unscored",
+            "Evaluations that were due and came to no verdict, by reason. They add to no rate.",
+            ("app", "evaluator", "reason"),
+            registry=r,
+        )
+        self.skipped = Counter(
+            "ragmonitor_skipped",
+            "Evaluations that do not apply to the case, by reason.",
+            ("app", "evaluator", "reason"),
+            registry=r,
+        )
+        self.selected = Counter(
+            "ragmonitor_evaluations_selected",
+            "Evaluations begun. Selected = scored + unscored + skipped + pending.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.evaluations_pending = Gauge(
+            "ragmonitor_evaluations_pending",
+            "Evaluations queued or in flight.",
+            ("app", "evaluator", "state"),
+            registry=r,
+        )
+        self.evaluation_duration = Histogram(
+            "ragmonitor_evaluation_duration_seconds",
+            "Wall clock of one evaluation, waiting for the judge included.",
+            ("evaluator",),
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 2.5, 5, 10, 30, 60, 120),
+            registry=r,
+        )
+        self._score: dict[str, Histogram] = {}
+
+        # -- the judge
+        self.judge_requests = Counter(
+            "ragmonitor_judge_requests",
+            "Calls to the judge's provider by outcome: ok, cached, or the reason of the failure.",
+            ("model", "outcome"),
+            registry=r,
+        )
+        self.judge_tokens = Counter(
+            "ragmonitor_judge_tokens", "Tokens spent on judging.", ("model", "direction"), registry=r
+        )
+        self.judge_cost = Counter(
+            "ragmonitor_judge_cost_dollars", "US dollars spent on judging.", ("model",), registry=r
+        )
+        self.judge_breaker_open = Gauge(
+            "ragmonitor_judge_breaker_open",
+            "1 while calls to the model are held back after failures.",
+            ("model",),
+            registry=r,
+        )
+        self.judge_duration = Histogram(
+            "ragmonitor_judge_request_duration_seconds",
+            "Wall clock of one call to the judge's provider.",
+            ("model",),
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60),
+            registry=r,
+        )
+
+        # -- alerts
+        self.alert_threshold = Gauge(
+            "ragmonitor_alert_threshold_ratio",
+            "The configured threshold of the defect rate.",
+            ("app", "evaluator", "severity"),
+            registry=r,
+        )
+        self.notifications = Counter(
+            "ragmonitor_notifications",
+            "Alert notifications by receiver and outcome.",
+            ("receiver", "outcome"),
+            registry=r,
+        )
+
+        # -- the house itself
+        self.queue_items = Gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",), registry=r)
+        self.queue_limit = Gauge(
+            "ragmonitor_queue_limit_items", "What a bounded queue holds at most.", ("queue",), registry=r
+        )
+        self.oldest_pending = Gauge(
+            "ragmonitor_oldest_pending_timestamp_seconds",
+            "When the oldest trace that is not yet done arrived; 0 when there is none.",
+            registry=r,
+        )
+        self.open_traces_bytes = Gauge(
+            "ragmonitor_open_traces_bytes", "Memory held by traces that are not yet complete.", registry=r
+        )
+        self.spool_bytes = Gauge("ragmonitor_spool_bytes", "Bytes of data in the spool.", registry=r)
+        self.spool_rows = Gauge("ragmonitor_spool_records", "Deliveries in the spool.", registry=r)
+        self.spool_damaged = Counter(
+            "ragmonitor_spool_damaged_records",
+            "Spool records that could not be read back and were given up.",
+            registry=r,
+        )
+        self.events = Counter(
+            "ragmonitor_events", "Occurrences worth a log line, by name.", ("event", "severity"), registry=r
+        )
+        self.evaluator_info = Info(
+            "ragmonitor_evaluator",
+            "What an evaluator is: version, scale, direction, defect rule.",
+            ("evaluator",),
+            registry=r,
+        )
+        Info("ragmonitor_build", "Version of the monitor and of Python.", registry=r).info(
+            {"version": __version__, "python": platform.python_version()}
+        )
+
+    def score(self, evaluator: str, boundaries: tuple[float, ...]) -> Histogram:
+        """The score histogram of one evaluator, with buckets on the steps of its own scale."""
+        if evaluator not in self._score:
+            self._score[evaluator] = Histogram(
+                "ragmonitor_evaluation_score",
+                "Scores, unweighted, on the evaluator's own scale.",
+                ("app", "evaluator"),
+                buckets=boundaries,
+                registry=None,
+            )
+            if len(self._score) == 1:
+                self.registry.register(_Merged(self._score))
+        return self._score[evaluator]
+
+
+class _Merged(Collector):
+    """Histograms of one family with different buckets, exposed as one family."""
+
+    def __init__(self, parts: dict[str, Histogram]) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterator[object]:  # type: ignore[override]
+        """One family with the samples of all parts."""
+        family = None
+        for part in self._parts.values():
+            for one in part.collect():
+                if family is None:
+                    family = one
+                else:
+                    family.samples.extend(one.samples)
+        if family is not None:
+            yield family
