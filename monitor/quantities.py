@@ -53,8 +53,8 @@ def format_duration(seconds: float) -> str:
     """The shortest exact text: 3600 -> `1h`, 90 -> `90s`."""
     for unit, size in reversed(_SECONDS.items()):
         if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
+            return f"{seconds / size:.15g}{unit}"
+    return f"{seconds:.15g}s"
 
 
 def _number(value: object, allowed: str) -> float:

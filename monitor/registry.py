@@ -2,8 +2,8 @@
 
 The name of a file is the `type` in the configuration: `type: otlp_http` under `sources` is the one component class in
 `monitor/sources/otlp_http.py`, imported only when it is asked for. A plug-in registers its class under the entry-point
-group `rag_monitor.sources` (evaluators, sinks, samplers alike), with the `type` as the entry's name. Markdown rubrics in
-`monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` makes a class of each.
+group `rag_monitor.sources` (evaluators, sinks, samplers alike), with the `type` as the entry's name. Markdown rubrics
+in `monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` makes a class of each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ C = TypeVar("C", bound=Component)
 
 @functools.cache
 def types(folder: str) -> tuple[str, ...]:
-    """The names of all components in `folder` ("sources", "evaluators", ...), in alphabetical order. Imports none of them."""
+    """The names of all components in `folder` ("sources", "evaluators", ...), in order. Imports none of them."""
     package = importlib.import_module(f"monitor.{folder}")
     own = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
     rubrics = {path.stem for base in package.__path__ for path in Path(base).glob("rubrics/*.md")}
@@ -101,7 +101,7 @@ def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -
 T = TypeVar("T")
 
 
-def _only_class(module_name: str, contract: Callable[..., T]) -> type[T]:
+def _only_class(module_name: str, contract: type[T]) -> type[T]:
     """The one concrete subclass of `contract` that the module defines. Raises `ConfigError` where it is not one."""
     module = importlib.import_module(module_name)
     found = [

@@ -32,6 +32,11 @@ class Component(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
+def type_name(component: Component) -> str:
+    """The `type` of a component, as it stands in the configuration and in metric labels: the name of its file."""
+    return type(component).__module__.rsplit(".", 1)[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """What the application lends to every component that runs: time, metrics, events, health."""
@@ -79,8 +84,9 @@ class Source(Component, ABC):
 class Observation:
     """What one span says, in the words that all dialects share. None means "says nothing", empty means "says: none".
 
-    `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank` (or
-    any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding`, `other`.
+    `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank`
+    (or any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding`,
+    `other`.
     `documents` is None where the span says nothing of documents and empty where it says that none were found;
     `documents_without_text` counts those of which only ids came. `messages` is the chat as sent to the model, system
     prompt first; `query` the question where the span states it plainly. `error` is not empty where the span failed.
@@ -118,7 +124,7 @@ class Convention(ABC):
 
     @abstractmethod
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span (with the log records that belong to it, oldest first) says; None where it is not this dialect's."""
+        """What the span says, with the log records that belong to it, oldest first; None where it is another dialect's."""
 
 
 class Sampler(Component, ABC):
@@ -126,7 +132,7 @@ class Sampler(Component, ABC):
 
     @abstractmethod
     def probability(self, case: Case) -> float:
-        """The probability, 0 <= p <= 1, with which `case` is chosen. The pipeline draws, by a keyed hash of the trace id."""
+        """The probability, 0 <= p <= 1, with which `case` is chosen. The pipeline draws, by a hash of the trace id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,7 @@ class Judge(Protocol):
     model: str
 
     async def ask(self, question: Question) -> Verdict:
-        """Answer one question within the configured wall-clock limits. Raises `JudgeError` with the reason, nothing else."""
+        """Answer one question within the configured limits of time. Raises `JudgeError` with the reason, nothing else."""
         ...
 
 
@@ -200,7 +206,7 @@ class Evaluator(Component, ABC):
 
     @abstractmethod
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Score `case`. A local evaluator gets no judge; it may compute for some milliseconds and must not block longer.
+        """Score `case`. A local evaluator gets no judge; it may compute for some milliseconds and must never wait.
 
         May raise `JudgeError` (becomes `Unscored` with its reason); any other exception becomes `Unscored(error)`.
         """

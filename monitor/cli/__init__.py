@@ -1,1 +1,1 @@
-"""One file a command."""
+"""One file a command; `main` gathers them."""

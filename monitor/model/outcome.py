@@ -196,5 +196,5 @@ class Judged:
 
 def result_id(request_id: str, span_id: str, evaluator: str, version: str) -> str:
     """The id of a result, a hash of what was judged by whom in which version. 32 hex digits."""
-    key = "\x1f".join((request_id, span_id, evaluator, version))
+    key = f"{request_id}\x1f{span_id}\x1f{evaluator}\x1f{version}"
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 # An attribute value as decoded from an OTLP AnyValue. An AnyValue without a value is None.
-Value: TypeAlias = "str | bool | int | float | bytes | None | Sequence[Value] | Mapping[str, Value]"
+Value: TypeAlias = "str | bool | int | float | bytes | Sequence[Value] | Mapping[str, Value] | None"
 
 Signal: TypeAlias = Literal["traces", "logs"]
 SpanStatus: TypeAlias = Literal["unset", "ok", "error"]
@@ -37,7 +37,8 @@ class Part(NamedTuple):
     """One encoded span or log record, with the little that assembly must know of it.
 
     A log record has an empty `span_id` and `parent_id`; `is_root` is true for a span without a parent, or whose parent
-    lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is nanoseconds since 1970, 0 where not set.
+    lives in another process (OTLP span flags 0x100 and 0x200 set). `ended_ns` is nanoseconds since 1970, 0 where not
+    set.
     """
 
     signal: Signal

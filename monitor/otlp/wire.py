@@ -1,7 +1,7 @@
 """OTLP requests on the wire, cut into encoded spans and log records without decoding them.
 
-The trick that makes head sampling cheap: protobuf messages that mirror `ExportTraceServiceRequest` but declare each span as
-`bytes`. The C parser then cuts a request in 0.3 us a span, and the trace id lies at a known place of the raw span.
+The trick that makes head sampling cheap: protobuf messages that mirror `ExportTraceServiceRequest` but declare each span
+as `bytes`. The C parser then cuts a request in 0.3 us a span, and the trace id lies at a known place of the raw span.
 Unknown fields are ignored, as the protocol asks.
 """
 
@@ -24,17 +24,16 @@ _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
 def _mirror() -> Any:
-    """Request { repeated Group = 1 { bytes resource = 1; repeated Scoped = 2 { bytes scope = 1; repeated bytes item = 2 } } }.
+    """The outline that requests for traces and for logs share: groups by resource, in them groups by scope, in them items.
 
-    Traces and logs have the same outline: resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records
-    all carry these numbers.
+    resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records all carry the same field numbers.
     """
     file = descriptor_pb2.FileDescriptorProto(name="ragmonitor/outline.proto", package="ragmonitor", syntax="proto3")
 
     def message(name: str, *fields: tuple[str, int, int, int, str]) -> None:
         made = file.message_type.add(name=name)
         for field_name, number, label, kind, type_name in fields:
-            made.field.add(name=field_name, number=number, label=label, type=kind, type_name=type_name or None)  # type: ignore[arg-type]
+            made.field.add(name=field_name, number=number, label=label, type=kind, type_name=type_name or None)
 
     message("Scoped", ("scope", 1, _OPTIONAL, _BYTES, ""), ("items", 2, _REPEATED, _BYTES, ""))
     message("Group", ("resource", 1, _OPTIONAL, _BYTES, ""), ("scoped", 2, _REPEATED, _MESSAGE, ".ragmonitor.Scoped"))
@@ -117,9 +116,9 @@ def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Pa
         raise InvalidData("a log record could not be decoded") from None
     trace_id = parsed.trace_id
     if len(trace_id) != 16 or not any(trace_id):  # noqa: PLR2004
-        return b"", Part("logs", b"", b"", False, 0, record, resource, scope)  # noqa: FBT003
+        return b"", Part("logs", b"", b"", False, 0, record, resource, scope)
     time = parsed.time_unix_nano or parsed.observed_time_unix_nano
-    return trace_id, Part("logs", b"", b"", False, time, record, resource, scope)  # noqa: FBT003
+    return trace_id, Part("logs", b"", b"", False, time, record, resource, scope)
 
 
 def offline_parts(signal: Signal, groups: Sequence[EncodedGroup]) -> list[tuple[bytes, Part]]:

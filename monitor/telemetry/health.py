@@ -1,14 +1,16 @@
-"""Healthy: the process works. Ready: it takes traffic now."""
+"""Healthy: the process works. Ready: it takes traffic now. And where it listens."""
 
 from __future__ import annotations
 
 
 class Health:
-    """What `/-/healthy` and `/-/ready` answer. Parts that must be up before traffic is welcome name themselves first."""
+    """What `/-/healthy` and `/-/ready` answer. Parts that must be up before traffic is welcome say so first."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {}
         self._stopping = False
+        self.addresses: dict[str, str] = {}
+        """Where each listener is, such as `otlp_http: 127.0.0.1:4318`, once it listens."""
 
     def expect(self, part: str, why: str = "starting") -> None:
         """Not ready until `part` has called `up`, for the reason given."""

@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from monitor import __version__
@@ -69,7 +70,7 @@ class Metrics:
         )
         self.log_records = Counter(
             "ragmonitor_log_records",
-            "Log records by what became of them: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large.",
+            "Log records by fate: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large.",
             ("source", "fate"),
             registry=r,
         )
@@ -143,7 +144,7 @@ class Metrics:
         self.evaluations_pending = Gauge(
             "ragmonitor_evaluations_pending",
             "Evaluations queued or in flight.",
-            ("app", "evaluator", "state"),
+            ("app", "evaluator"),
             registry=r,
         )
         self.evaluation_duration = Histogram(
@@ -154,6 +155,10 @@ class Metrics:
             registry=r,
         )
         self._score: dict[str, Histogram] = {}
+
+        self.sink_failures = Counter(
+            "ragmonitor_sink_failures", "Results that a sink did not take.", ("sink",), registry=r
+        )
 
         # -- the judge
         self.judge_requests = Counter(
@@ -225,9 +230,8 @@ class Metrics:
             ("evaluator",),
             registry=r,
         )
-        Info("ragmonitor_build", "Version of the monitor and of Python.", registry=r).info(
-            {"version": __version__, "python": platform.python_version()}
-        )
+        self.build = Info("ragmonitor_build", "Version of the monitor and of Python.", registry=r)
+        self.build.info({"version": __version__, "python": platform.python_version()})
 
     def score(self, evaluator: str, boundaries: tuple[float, ...]) -> Histogram:
         """The score histogram of one evaluator, with buckets on the steps of its own scale."""
@@ -242,6 +246,15 @@ class Metrics:
             if len(self._score) == 1:
                 self.registry.register(_Merged(self._score))
         return self._score[evaluator]
+
+    def catalogue(self) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+        """Every family: its name as exposed, its type, its labels, its help."""
+        families = {id(one): one for one in (*vars(self).values(), *self._score.values())}
+        for family in families.values():
+            if isinstance(family, MetricWrapperBase):
+                kind = str(family._type)  # noqa: SLF001 - the client library offers no way to ask
+                suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+                yield f"{family._name}{suffix}", kind, tuple(family._labelnames), family._documentation  # noqa: SLF001
 
 
 class _Merged(Collector):

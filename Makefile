@@ -1,0 +1,48 @@
+# Everything a person types. Needs Python 3.11 or newer; the rest goes into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test check lock bench clean
+
+help:
+	@echo "make demo    start the monitor on recorded traffic and watch it raise an alert"
+	@echo "make test    run the whole test suite"
+	@echo "make check   format, lint, types, import order"
+	@echo "make bench   what receiving costs, as a table"
+	@echo "make lock    write the lock files anew from pyproject.toml (needs uv)"
+
+demo: .venv/.ready
+	@$(BIN)/rag-monitor demo
+
+test: .venv/.ready-tests
+	$(BIN)/pytest
+
+check: .venv/.ready-tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.ready-tests
+	$(BIN)/python -m benchmarks.ingest
+
+.venv/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	@echo "Making the environment in .venv (once) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.ready-tests: .venv/.ready tests/requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
+	@touch $@
+
+lock:
+	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
+	uv pip compile --group test -c requirements.lock --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -q -o tests/requirements.lock
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis

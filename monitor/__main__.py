@@ -1,0 +1,22 @@
+"""`python -m monitor`, and the command `rag-monitor`."""
+
+from __future__ import annotations
+
+import sys
+
+from monitor.errors import ConfigError
+
+
+def main() -> None:
+    """Run the command line; a wrong configuration is a message and exit status 2, not a traceback."""
+    from monitor.cli.main import app  # noqa: PLC0415 - so that even an import that fails is reported like the rest
+
+    try:
+        app()
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

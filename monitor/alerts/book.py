@@ -1,0 +1,109 @@
+"""What one receiver has been told and what it must be told yet. No I/O, no clock of its own.
+
+It compares what is true with what was told, rather than queueing what happened: a receiver that was down for an hour
+hears how things stand, once, and the memory it takes is bounded by the number of alerts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from monitor.alerts.engine import AlertState
+from monitor.alerts.policy import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One alert to be told: firing, or resolved at the wall-clock second `ended`. `state` is as it last fired."""
+
+    state: AlertState
+    ended: float | None = None
+
+
+_Key = tuple[str, str, Severity]
+
+
+@dataclass(slots=True)
+class _Entry:
+    state: AlertState
+    ended: float | None = None
+    told: bool = False  # that it fires
+    told_at: float = 0.0
+
+
+class Book:
+    """One receiver's account. Times are monotonic seconds, save `ended` and `wall`.
+
+    Args:
+        resend: seconds after which a firing alert is told again, since the receiver forgets; None: told once.
+        forgets_after: seconds after the last telling from which the receiver has ended the alert by itself, so that a
+            resolution need not be told any more; None: never.
+        grave_only: whether a warning stays untold while the critical alert of the same app and evaluator fires.
+    """
+
+    def __init__(
+        self, *, resend: float | None = None, forgets_after: float | None = None, grave_only: bool = True
+    ) -> None:
+        self._resend = resend
+        self._forgets_after = forgets_after
+        self._grave_only = grave_only
+        self._entries: dict[_Key, _Entry] = {}
+
+    def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
+        """Take in how things stand at `now`, which is `wall` for people.
+
+        Returns how many changes no receiver needs to hear of any more: alerts that ended before they were told,
+        resolutions that were overtaken by the same alert or by the receiver's own forgetting.
+        """
+        firing = {(state.app, state.evaluator, state.severity): state for state in states if state.firing}
+        superseded = 0
+        for key, entry in list(self._entries.items()):
+            if key in firing:
+                superseded += entry.ended is not None
+            elif not entry.told:
+                superseded += not self._is_hushed(key)
+                del self._entries[key]
+            elif entry.ended is None:
+                entry.ended = max(wall, entry.state.since)
+            elif self._forgets_after is not None and now - entry.told_at >= self._forgets_after:
+                superseded += 1
+                del self._entries[key]
+        for key, state in firing.items():
+            entry = self._entries.setdefault(key, _Entry(state))
+            entry.state, entry.ended = state, None
+        return superseded
+
+    def due(self, now: float) -> list[Notice]:
+        """What must be told at `now`, resolutions first."""
+        due = [
+            Notice(entry.state, entry.ended) for key, entry in self._entries.items() if self._due_at(key, entry) <= now
+        ]
+        return sorted(due, key=lambda notice: notice.ended is None)
+
+    def told(self, notices: Sequence[Notice], now: float) -> None:
+        """The receiver has accepted these, which were due since the last `update`."""
+        for notice in notices:
+            key = (notice.state.app, notice.state.evaluator, notice.state.severity)
+            if notice.ended is None:
+                self._entries[key].told, self._entries[key].told_at = True, now
+            else:
+                del self._entries[key]
+
+    def next_due(self) -> float:
+        """When something must be told again if nothing changes; infinity where nothing must."""
+        return min((self._due_at(key, entry) for key, entry in self._entries.items()), default=float("inf"))
+
+    def _due_at(self, key: _Key, entry: _Entry) -> float:
+        if entry.ended is not None:
+            return 0.0
+        if not entry.told:
+            return float("inf") if self._is_hushed(key) else 0.0
+        return entry.told_at + self._resend if self._resend is not None else float("inf")
+
+    def _is_hushed(self, key: _Key) -> bool:
+        app, evaluator, severity = key
+        if not self._grave_only or severity is Severity.CRITICAL:
+            return False
+        graver = self._entries.get((app, evaluator, Severity.CRITICAL))
+        return graver is not None and graver.ended is None

@@ -1,0 +1,259 @@
+"""Receivers of alerts, as they stand under `notify` in the configuration: the log, a webhook, Alertmanager.
+
+Each receiver runs by itself and holds its own account of what it was told (`Book`), so that one that is down delays no
+other, and hears how things stand when it is back.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+
+from monitor import __version__
+from monitor.alerts.address import receiver_url
+from monitor.alerts.book import Book, Notice
+from monitor.alerts.engine import AlertState
+from monitor.errors import ConfigError
+from monitor.quantities import Duration
+from monitor.registry import explain
+from monitor.stages import Component, Runtime
+from monitor.telemetry.events import Event
+
+_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
+_FORGETS_AFTER = 4  # resends: three may fail before Alertmanager takes an alert for ended
+
+Send = Callable[[Sequence[Notice]], Awaitable[None]]
+
+
+class _NotDelivered(Exception):  # noqa: N818 - stays in this file
+    """A receiver did not take what it was sent. The message says why and holds no secret."""
+
+
+class Inbox:
+    """How things stand, for one receiver: only the latest counts, so it holds one list and is never full."""
+
+    def __init__(self) -> None:
+        self.states: Sequence[AlertState] = ()
+        self._changed = anyio.Event()
+
+    def put(self, states: Sequence[AlertState]) -> None:
+        """Replace what is there and wake the receiver. Never waits."""
+        self.states = states
+        self._changed.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until something new is there, `seconds` at most."""
+        with anyio.move_on_after(seconds):
+            await self._changed.wait()
+        self._changed = anyio.Event()
+
+
+class Notifier(Component, ABC):
+    """One receiver of alerts."""
+
+    @abstractmethod
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Tell the receiver what is put into `inbox`, until cancelled. Never raises for a receiver that is down."""
+
+
+class Log(Notifier):
+    """Alerts as log lines and in `ragmonitor_events_total`. Always there, also where it is not named."""
+
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Write a line for each alert when it fires and when it is resolved."""
+
+        async def write(notices: Sequence[Notice]) -> None:
+            for notice in notices:
+                state = notice.state
+                if notice.ended is None:
+                    runtime.events.warning(
+                        Event.ALERT_FIRING, state.annotations.get("description", ""), **dict(state.labels)
+                    )
+                else:
+                    lasted = round(notice.ended - state.since)
+                    message = f"{state.labels['alertname']} is over after {lasted} s"
+                    runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
+
+        await _serve(inbox, runtime, name="log", book=Book(), send=write)
+
+
+class _Http(Notifier):
+    """What receivers over HTTP share. Redirects are not followed: token and data go where the configuration says."""
+
+    url: Annotated[str, AfterValidator(receiver_url)]
+    """Where the receiver is, `http://` or `https://`."""
+
+    token: SecretStr | None = None
+    """Sent as `Authorization: Bearer ...`. Name an environment variable: `${ALERT_TOKEN}`."""
+
+    timeout: Annotated[Duration, Field(gt=0, le=60)] = 10.0
+    """The wall-clock limit of one delivery, connecting included; at most `60s`."""
+
+    async def _post_until_cancelled(
+        self,
+        inbox: Inbox,
+        runtime: Runtime,
+        *,
+        name: str,
+        url: str,
+        book: Book,
+        body: Callable[[Sequence[Notice]], object],
+    ) -> None:
+        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors have their alerts from Prometheus
+
+        headers = {"User-Agent": f"rag-monitor/{__version__}"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
+
+        async def post(notices: Sequence[Notice]) -> None:
+            try:
+                with anyio.fail_after(self.timeout):
+                    async with client.stream("POST", url, json=body(notices)) as answer:
+                        status = answer.status_code
+            except TimeoutError:
+                raise _NotDelivered(f"no answer within {self.timeout:g} s") from None
+            except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
+                raise _NotDelivered(f"{type(error).__name__}: {error}") from None
+            if not 200 <= status < 300:  # noqa: PLR2004
+                raise _NotDelivered(f"answered {status}")
+
+        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
+            await _serve(inbox, runtime, name=name, book=book, send=post, where=urlsplit(url).netloc)
+
+
+class Webhook(_Http):
+    """One POST for all that is new, as JSON; each alert is sent when it fires and when it is resolved.
+
+    `{"version": 1, "alerts": [{"status": "firing" | "resolved", "labels": {alertname, app, evaluator, severity},
+    "annotations": {summary, description, runbook_url}, "startsAt", "endsAt": RFC 3339 or null, "threshold", "rate",
+    "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1; `lower` and `upper` are
+    the one-sided limits at the z of the window that fired. A warning is not sent while the critical alert of the same
+    app and evaluator fires. Any answer but 2xx is retried, after 1 second at first and every minute at last; a receiver
+    that takes a delivery but answers too late gets it again.
+    """
+
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Post until cancelled."""
+        await self._post_until_cancelled(inbox, runtime, name="webhook", url=self.url, book=Book(), body=_webhook_body)
+
+
+class Alertmanager(_Http):
+    """Prometheus Alertmanager, by its API v2; grouping, silences and inhibition are its business.
+
+    Name each member of a cluster in an entry of its own. Firing alerts are sent again every `resend`, and end by
+    themselves after four times that, should the monitor disappear.
+    """
+
+    resend: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
+    """How often a firing alert is sent again, `1s` to `1h`."""
+
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Post until cancelled."""
+        lasts = _FORGETS_AFTER * self.resend
+        book = Book(resend=self.resend, forgets_after=lasts, grave_only=False)
+
+        def body(notices: Sequence[Notice]) -> list[dict[str, Any]]:
+            now = runtime.clock.now()
+            return [
+                {
+                    "labels": dict(notice.state.labels),
+                    "annotations": dict(notice.state.annotations),
+                    "startsAt": _stamp(min(notice.state.since, now)),
+                    "endsAt": _stamp(notice.ended if notice.ended is not None else now + lasts),
+                }
+                for notice in notices
+            ]
+
+        url = self.url.rstrip("/") + "/api/v2/alerts"
+        await self._post_until_cancelled(inbox, runtime, name="alertmanager", url=url, book=book, body=body)
+
+
+async def _serve(inbox: Inbox, runtime: Runtime, *, name: str, book: Book, send: Send, where: str = "") -> None:
+    """Keep one receiver informed until cancelled."""
+    counted = {
+        outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
+    }
+    retry, retry_at = _FIRST_RETRY, -math.inf
+    while True:
+        now = runtime.clock.monotonic()
+        counted["superseded"].inc(book.update(inbox.states, now, runtime.clock.now()))
+        due = book.due(now) if now >= retry_at else []
+        if due:
+            try:
+                await send(due)
+            except _NotDelivered as failure:
+                counted["failed"].inc(len(due))
+                runtime.events.warning(
+                    Event.NOTIFICATION_FAILED,
+                    f"{len(due)} alert notification(s) not taken, next try in {retry:g} s: {failure}",
+                    receiver=name,
+                    address=where,
+                )
+                retry_at = runtime.clock.monotonic() + retry
+                retry = min(retry * 2, _LAST_RETRY)
+            else:
+                counted["sent"].inc(len(due))
+                book.told(due, runtime.clock.monotonic())
+                retry, retry_at = _FIRST_RETRY, -math.inf
+        await inbox.wait(max(book.next_due(), retry_at) - runtime.clock.monotonic())
+
+
+def _webhook_body(notices: Sequence[Notice]) -> dict[str, Any]:
+    return {"version": 1, "alerts": [_webhook_alert(notice) for notice in notices]}
+
+
+def _webhook_alert(notice: Notice) -> dict[str, Any]:
+    state, found = notice.state, notice.state.estimate
+    return {
+        "status": "firing" if notice.ended is None else "resolved",
+        "labels": dict(state.labels),
+        "annotations": dict(state.annotations),
+        "startsAt": _stamp(state.since),
+        "endsAt": _stamp(notice.ended) if notice.ended is not None else None,
+        "threshold": state.threshold,
+        "rate": found.rate if found else None,
+        "lower": found.lower if found else None,
+        "upper": found.upper if found else None,
+        "judged": found.judged if found else 0,
+        "defects": found.defects if found else 0,
+        "window_seconds": state.window,
+    }
+
+
+def _stamp(seconds: float) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+TYPES: Mapping[str, type[Notifier]] = {"log": Log, "webhook": Webhook, "alertmanager": Alertmanager}
+
+
+def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
+    """The receiver that a configuration entry describes.
+
+    Raises `ConfigError` that names the place and what is allowed. It does not repeat the value of `url` and `token`,
+    which may hold a secret.
+    """
+    options = dict(entry)
+    chosen = TYPES.get(str(options.pop("type", "")))
+    if chosen is None:
+        raise ConfigError(f"{place}: needs a `type`, one of: {', '.join(TYPES)} (given: {entry.get('type')!r:.80})")
+    try:
+        return chosen.model_validate(options)
+    except ValidationError as error:
+        explained = explain(error, f"{place} ({entry['type']})", allowed=tuple(chosen.model_fields))
+        raise ConfigError(re.sub(r"(?m)(: (?:url|token): .*) \(given: .*\)$", r"\1", explained)) from None
+
+
+def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") -> tuple[Notifier, ...]:
+    """All receivers of the configuration, the log among them whether or not it is named. Raises `ConfigError`."""
+    named = [read_notifier(entry, f"{place}[{number}]") for number, entry in enumerate(entries)]
+    return tuple(named if any(isinstance(one, Log) for one in named) else [Log(), *named])

@@ -1,0 +1,70 @@
+"""The memory of closed traces: late parts are told from new traces, so that no trace gets two verdicts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from monitor.model.span import Part
+
+_FINGERPRINT = 8
+_FINGERPRINTS_AT_MOST = 512
+"""Of larger traces it is not remembered which parts they had: a repeated one counts as late instead of duplicate."""
+
+
+class _Remembered(NamedTuple):
+    at: float
+    too_large: bool
+    fingerprints: bytes
+
+
+class ClosedTraces:
+    """The ids of traces closed lately: at most `count` of them, each for `seconds`."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self._count = count
+        self._seconds = seconds
+        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    def __contains__(self, trace_id: bytes) -> bool:
+        return trace_id in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def remember(
+        self, trace_id: bytes, spans: Collection[bytes], records: Collection[bytes], *, too_large: bool, now: float
+    ) -> None:
+        """Note a closed trace with the ids of its spans and the bytes of its log records."""
+        fingerprints = b""
+        if len(spans) + len(records) <= _FINGERPRINTS_AT_MOST:
+            fingerprints = b"".join((*spans, *map(_fingerprint, records)))
+        self._known[trace_id] = _Remembered(now, too_large, fingerprints)
+        self.forget(now)
+
+    def forget(self, now: float) -> None:
+        """Drop what is too old or too much."""
+        while self._known:
+            eldest = next(iter(self._known.values()))
+            if len(self._known) <= self._count and now - eldest.at <= self._seconds:
+                return
+            self._known.popitem(last=False)
+
+    def count(self, trace_id: bytes, parts: Sequence[Part]) -> list[int]:
+        """Parts that came after the closing: kept (none), duplicate, late, too large; of spans, then of log records."""
+        trace = self._known.get(trace_id, _Remembered(0.0, too_large=False, fingerprints=b""))
+        counts = [0] * 8
+        for part in parts:
+            is_span = part.signal == "traces"
+            wanted = part.span_id if is_span else _fingerprint(part.encoded)
+            at = trace.fingerprints.find(wanted)
+            while at > 0 and at % _FINGERPRINT:
+                at = trace.fingerprints.find(wanted, at + 1)
+            fate = 1 if at >= 0 else 3 if trace.too_large else 2
+            counts[fate if is_span else fate + 4] += 1
+        return counts
+
+
+def _fingerprint(record: bytes) -> bytes:
+    return (hash(record) & (2**64 - 1)).to_bytes(_FINGERPRINT, "little")

@@ -1,0 +1,37 @@
+"""The command line: gathers the commands, which import what they need when they run, so that starting is quick."""
+
+from __future__ import annotations
+
+import typer
+
+from monitor import __version__
+from monitor.cli import cases, check, demo, reference, rules, run
+
+app = typer.Typer(
+    name="rag-monitor",
+    help="Watches the answers of RAG services: true defect rates, alerts on intervals.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rag-monitor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Options of every command."""
+
+
+app.command()(run.run)
+app.command()(demo.demo)
+app.command()(check.check)
+app.command()(cases.cases)
+app.command()(rules.rules)
+app.command()(reference.reference)

@@ -1,0 +1,67 @@
+"""`rag-monitor run`: the monitor, until it is told to stop."""
+
+from __future__ import annotations
+
+import functools
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from monitor.config import Config
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The YAML file. Without it, everything has its default.")
+]
+
+
+def run(config: ConfigPath = None) -> None:
+    """Receive traces, judge them, export metrics, raise alerts. SIGTERM or Ctrl-C drains and ends within ten seconds."""
+    from monitor import config as configuration  # noqa: PLC0415
+    from monitor.telemetry import logs  # noqa: PLC0415
+
+    loaded = configuration.load(config)
+    logs.configure(loaded.log.level, loaded.log.style)
+    in_event_loop(functools.partial(until_signal, loaded))
+
+
+async def until_signal(config: Config) -> None:
+    """Run the monitor until SIGTERM or SIGINT."""
+    import anyio  # noqa: PLC0415
+
+    from monitor import app  # noqa: PLC0415
+
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, stop)
+        await app.run(config, stop)
+        tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(stop: anyio.Event) -> None:  # type: ignore[name-defined] # noqa: F821
+    import anyio  # noqa: PLC0415
+
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            stop.set()
+            return
+
+
+def in_event_loop(main: object) -> None:
+    """Run an async function to its end, on uvloop where it is installed; a `ConfigError` inside comes out as itself."""
+    import importlib.util  # noqa: PLC0415
+
+    import anyio  # noqa: PLC0415
+
+    from monitor.pipeline.run import first_config_error  # noqa: PLC0415
+
+    uvloop = importlib.util.find_spec("uvloop") is not None
+    try:
+        anyio.run(main, backend_options={"use_uvloop": uvloop})  # type: ignore[arg-type]
+    except BaseExceptionGroup as group:
+        found = first_config_error(group)
+        if found is None:
+            raise
+        raise found from None

@@ -1,0 +1,295 @@
+"""What a person sees of a running monitor, as a pure function of a `View`; and the same in plain lines for a log."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from rich.box import ROUNDED, SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from monitor.cli.bars import Axis, IntervalBar, Sparkline
+
+State: TypeAlias = Literal["ok", "not enough data", "warning", "critical"]
+Severity: TypeAlias = Literal["warning", "critical"]
+
+_STYLE = {"ok": "green", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
+_SHOWN = {"ok": "ok", "not enough data": "not enough\ndata yet", "warning": "WARNING", "critical": "CRITICAL"}
+_EXCERPT = 320
+_SMALLEST_SCALE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateRow:
+    """One evaluator on one app. Rates are shares, 0 to 1; None where nothing was judged.
+
+    `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a verdict.
+    `threshold` is that of the least severity which is configured.
+    """
+
+    evaluator: str
+    app: str
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    judged: int
+    trend: Sequence[float | None] = ()
+    state: State = "ok"
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRow:
+    """A firing alert. `lower` is the limit that was held against `threshold`; `window` and `firing_for` in seconds."""
+
+    name: str
+    severity: Severity
+    evaluator: str
+    app: str
+    rate: float
+    lower: float
+    threshold: float
+    window: float
+    firing_for: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstAnswer:
+    """One defective answer. `unsupported` are offsets into `answer`, end exclusive."""
+
+    evaluator: str
+    app: str
+    question: str
+    answer: str
+    score: float
+    explanation: str
+    unsupported: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
+
+    `window` is the number of seconds that the rates are taken over. `ledger` maps fates to traces, `received` first;
+    `addresses` names to addresses, in the order to show them.
+    """
+
+    elapsed: float
+    phase: str
+    window: float = 60.0
+    rates: Sequence[RateRow] = ()
+    alerts: Sequence[AlertRow] = ()
+    worst: Sequence[WorstAnswer] = ()
+    ledger: Mapping[str, int] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(view: View) -> RenderableType:
+    """The whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as text, nothing else."""
+    parts: list[RenderableType] = [_heading(view), _rates(view), _ledger(view.ledger)]
+    parts += [_alert(alert) for alert in view.alerts]
+    if view.worst:
+        parts.append(_worst(view.worst))
+    return Group(*parts)
+
+
+def lines(before: View | None, now: View) -> list[str]:
+    """What changed between two views, a plain line each, for output that is not a terminal."""
+    at = f"{_clock(now.elapsed)} "
+    said: list[str] = []
+    if before is None:
+        said += [f"{at}{name}: {clean(address)}" for name, address in now.addresses.items()]
+    if before is None or before.phase != now.phase:
+        said.append(f"{at}{clean(now.phase)}")
+    states = {} if before is None else {(row.app, row.evaluator): row.state for row in before.rates}
+    for row in now.rates:
+        if states.get((row.app, row.evaluator)) != row.state:
+            said.append(f"{at}{_of(row)}: {_rate_words(row)}; {row.state}")
+    known = set() if before is None else {_alert_key(alert) for alert in before.alerts}
+    firing = {_alert_key(alert): alert for alert in now.alerts}
+    for key, alert in firing.items():
+        if key not in known:
+            said.append(f"{at}ALERT {alert.name} {_alert_words(alert)}")
+            said += [f"{at}  worst: {_plain(one)}" for one in now.worst[:1]]
+    over = {(name, app, evaluator) for name, _, app, evaluator in known} - {(k[0], *k[2:]) for k in firing}
+    said += [f"{at}RESOLVED {' '.join(key)}" for key in sorted(over)]
+    return [clean(line) for line in said]
+
+
+def summary(view: View) -> str:
+    """The state of everything in one plain line, for a sign of life now and then."""
+    parts = [f"received {view.ledger.get('received', 0)}", *(f"{_of(row)}: {_rate_words(row)}" for row in view.rates)]
+    return clean(f"{_clock(view.elapsed)} {'; '.join(parts)}")
+
+
+def clean(text: str) -> str:
+    """`text` with all that could steer a terminal replaced, character for character, so that offsets stay valid."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_harmless(character) for character in text)
+
+
+def _harmless(character: str) -> str:
+    if character in "\n\r\t\v\f\u2028\u2029\x85":
+        return " "
+    # Controls, invisible and direction-changing characters, lone surrogates, private use and unassigned; the
+    # joiner that Persian and Indic words need is none of these.
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+def percent(share: float | None) -> str:
+    """A share in percent with a digit where it matters: `2.4 %`, `31 %`; a dash for None."""
+    if share is None:
+        return "-"
+    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"  # noqa: PLR2004 - rounds to 10 from there
+
+
+def _heading(view: View) -> RenderableType:
+    table = Table.grid(expand=True, padding=(0, 1))
+    table.add_column(ratio=1)
+    table.add_column(justify="right", no_wrap=True)
+    title = Text.assemble(("rag-monitor", "bold"), "  ", clean(view.phase))
+    table.add_row(title, Text(_clock(view.elapsed), "dim"))
+    addresses = Text("   ").join(
+        Text.assemble((f"{clean(name)} ", "dim"), clean(address)) for name, address in view.addresses.items()
+    )
+    return Group(table, addresses) if view.addresses else table
+
+
+def _rates(view: View) -> RenderableType:
+    rows, scale = view.rates, _scale(view.rates)
+    table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("app\n  evaluator", no_wrap=True, overflow="ellipsis", min_width=16, max_width=34)
+    table.add_column(f"defects,\nlast {_words(view.window)}", justify="right", no_wrap=True, min_width=13)
+    table.add_column(Axis(scale), ratio=3, min_width=12)
+    table.add_column("judged", justify="right", no_wrap=True)
+    table.add_column("trend\nto now", ratio=2, min_width=8, no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            Text.assemble((clean(row.app), "bold"), "\n  ", (clean(row.evaluator), "dim")),
+            Text.assemble((percent(row.rate), _STYLE[row.state]), "\n", _interval(row)),
+            IntervalBar(row.rate, row.lower, row.upper, row.threshold, scale, _STYLE[row.state]),
+            Text(str(row.judged)),
+            Sparkline(row.trend, scale),
+            Text(_SHOWN[row.state], _STYLE[row.state]),
+        )
+    if not rows:
+        table.add_row(Text("waiting for traffic", "dim"))
+    legend = Text("share of defective answers and its 95 % interval, of all traffic", "dim")
+    return Group(Text(), legend, table)
+
+
+def _scale(rows: Sequence[RateRow]) -> float:
+    """The right end of the bars: a round share above every threshold, every rate and nearly every limit."""
+    wanted = max(
+        [_SMALLEST_SCALE]
+        + [row.threshold * 1.3 for row in rows if row.threshold is not None]
+        + [row.rate * 1.3 for row in rows if row.rate is not None and row.judged],
+    )
+    return next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if end >= wanted), 1.0)
+
+
+def _interval(row: RateRow) -> Text:
+    if row.lower is None or row.upper is None:
+        return Text("")
+    return Text(f"{percent(row.lower).removesuffix(' %')} to {percent(row.upper)}", "dim")
+
+
+def _ledger(ledger: Mapping[str, int]) -> RenderableType:
+    shown = [(name, count) for name, count in ledger.items() if count and name != "received"]
+    text = Text.assemble("traces received ", (str(ledger.get("received", 0)), "bold"))
+    for number, (name, count) in enumerate(shown):
+        text.append(" = " if number == 0 else " + ", "dim")
+        text.append(f"{clean(name).replace('_', ' ')} ").append(str(count), "bold")
+    return text
+
+
+def _alert(alert: AlertRow) -> RenderableType:
+    style = _STYLE[alert.severity]
+    body = Text.assemble(
+        (f"{clean(alert.app)}  {clean(alert.evaluator)}\n", "bold"),
+        (percent(alert.rate), "bold"),
+        f" of answers are defective, surely more than {percent(alert.lower)} (threshold {percent(alert.threshold)})\n",
+        (f"over the last {_words(alert.window)}, firing for {_words(alert.firing_for)}", "dim"),
+    )
+    title = Text(f"ALERT {alert.severity.upper()} {clean(alert.name)}", style)
+    return Panel(body, title=title, title_align="left", border_style=style, box=ROUNDED)
+
+
+def _worst(answers: Sequence[WorstAnswer]) -> RenderableType:
+    blocks: list[RenderableType] = []
+    for one in answers:
+        grid = Table.grid(expand=True, padding=(0, 1))
+        grid.add_column(no_wrap=True, style="dim")
+        grid.add_column(ratio=1)
+        grid.add_row("question", Text(clean(_cut(one.question)), "bold"))
+        grid.add_row("answer", _marked(one))
+        why = clean(_cut(one.explanation))
+        grid.add_row("why", Text.assemble((f"{one.score:.2f} ", "bold"), why, (f"  {clean(one.app)}", "dim")))
+        blocks += [Text(), grid] if blocks else [grid]
+    title = Text.assemble("worst answers, ", ("\u00abmarked\u00bb", "underline"), ": not in the retrieved pages")
+    return Panel(Group(*blocks), title=title, title_align="left", box=ROUNDED, border_style="dim")
+
+
+def _marked(one: WorstAnswer) -> Text:
+    """The answer with its unsupported stretches between guillemets, so that they show without colour too."""
+    answer = clean(one.answer)
+    end = min(len(answer), _EXCERPT)
+    text = Text()
+    at = 0
+    for start, stop in sorted(one.unsupported):
+        first, last = max(start, at), min(stop, end)
+        if first < last:
+            text.append(answer[at:first]).append(f"\u00ab{answer[first:last]}\u00bb", "bold red underline")
+            at = last
+    text.append(answer[at:end])
+    return text.append("...") if end < len(answer) else text
+
+
+def _plain(one: WorstAnswer) -> str:
+    return f"{_marked(one).plain} (asked: {_cut(one.question)}; {one.score:.2f}: {_cut(one.explanation)})"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."
+
+
+def _of(row: RateRow) -> str:
+    return f"{row.app} {row.evaluator}"
+
+
+def _rate_words(row: RateRow) -> str:
+    if row.rate is None:
+        return "nothing judged"
+    return f"{percent(row.rate)} defective ({_interval(row).plain}) of {row.judged} judged"
+
+
+def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
+    return alert.name, alert.severity, alert.app, alert.evaluator
+
+
+def _alert_words(alert: AlertRow) -> str:
+    return (
+        f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, surely more than "
+        f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {_words(alert.window)}"
+    )
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _words(seconds: float) -> str:
+    """A duration as people say it: `45 s`, `3 min`, `6 h`, `7 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and (seconds % size == 0 or seconds >= 10 * size):
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"

@@ -1,0 +1,54 @@
+"""Where a `View` is drawn: in place on a terminal, as lines anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from rich.console import Console
+from rich.live import Live
+
+from monitor.cli.table import View, lines, render, summary
+
+SIGN_OF_LIFE = 15.0
+
+Draw = Callable[[View], None]
+
+
+@contextmanager
+def open_terminal(console: Console | None = None) -> Iterator[Draw]:
+    """What draws a view. On a terminal the last picture stays when the context is left."""
+    console = console if console is not None else Console()
+    if not console.is_terminal:
+        yield _Lines(console).draw
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda view: live.update(render(_fitting(view, console)), refresh=True)
+
+
+class _Lines:
+    """One plain line for each change; a summary when nothing was said for a while."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._before: View | None = None
+        self._said_at = 0.0
+
+    def draw(self, view: View) -> None:
+        said = lines(self._before, view)
+        if not said and view.elapsed - self._said_at >= SIGN_OF_LIFE:
+            said = [summary(view)]
+        for line in said:
+            self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+            self._said_at = view.elapsed
+        self._before = view
+
+
+def _fitting(view: View, console: Console) -> View:
+    """The view with as many of the worst answers as the height of the terminal has room for."""
+    for count in range(len(view.worst), 0, -1):
+        fewer = replace(view, worst=view.worst[:count])
+        if len(console.render_lines(render(fewer), pad=False)) < console.height:
+            return fewer
+    return replace(view, worst=())

@@ -1,0 +1,114 @@
+"""The spans of a trace as trees, with what each of them says: who is whose ancestor, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from monitor.model.span import LogRecord, Span
+from monitor.stages import Convention, Observation
+
+_SERVER, _CONSUMER = 2, 5
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A span in its tree. `first` and `last` number it and the last of its descendants, from the root downwards."""
+
+    span: Span
+    seen: Observation | None
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    depth: int = 0
+    first: int = 0
+    last: int = 0
+
+    def above(self, other: Node) -> bool:
+        """Whether `other` is a descendant of this node."""
+        return self.first < other.first <= self.last
+
+    def ancestors(self) -> list[Node]:
+        """All nodes above, the outermost first."""
+        found, node = [], self.parent
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """All nodes from the roots downwards, siblings in order of their start.
+
+    `roots` begin a request in this process; `orphans` have a parent that never came.
+    """
+
+    nodes: tuple[Node, ...]
+    roots: tuple[Node, ...]
+    orphans: tuple[Node, ...]
+
+    def below(self, node: Node) -> Sequence[Node]:
+        """The node and all its descendants."""
+        return self.nodes[node.first : node.last + 1]
+
+    def of_kind(self, *kinds: str) -> Iterator[Node]:
+        """The nodes whose spans play one of these roles, from the roots downwards."""
+        return (node for node in self.nodes if node.seen is not None and node.seen.kind in kinds)
+
+
+def grow(spans: Sequence[Span], records: Sequence[LogRecord], conventions: Sequence[Convention]) -> Forest:
+    """Ask the conventions span by span and set the spans into their trees. A circle of parents counts as orphans."""
+    of_span: dict[str, list[LogRecord]] = {}
+    for record in records:
+        of_span.setdefault(record.span_id, []).append(record)
+    by_id: dict[str, Node] = {}
+    for span in sorted(spans, key=lambda one: (one.start_ns, one.span_id)):
+        by_id.setdefault(span.span_id, Node(span, _ask(span, tuple(of_span.get(span.span_id, ())), conventions)))
+    roots, orphans = [], []
+    for node in by_id.values():
+        parent = by_id.get(node.span.parent_id)
+        if parent is not None and parent is not node:
+            node.parent = parent
+            parent.children.append(node)
+        elif node.span.is_root or not node.span.parent_id or node.span.kind in (_SERVER, _CONSUMER):
+            # A server or consumer span is entered from another process, whether or not its flags say so.
+            roots.append(node)
+        else:
+            orphans.append(node)
+    nodes = _number([*roots, *orphans])
+    if len(nodes) < len(by_id):
+        placed = set(map(id, nodes))
+        for node in by_id.values():
+            if id(node) not in placed:
+                if node.parent is not None:
+                    node.parent.children.remove(node)
+                node.parent = None
+                orphans.append(node)
+                placed |= set(map(id, _number([node])))
+        nodes = _number([*roots, *orphans])
+    return Forest(tuple(nodes), tuple(roots), tuple(orphans))
+
+
+def _ask(span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention]) -> Observation | None:
+    for convention in conventions:
+        observation = convention.observe(span, records)
+        if observation is not None:
+            return observation
+    return None
+
+
+def _number(tops: Sequence[Node]) -> list[Node]:
+    """Number the nodes below `tops`, without recursion: chains of spans can be long."""
+    nodes: list[Node] = []
+    waiting: list[tuple[Node, bool]] = [(top, False) for top in reversed(tops)]
+    while waiting:
+        node, left = waiting.pop()
+        if left:
+            node.last = len(nodes) - 1
+            continue
+        node.first = len(nodes)
+        node.depth = node.parent.depth + 1 if node.parent is not None else 0
+        nodes.append(node)
+        waiting.append((node, True))
+        waiting += [(child, False) for child in reversed(node.children)]
+    return nodes

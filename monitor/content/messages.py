@@ -1,0 +1,173 @@
+"""Every shape of chat message that emitters write, read by one tolerant reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from monitor.content import values
+from monitor.model.case import Message
+from monitor.model.span import Value
+
+_ROLES: Final = {
+    "user": "user",
+    "human": "user",
+    "humanmessage": "user",
+    "humanmessagechunk": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "aimessage": "assistant",
+    "aimessagechunk": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "chatbot": "assistant",
+    "system": "system",
+    "developer": "system",
+    "systemmessage": "system",
+    "tool": "tool",
+    "function": "tool",
+    "toolmessage": "tool",
+    "functionmessage": "tool",
+}
+_WRAPPERS: Final = ("message", "data", "kwargs")
+_TEXT_PARTS: Final = ("", "text", "output_text", "input_text", "reasoning_text")
+_TOOL_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "tool_return", "function_call_output")
+_REPR_ROLE: Final = re.compile(r"role=(?:<\w+\.\w+: ?)?'(\w+)'|^(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
+_DEPTH: Final = 8
+
+
+def read(value: Value) -> tuple[Message, ...] | None:
+    """The messages that a value holds, in its order; None where it holds none.
+
+    A message without text (an assistant's call of a tool, an image) has an empty `content`.
+    """
+    return _read(value, _DEPTH)
+
+
+def read_one(value: Value) -> Message | None:
+    """The one message that a value is; None where it is none."""
+    return _one(value, _DEPTH)
+
+
+def turns(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """What people and the assistant have said: without system prompts, tool traffic and messages without text."""
+    return tuple(m for m in messages if m.role in ("user", "assistant") and m.content.strip())
+
+
+def last_user(messages: Sequence[Message]) -> int:
+    """Where the last user message with text stands; -1 where there is none."""
+    return max((at for at, m in enumerate(messages) if m.role == "user" and m.content.strip()), default=-1)
+
+
+def text_of(content: Value) -> str:
+    """The text of a message's content: a text, or the text parts of a list of parts, a line break between them."""
+    return _text_of(content, _DEPTH)
+
+
+def from_repr(text: str) -> Message | None:
+    """The message that a Python repr shows: `ChatMessage(role=..., text='...')`, `HumanMessage(content='...')`."""
+    role = _REPR_ROLE.search(text[:400])
+    if role is None or not values.is_repr(text):
+        return None
+    name = _ROLES.get((role[1] or role[2]).lower(), "")
+    content = values.repr_field(text, "text|content")
+    return Message(name, content or "") if name else None
+
+
+def _read(value: Value, depth: int) -> tuple[Message, ...] | None:
+    value = values.unfold(value)
+    if depth <= 0:
+        return None
+    if isinstance(value, Mapping):
+        inner = values.unfold(value.get("messages"))
+        if isinstance(inner, (list, tuple, Mapping)):
+            return _read(inner, depth - 1)
+        one = _one(value, depth)
+        return (one,) if one else None
+    listed = values.elements(value)
+    if listed is None:
+        one = from_repr(value) if isinstance(value, str) else None
+        return (one,) if one else None
+    found: list[Message] = []
+    for item in listed:
+        if isinstance(item, (list, tuple)):
+            found += _read(item, depth - 1) or ()
+            continue
+        one = _one(item, depth)
+        if one is not None:
+            found.append(one)
+    return tuple(found) or None
+
+
+def _one(item: Value, depth: int) -> Message | None:
+    item = values.unfold(item)
+    if isinstance(item, str):
+        return from_repr(item)
+    if not isinstance(item, Mapping) or depth <= 0:
+        return None
+    role = _role(item)
+    if not role or "data" in item or "kwargs" in item or ("message" in item and "content" not in item):
+        for key in _WRAPPERS:
+            wrapped = values.unfold(item.get(key))
+            inner = _one({"type": role, **wrapped}, depth - 1) if isinstance(wrapped, Mapping) else None
+            if inner is not None:
+                return inner
+    if not role:
+        return None
+    parts = values.first(item, ("parts", "content", "contents", "blocks", "text", "output"))
+    only_results = role == "user" and _holds_only_tool_results(parts)
+    return Message("tool" if only_results else role, text_of(parts))
+
+
+def _role(item: Mapping[str, Value]) -> str:
+    for key in ("role", "type", "_type", "kind", "event.name"):
+        named = item.get(key)
+        if isinstance(named, str) and named.lower() in _ROLES:
+            return _ROLES[named.lower()]
+    path = values.elements(item.get("id"))  # LangChain's serialised objects: the last element is the class
+    if path and isinstance(path[-1], str):
+        return _ROLES.get(path[-1].lower(), "")
+    return ""
+
+
+def _holds_only_tool_results(parts: Value) -> bool:
+    listed = values.elements(values.unfold(parts))
+    return bool(listed) and all(isinstance(p, Mapping) and p.get("type") in _TOOL_RESULTS for p in listed or ())
+
+
+def _text_of(content: Value, depth: int) -> str:
+    if isinstance(content, str):
+        if content[:2] not in ("[{", '["') or not isinstance(unfolded := values.unfold(content), list):
+            return content
+        return _text_of(unfolded, depth - 1) or content
+    if depth <= 0:
+        return ""
+    if isinstance(content, Mapping):
+        return _part(content, depth)
+    listed = values.elements(content)
+    return "\n".join(filter(None, (_text_of(part, depth - 1) for part in listed))) if listed else ""
+
+
+def _part(part: Mapping[str, Value], depth: int) -> str:
+    wrapped = part.get("message_content")
+    if isinstance(wrapped, Mapping):
+        part = wrapped
+    kind = values.text(part.get("type"))
+    if kind in _TOOL_RESULTS:
+        found = values.first(part, ("response", "result", "output", "content"))
+        found = found.get("value", found) if isinstance(found, Mapping) else found
+        return found if isinstance(found, str) else _text_of(found, depth - 1) or _dump(found)
+    if kind.lower() not in _TEXT_PARTS:
+        return ""
+    found = values.first(part, ("text", "content", "value"))
+    return _text_of(found, depth - 1)
+
+
+def _dump(value: Value) -> str:
+    try:
+        return orjson.dumps(value).decode() if isinstance(value, (Mapping, list)) else ""
+    except (TypeError, ValueError):
+        return ""

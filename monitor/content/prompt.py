@@ -1,0 +1,230 @@
+"""Question and context out of one stuffed prompt, at the marks that prompt templates usually carry.
+
+Only where the marks are clear: a text without them is not split, for a guess would put wrong words before a judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from monitor.content import documents
+
+MAX_PROMPT: Final = 1_000_000
+"""Characters beyond which a prompt is not split."""
+
+_CONTEXT: Final = (
+    r"(?:retrieved |relevant |reference |supporting |given |provided |additional |background )?"
+    r"(?:contexts?(?: information| documents?| passages?)?|documents?|docs|sources?|passages?|excerpts?|search results?"
+    r"|knowledge(?: base)?|references?|evidence|background(?: information)?)"
+    r"|上下文|上下文信息|已知信息|参考资料|参考信息|背景信息|背景知识|检索结果|资料|文档"
+    r"|kontext|quellen|dokumente|contexte|sources|contexto|documentos|contesto|コンテキスト|文脈"
+)
+_STRONG: Final = re.compile(
+    r"context|kontext|contesto|上下文|已知信息|コンテキスト|文脈|retrieved|search result", re.IGNORECASE
+)
+_QUESTION: Final = (
+    r"(?:the |my |your |current |new |latest |final |follow[- ]up )?(?:user(?:'s)? |customer(?:'s)? )?"
+    r"(?:question|query|request|input|inquiry)|q|问题|用户问题|提问|frage|pregunta|domanda|質問|질문"
+)
+_ANSWER: Final = (
+    r"(?:your |helpful |final |the |standalone )?(?:answer|response|reply)|a(?=[ ]?:\s*\Z)|assistant|ai|回答|答案"
+    r"|antwort|réponse|respuesta"
+)
+_HISTORY: Final = r"(?:chat |conversation |dialog(?:ue)? |previous )(?:history|conversation|messages)|历史对话|对话历史"
+_OTHER: Final = r"instructions?|output format|response format|constraints|要求"
+
+
+def _label(names: str) -> str:
+    """A label at the start of a line: `Context:`, `## Context`, `**Context:**`, `[Context]`, `[[ ## context ## ]]`."""
+    named = rf"(?:{names})(?:[ ]?\([^()\n]{{1,60}}\))?"
+    return (
+        rf"^[ \t]*(?:#{{1,6}}[ \t]*{named}[ \t]*:?[ \t]*$"
+        rf"|#{{0,6}}[ \t]*(?:\*\*|__)?{named}(?:\*\*|__)?[ \t]*[:\uff1a](?:\*\*|__)?[ \t]*"
+        rf"|\[{{1,2}}[ #]*{named}[ #]*\]{{1,2}}[ \t]*:?[ \t]*$)"
+    )
+
+
+_LABELS: Final = re.compile(
+    f"(?P<context>{_label(_CONTEXT)})|(?P<question>{_label(_QUESTION)})|(?P<answer>{_label(_ANSWER)})"
+    f"|(?P<history>{_label(_HISTORY)})|(?P<other>{_label(_OTHER)})",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CONTEXT_TAG: Final = re.compile(
+    r"<((?:retrieved_|search_|relevant_)?(?:contexts?|documents?|docs|sources|results|passages|knowledge(?:_base)?))"
+    r"(?: [^<>]*)?>",
+    re.IGNORECASE,
+)
+_QUESTION_TAG: Final = re.compile(r"<((?:user_)?(?:question|query|input|request))>", re.IGNORECASE)
+_INTRODUCTION: Final = re.compile(
+    r"^(?=.*\b(?:below|following|these|provided|given|delimited)\b)"
+    r"(?=.*\b(?:context|documents?|passages?|excerpts?|sources?)\b).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PLACEHOLDER: Final = re.compile(r"\s*\{\w+\}")
+_FENCE: Final = re.compile(r"^[ \t]*(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]*$", re.MULTILINE)
+_DOCUMENT_TAG: Final = re.compile(r"<(document|doc|source|passage|chunk|result|item)(?: [^<>]*)?>", re.IGNORECASE)
+_INNER_TAG: Final = re.compile(r"<(document_content|page_content|content|text)>", re.IGNORECASE)
+_NUMBERED: Final = (
+    re.compile(r"^[ \t]*\[(\d{1,3})\][:.]?[ \t]*", re.MULTILINE),
+    re.compile(
+        r"^[ \t#*]*(?:document|doc|source|passage|chunk|result|context|excerpt|文档|资料)[ ]?\[?#?(\d{1,3})\]?"
+        r"(?:[ ]?\([^()\n]{1,120}\))?[ \t]*[:\uff1a.\-][ \t*]*",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+)
+
+
+class Stuffed(NamedTuple):
+    """A prompt taken apart: the question and the pieces of the context, in order.
+
+    `question` is what is `marked` as one, else all that stands outside of the context; None where nothing does.
+    """
+
+    question: str | None
+    blocks: tuple[str, ...]
+    marked: bool = False
+
+
+class _Tagged(NamedTuple):
+    """What stands between a tag and its end."""
+
+    start: int
+    end: int
+    body: str
+
+
+def split(text: str, *, asks: bool = True) -> Stuffed | None:
+    """Take a stuffed prompt apart; None where it has no clear mark of a context. An empty context gives no blocks.
+
+    With `asks` false the text is a system prompt, which states no question: what looks like one belongs to a document.
+    """
+    if len(text) > MAX_PROMPT:
+        return None
+    return _by_tags(text) or _by_labels(text, asks=asks) or _by_introduction(text)
+
+
+def blocks(context: str) -> tuple[str, ...]:
+    """The pieces of a context: numbered, tagged or fenced off from each other, otherwise one; none where it says so."""
+    context = context.strip()
+    if documents.says_none(context):
+        return ()
+    tagged = _tagged(_DOCUMENT_TAG, context)
+    if tagged:
+        inner = [_tagged(_INNER_TAG, one.body) for one in tagged]
+        return _kept(inside[0].body if inside else one.body for inside, one in zip(inner, tagged, strict=True))
+    for pattern in _NUMBERED:
+        marks = _sequence(pattern, context)
+        if marks:
+            ends = [*(mark.start() for mark in marks[1:]), len(context)]
+            return _kept(context[mark.end() : end] for mark, end in zip(marks, ends, strict=True))
+    fenced = _FENCE.split(context)[::2]
+    return _kept(fenced)
+
+
+def _kept(pieces: Iterable[str]) -> tuple[str, ...]:
+    return tuple(stripped for piece in pieces if (stripped := piece.strip()))
+
+
+def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
+    """The marks that count up from 0 or 1, the first of them at the start; none where they do not."""
+    marks: list[re.Match[str]] = []
+    for found in pattern.finditer(context):
+        number = int(found[1])
+        if (not marks and found.start() == 0 and number in (0, 1)) or (marks and number == int(marks[-1][1]) + 1):
+            marks.append(found)
+    return marks
+
+
+def _tagged(opening: re.Pattern[str], text: str) -> list[_Tagged]:
+    """The stretches between a tag and the next end of it, in time linear in the text: users can write tags, too."""
+    found: list[_Tagged] = []
+    lowered, unclosed, at = text.lower(), set[str](), 0
+    for mark in opening.finditer(text):
+        name = mark[1].lower()
+        if mark.start() < at or name in unclosed:
+            continue
+        end = lowered.find(f"</{name}>", mark.end())
+        if end < 0:
+            unclosed.add(name)
+            continue
+        found.append(_Tagged(mark.start(), end + len(name) + 3, text[mark.end() : end]))
+        at = found[-1].end
+    return found
+
+
+def _by_tags(text: str) -> Stuffed | None:
+    contexts = _tagged(_CONTEXT_TAG, text)
+    if not contexts:
+        return None
+    pieces = tuple(piece for found in contexts for piece in blocks(found.body))
+    starts, ends = [found.start for found in contexts], [found.end for found in contexts]
+    outside = [text[end:start] for end, start in zip([0, *ends], [*starts, len(text)], strict=True)]
+    rest = "\n\n".join(filter(None, (piece.strip() for piece in outside)))
+    tagged = _tagged(_QUESTION_TAG, rest)
+    question = tagged[0].body.strip() if tagged else _labelled_question(rest)
+    return Stuffed(question or rest or None, pieces, marked=bool(question))
+
+
+def _by_labels(text: str, *, asks: bool) -> Stuffed | None:
+    labels = [(str(found.lastgroup), found) for found in _LABELS.finditer(text)]
+    contexts = [found for kind, found in labels if kind == "context"]
+    questions = [at for at, (kind, _) in enumerate(labels) if kind == "question"] if asks else []
+    if not contexts or not (questions or _STRONG.search(contexts[0][0])):
+        return None
+    first, end = contexts[0], _end_of_context(text, labels)
+    if questions and labels[questions[-1]][1].start() > first.start():
+        # Documents may carry such labels themselves (an FAQ does): the question is the last one, all before is context.
+        end = labels[questions[-1]][1].start()
+        question = _until(text, labels, questions[-1])
+    else:
+        start = labels[questions[0]][1].end() if questions else 0
+        question = text[start : first.start()].strip()
+    end = next(
+        (found.start() for kind, found in labels if kind == "history" and first.end() <= found.start() < end), end
+    )
+    context = text[first.end() : end]
+    if _PLACEHOLDER.match(context):
+        return None
+    fences = list(_FENCE.finditer(context))
+    if fences and not context[: fences[0].start()].strip():
+        context = context[fences[0].end() : fences[-1].start() if len(fences) > 1 else len(context)]
+    return Stuffed(question or None, blocks(context), marked=bool(questions))
+
+
+def _by_introduction(text: str) -> Stuffed | None:
+    """`Context information is below.` or `Use the following pieces of context ...`, then a fence or a blank line."""
+    introduction = _INTRODUCTION.search(text)
+    if introduction is None:
+        return None
+    start = introduction.end()
+    fences = list(_FENCE.finditer(text, start))
+    question = _labelled_question(text[start:])
+    if fences and "\n\n" not in text[start : fences[0].start()].strip():
+        closing = fences[1].start() if len(fences) > 1 else len(text)
+        rest = text[fences[1].end() :].strip() if len(fences) > 1 else text[: introduction.start()].strip()
+        return Stuffed(question or rest or None, blocks(text[fences[0].end() : closing]), marked=bool(question))
+    labels = [found for found in _LABELS.finditer(text, start) if found.lastgroup == "question"]
+    blank = text.find("\n\n", start)
+    if labels and 0 <= blank < labels[-1].start():
+        return Stuffed(question, blocks(text[blank : labels[-1].start()]), marked=True)
+    return None
+
+
+def _labelled_question(text: str) -> str | None:
+    labels = [(str(found.lastgroup), found) for found in _LABELS.finditer(text)]
+    questions = [at for at, (kind, _) in enumerate(labels) if kind == "question"]
+    return _until(text, labels, questions[-1]) or None if questions else None
+
+
+def _until(text: str, labels: list[tuple[str, re.Match[str]]], at: int) -> str:
+    start = labels[at][1].end()
+    end = next((found.start() for kind, found in labels[at + 1 :] if kind in ("answer", "history", "other")), len(text))
+    return text[start:end].strip()
+
+
+def _end_of_context(text: str, labels: list[tuple[str, re.Match[str]]]) -> int:
+    """The end of the text, or the closing `Answer:` after which nothing is said."""
+    kind, last = labels[-1]
+    return last.start() if kind == "answer" and not text[last.end() :].strip() else len(text)

@@ -1,0 +1,252 @@
+"""Values as they come out of attributes: JSON in strings in strings, Python reprs, dotted keys. Nothing here raises."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from monitor.model.span import Value
+
+MAX_TEXT: Final = 4_000_000
+"""Characters beyond which a text is not parsed, only passed on."""
+
+MAX_REPR: Final = 65_536
+"""Characters beyond which a Python repr is not parsed: the parser of literals is slow."""
+
+MAX_CUT: Final = 262_144
+"""Characters from the beginning of a cut JSON text that are looked at."""
+
+MAX_ITEMS: Final = 2_000
+"""Elements of a list that are looked at."""
+
+MAX_INDEX: Final = 10_000
+"""The highest list index that a dotted key may name."""
+
+_LEVELS: Final = 3
+_LONGEST_MARK: Final = 500
+_REPR_START: Final = frozenset("<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_REPR_DEPTH: Final = 50
+_FOREIGN_NUMBER: Final = re.compile(r"\b(?:NaN|Infinity)\b")
+_UNUSABLE: Final = re.compile(
+    r"<(?:async[_ ])?(?:generator|coroutine|iterator|function)\b[^<>]*>"
+    r"|<[\w.]+(?: [\w.]+)* at 0x[0-9a-fA-F]+>"
+    r"|__REDACTED__"
+)
+_CALL: Final = re.compile(r"<?[A-Z]\w*\((?:\w+=|<|\))")
+_LITERAL: Final = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+
+
+def unfold(value: Value, levels: int = _LEVELS) -> Value:
+    """The structure that a text holds, where it holds one: JSON, JSON of JSON (up to `levels`), or a Python literal.
+
+    Any other value, and a text that is only text, comes back as it is: `42` and `true` in a text stay text.
+    """
+    while levels > 0 and isinstance(value, str):
+        parsed = _parse(value)
+        if parsed is None:
+            break
+        value, levels = parsed, levels - 1
+    return value
+
+
+def unfold_cut(value: Value) -> Value:
+    """As `unfold`; of a JSON text that a length limit has cut, what stands in it in full. The cut end is left out."""
+    whole = unfold(value)
+    if not isinstance(whole, str) or whole[:1] not in ("{", "[") or len(whole) > MAX_TEXT:
+        return whole
+    repaired = _close(whole[:MAX_CUT])
+    try:
+        return value if repaired is None else orjson.loads(repaired)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def usable(text: str) -> bool:
+    """Whether a text is content: not the bare repr of a generator or an object, and not a redaction mark."""
+    return len(text) > _LONGEST_MARK or not _UNUSABLE.fullmatch(text.strip())
+
+
+def is_repr(text: str) -> bool:
+    """Whether a text is the Python repr of an object, perhaps cut: `Name(key=...)`, `<Name(...)>`, `Name(key=...`."""
+    return text[:1] in _REPR_START and text.rstrip().endswith((")", ")>", "...")) and bool(_CALL.match(text))
+
+
+def repr_field(text: str, names: str) -> str | None:
+    """The first complete string that a repr gives to one of `names` (a regular expression), unescaped; else None."""
+    found = re.search(rf"\b(?:{names})=" + _LITERAL, text[:MAX_REPR])
+    if found is None:
+        return None
+    literal = _literal(found[1])
+    return literal if isinstance(literal, str) else None
+
+
+def elements(value: Value) -> Sequence[Value] | None:
+    """The elements of a list (no more than `MAX_ITEMS`); None for anything else."""
+    if isinstance(value, (list, tuple)):
+        return value[:MAX_ITEMS]
+    return None
+
+
+def first(mapping: Mapping[str, Value], keys: Sequence[str]) -> Value:
+    """The value of the first of `keys` that is there and not None."""
+    for key in keys:
+        value = mapping.get(key)
+        if value is not None:
+            return value
+    return None
+
+
+def number(value: Value) -> float | None:
+    """A finite number, also where it stands in a text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        parsed = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return parsed if abs(parsed) < float("inf") else None
+
+
+def count(value: Value) -> int | None:
+    """A whole number of 0 or more, also where it stands in a text; None for anything else."""
+    parsed = number(value)
+    return int(parsed) if parsed is not None and parsed >= 0 else None
+
+
+def text(value: Value) -> str:
+    """A text that is content, or a number as text; empty for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    return ""
+
+
+def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | None:
+    """The list that attributes spell out by dotted keys: `prefix.0.message.role`; None for each index that is missing.
+
+    None where there is no such key at all, and empty where only `prefix` itself is there with an empty list.
+    """
+    rows: dict[int, dict[str, Value]] = {}
+    start = len(prefix) + 1
+    for key, value in attributes.items():
+        if key.startswith(prefix) and key[start - 1 : start] == ".":
+            index, _, rest = key[start:].partition(".")
+            if index.isdecimal() and index.isascii() and len(index) <= len(str(MAX_INDEX)):
+                _place(rows.setdefault(int(index), {}), rest.split(".") if rest else [""], value)
+    if rows:
+        return [_lists(rows[index]) if index in rows else None for index in range(max(rows) + 1)]
+    listed = elements(attributes.get(prefix))
+    return list(listed) if listed is not None else None
+
+
+def _place(row: dict[str, Value], path: list[str], value: Value) -> None:
+    for step in path[:-1]:
+        inner = row.get(step)
+        if not isinstance(inner, dict):
+            inner = {}
+            row[step] = inner
+        row = inner
+    row.setdefault(path[-1], value)
+
+
+def _lists(value: Value, depth: int = 16) -> Value:
+    """Mappings whose keys are all indexes become lists."""
+    if not isinstance(value, dict) or depth == 0:
+        return value
+    if value and all(key.isdecimal() and key.isascii() and len(key) <= len(str(MAX_INDEX)) for key in value):
+        return [_lists(value[key], depth - 1) for key in sorted(value, key=int)]
+    return {key: _lists(inner, depth - 1) for key, inner in value.items()}
+
+
+def _parse(candidate: str) -> Value:
+    """The list, mapping or string that a text encodes; None where it encodes none."""
+    stripped = candidate.strip()
+    if stripped[:1] not in ("{", "[", '"') or len(stripped) > MAX_TEXT:
+        return None
+    parsed: object
+    try:
+        parsed = orjson.loads(stripped)
+    except orjson.JSONDecodeError:
+        parsed = _lenient(stripped)
+    return parsed if isinstance(parsed, (str, dict, list)) else None
+
+
+def _lenient(stripped: str) -> object:
+    """What strict JSON refuses but emitters write: NaN and Infinity, and the repr of a Python literal."""
+    if stripped[0] in "{[" and _FOREIGN_NUMBER.search(stripped):
+        try:
+            return json.loads(stripped, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            pass
+    return _literal(stripped) if stripped[0] != '"' and stripped[-1] in "}]" else None
+
+
+def _literal(source: str) -> object:
+    if len(source) > MAX_REPR or _nesting(source) > _REPR_DEPTH:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `'\d'` is a warning to Python and content to us
+            literal: object = ast.literal_eval(source)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return _plain(literal)
+
+
+def _plain(literal: object) -> object:
+    """Literals that JSON has too; mappings with other keys than texts get texts."""
+    if isinstance(literal, dict):
+        return {str(key): _plain(inner) for key, inner in literal.items()}
+    if isinstance(literal, (list, tuple, set)):
+        return [_plain(inner) for inner in literal]
+    return literal if isinstance(literal, (str, bool, int, float, bytes)) else None
+
+
+def _nesting(source: str) -> int:
+    deepest = depth = 0
+    for char in source:
+        if char in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in ")]}":
+            depth -= 1
+    return deepest
+
+
+def _tokens(source: str) -> Iterator[tuple[int, str]]:
+    """The structural characters of a JSON text that stand outside of its strings, with where they end."""
+    inside = escaped = False
+    for at, char in enumerate(source):
+        if inside:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                inside = False
+        elif char == '"':
+            inside = True
+        elif char in "{}[],":
+            yield at, char
+
+
+def _close(source: str) -> str | None:
+    """A cut JSON text up to its last complete element, its open brackets closed; None where it was not cut."""
+    closers: list[str] = []
+    end = 0
+    for at, char in _tokens(source):
+        if char in "{[":
+            closers.append("}" if char == "{" else "]")
+        elif char != "," and (not closers or closers.pop() != char):
+            return None
+        if not closers:
+            return None
+        end = at if char == "," else at + 1
+    return source[:end] + "".join(reversed(closers)) if closers else None

@@ -1,0 +1,1 @@
+"""Recorded traffic of two small RAG services, and what replays it."""

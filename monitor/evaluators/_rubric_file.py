@@ -1,0 +1,237 @@
+"""Reads a rubric: a Markdown file, its front matter (what the evaluator is) and its body (what the judge is told)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import yaml
+from pydantic import Field, StringConstraints, ValidationError
+
+from monitor.errors import ConfigError
+from monitor.model.outcome import DefectRule, Level, Scale
+from monitor.registry import explain
+from monitor.stages import Component, Needs
+
+Evidenced: TypeAlias = Literal["claims", "observations"]
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+MATERIALS = ("query", "history", "context", "reference", "response")
+
+# Part of every version: the frame around a rubric (the form of the answer, how material is written) counts as well.
+_FRAME = "1"
+_FRONT = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)---[ \t]*\r?\n(.*)", re.DOTALL)
+_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+
+
+class Anchor(Component):
+    """One step of a scale."""
+
+    value: Number
+    """Where the step begins."""
+
+    level: Name
+    """Its name: a value of the metric label `level`."""
+
+    means: str = Field(min_length=1)
+    """What a response at this step is like, in a sentence for the judge."""
+
+
+class ScaleEntry(Component):
+    """The scale of the scores."""
+
+    lowest: Number
+    """The lowest score."""
+
+    highest: Number
+    """The highest score."""
+
+    better: Literal["higher", "lower"]
+    """Which end is good."""
+
+    whole: bool = True
+    """Whether only whole numbers occur."""
+
+    anchors: tuple[Anchor, ...] = Field(min_length=2)
+    """What the steps mean, in ascending order, the first at `lowest`."""
+
+
+class DefectEntry(Component):
+    """What counts as a defect unless the configuration says otherwise. One of three."""
+
+    below: Number | None = None
+    """A score less than this; only where higher is better."""
+
+    at_least: Number | Name | None = None
+    """A score of this or more, or of this level or beyond it; only where lower is better."""
+
+    label: Name | None = None
+    """Exactly this level."""
+
+
+class Front(Component):
+    """The front matter of a rubric."""
+
+    name: Name
+    """Its name in metrics, alerts and configuration: lower-case letters, digits and underscores."""
+
+    definition: str = Field(min_length=1)
+    """Where the definition of what is measured comes from."""
+
+    scale: ScaleEntry
+    """The scale of its scores."""
+
+    needs: tuple[Needs, ...]
+    """What a case must have to be scored: `context`, `history`, `reference`, `response`."""
+
+    defect: DefectEntry
+    """What counts as a defect."""
+
+    evidence: Evidenced = "observations"
+    """What the judge writes down before the score: `claims` (quotes of the response, each supported, contradicted or
+    absent in the context), or free `observations`."""
+
+    trivial_score: Number | None = None
+    """The score of a response without content (empty, a lone colon, "Thought process:"), which no judge is asked about;
+    by default the bad end of the scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricFile:
+    """A rubric, checked. `materials` are the parts of a case that the judge sees, in the order they are shown."""
+
+    name: str
+    version: str
+    definition: str
+    scale: Scale
+    needs: frozenset[Needs]
+    defect: DefectRule
+    evidence: Evidenced
+    trivial_score: float
+    materials: tuple[str, ...]
+    instructions: str
+
+
+def read_rubric(path: Path) -> RubricFile:
+    """The rubric in the file. Raises `ConfigError` that names the file, the key and what is allowed."""
+    try:
+        raw = path.read_bytes()
+        found = _FRONT.fullmatch(raw.decode())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8") from None
+    if found is None:
+        raise ConfigError(
+            f"{path}: must begin with a front matter between two lines `---`, followed by the instructions"
+        )
+    front = _front(found[1], path)
+    scale = _scale(front.scale, path)
+    materials = _materials(found[2], front, path)
+    return RubricFile(
+        name=front.name,
+        version=hashlib.blake2b(_FRAME.encode() + b"\n" + raw, digest_size=6).hexdigest(),
+        definition=front.definition,
+        scale=scale,
+        needs=frozenset(front.needs) | {"response"},
+        defect=_defect(front.defect, scale, path),
+        evidence=front.evidence,
+        trivial_score=_trivial_score(front.trivial_score, scale, path),
+        materials=materials,
+        instructions=_instructions(found[2], front.scale),
+    )
+
+
+def _front(text: str, path: Path) -> Front:
+    try:
+        loaded = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 2})" if mark is not None else ""
+        raise ConfigError(f"{path}: the front matter is not YAML{where}") from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: the front matter must be keys and values: {', '.join(Front.model_fields)}")
+    try:
+        return Front.model_validate(loaded)
+    except ValidationError as error:
+        raise ConfigError(explain(error, str(path), allowed=tuple(Front.model_fields))) from None
+
+
+def _scale(entry: ScaleEntry, path: Path) -> Scale:
+    levels = tuple(Level(anchor.level, anchor.value) for anchor in entry.anchors)
+    try:
+        scale = Scale(entry.lowest, entry.highest, entry.better, levels, whole=entry.whole)
+    except ValueError as error:
+        raise ConfigError(f"{path}: scale: {error}") from None
+    outside = [level.name for level in levels if not scale.holds(level.start)]
+    if outside:
+        raise ConfigError(f"{path}: scale.anchors: {', '.join(outside)} does not lie on the scale")
+    if len({level.name for level in levels}) != len(levels):
+        raise ConfigError(f"{path}: scale.anchors: two anchors have the same level")
+    if entry.whole and (not scale.holds(entry.lowest) or not scale.holds(entry.highest)):
+        raise ConfigError(f"{path}: scale: lowest and highest must be whole numbers, or `whole: false`")
+    return scale
+
+
+def _defect(entry: DefectEntry, scale: Scale, path: Path) -> DefectRule:
+    names = [level.name for level in scale.levels]
+    given = [key for key in ("below", "at_least", "label") if getattr(entry, key) is not None]
+    if len(given) != 1:
+        raise ConfigError(f"{path}: defect: needs one of below, at_least, label; it has {', '.join(given) or 'none'}")
+    if entry.label is not None:
+        if entry.label not in names:
+            raise ConfigError(f"{path}: defect.label: there is no level {entry.label!r}; there are: {', '.join(names)}")
+        return DefectRule("label", label=entry.label)
+    kind: Literal["below", "at_least"] = "below" if entry.below is not None else "at_least"
+    if (kind == "below") != (scale.better == "higher"):
+        raise ConfigError(
+            f"{path}: defect.{kind}: on a scale where {scale.better} is better this would be the good end"
+        )
+    threshold = entry.below if entry.below is not None else entry.at_least
+    if isinstance(threshold, str):
+        if threshold not in names:
+            raise ConfigError(
+                f"{path}: defect.at_least: there is no level {threshold!r}; there are: {', '.join(names)}"
+            )
+        threshold = scale.start_of(threshold)
+    if threshold is None or not scale.lowest <= threshold <= scale.highest:
+        raise ConfigError(f"{path}: defect.{kind}: {threshold} lies outside {scale.lowest:g} to {scale.highest:g}")
+    return DefectRule(kind, threshold)
+
+
+def _trivial_score(given: float | None, scale: Scale, path: Path) -> float:
+    if given is None:
+        return scale.lowest if scale.better == "higher" else scale.highest
+    if not scale.holds(given):
+        raise ConfigError(f"{path}: trivial_score: {given:g} is not on the scale")
+    return given
+
+
+def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
+    """What the body speaks of. It must speak of the response, of all that it needs, and show the scale."""
+    used = set(_PLACEHOLDER.findall(body))
+    allowed = {*MATERIALS, "scale"}
+    unknown = sorted(used - allowed)
+    if unknown:
+        raise ConfigError(f"{path}: unknown placeholder {_braced(unknown)}; allowed: {_braced(sorted(allowed))}")
+    missing = sorted({*front.needs, "response", "scale"} - used)
+    if missing:
+        raise ConfigError(f"{path}: the instructions lack the placeholder {_braced(missing)}")
+    if front.evidence == "claims" and "context" not in used:
+        raise ConfigError(f"{path}: evidence: claims are checked against {_braced(['context'])}, which is missing")
+    return tuple(name for name in MATERIALS if name in used)
+
+
+def _instructions(body: str, scale: ScaleEntry) -> str:
+    kind = "whole numbers" if scale.whole else "any number"
+    lines = [f"Scores: {kind} from {scale.lowest:g} to {scale.highest:g}."]
+    lines += [f"- {anchor.value:g}: {anchor.means}" for anchor in sorted(scale.anchors, key=lambda a: -a.value)]
+    shown = "\n".join(lines)
+    return _PLACEHOLDER.sub(lambda m: shown if m[1] == "scale" else f"the data block `{m[1]}`", body.strip())
+
+
+def _braced(names: list[str]) -> str:
+    return ", ".join(f"{{{{{name}}}}}" for name in names)

@@ -1,0 +1,48 @@
+"""An evaluator that is a prompt and a scale, written as one Markdown file: those in `rubrics/`, and a user's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from monitor.evaluators._judged import RubricEvaluator
+from monitor.evaluators._rubric_file import RubricFile, read_rubric
+from monitor.stages import Evaluator
+
+
+class Rubric(RubricEvaluator):
+    """A rubric of your own: `type: rubric` and the path of a Markdown file like those in `rubrics/`."""
+
+    file: Path
+    """The Markdown file; a relative path begins at the working directory."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Evaluator:
+        """The evaluator that the file describes. Raises `ConfigError` naming the file and the key."""
+        return from_file(cls.model_validate(dict(options)).file)()
+
+
+def from_file(path: Path) -> type[Evaluator]:
+    """The evaluator class that a rubric describes, the same one for the same content.
+
+    Raises `ConfigError` naming the file and the key.
+    """
+    return _class(read_rubric(path))
+
+
+@functools.cache
+def _class(read: RubricFile) -> type[Evaluator]:
+    class Made(RubricEvaluator):
+        name: ClassVar[str] = read.name
+        version: ClassVar[str] = read.version
+        scale = read.scale
+        needs = read.needs
+        default_defect = read.defect
+        definition: ClassVar[str] = read.definition
+        rubric = read
+
+    Made.__name__ = Made.__qualname__ = "".join(part.capitalize() for part in read.name.split("_"))
+    Made.__doc__ = f"The rubric {read.name}. {read.definition}"
+    return Made

@@ -1,0 +1,123 @@
+"""The circuit breaker: holds calls to a failing model back and lets one probe at a time find out when it is well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from monitor.clock import Clock
+
+WINDOW = 30.0  # seconds of calls that are looked at
+FEWEST = 20  # calls in the window before a share means something
+SHARE = 0.5  # of them failed
+PROBE_EVERY = 15.0  # seconds between probes while open
+
+
+class Pass:
+    """Leave for one call. Whoever holds it reports once how the call ended; what is reported after that is ignored."""
+
+    __slots__ = ("_breaker", "_reported", "probe")
+
+    def __init__(self, breaker: Breaker, *, probe: bool) -> None:
+        self.probe = probe
+        """Whether this is the one call that finds out if the model is well again."""
+        self._breaker = breaker
+        self._reported = False
+
+    def succeeded(self) -> None:
+        """The call was answered."""
+        self._report(True)
+
+    def failed(self) -> None:
+        """The call met a fault of the model or of the way to it."""
+        self._report(False)
+
+    def left(self) -> None:
+        """The call did not take place, or its end says nothing."""
+        self._report(None)
+
+    def _report(self, well: bool | None) -> None:
+        if not self._reported:
+            self._reported = True
+            self._breaker._ended(well, self.probe)  # noqa: SLF001 - two halves of one thing
+
+
+class Breaker:
+    """Open at half or more failures of twenty or more calls in thirty seconds, or when told to.
+
+    Args:
+        clock: its monotonic side is read.
+        changed: called with True when it opens and with False when it closes.
+    """
+
+    def __init__(self, clock: Clock, changed: Callable[[bool], None] = lambda _open: None) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._calls: deque[tuple[float, bool]] = deque()
+        self._failed = 0
+        self._next_probe: float | None = None  # None while closed
+        self._probing = False
+        self._moved = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are held back."""
+        return self._next_probe is not None
+
+    @property
+    def opens_in(self) -> float:
+        """Seconds until the next probe may go out; 0 while closed or when it may go now."""
+        return 0.0 if self._next_probe is None else max(0.0, self._next_probe - self._clock.monotonic())
+
+    def enter(self) -> Pass | None:
+        """Leave for one call; None where it has to wait, for `moved` or for `opens_in` seconds."""
+        if self._next_probe is None:
+            return Pass(self, probe=False)
+        if self._probing or self.opens_in > 0:
+            return None
+        self._probing = True
+        self._next_probe = self._clock.monotonic() + PROBE_EVERY
+        return Pass(self, probe=True)
+
+    async def moved(self) -> None:
+        """Until it closes, is opened anew, or a probe ends. That time passes is the caller's to wait for."""
+        await self._moved.wait()
+
+    def trip(self, seconds: float = PROBE_EVERY) -> None:
+        """Open now, with no probe for `seconds`."""
+        was_open = self.is_open
+        until = self._clock.monotonic() + seconds
+        self._next_probe = max(self._next_probe or until, until)
+        if not was_open:
+            self._changed(True)
+        self._move()
+
+    def _ended(self, well: bool | None, probe: bool) -> None:
+        if probe:
+            self._probing = False
+            if well:
+                self._close()
+            self._move()
+        elif well is not None:
+            self._record(failed=not well)
+
+    def _record(self, *, failed: bool) -> None:
+        now = self._clock.monotonic()
+        self._calls.append((now, failed))
+        self._failed += failed
+        while self._calls[0][0] < now - WINDOW:
+            self._failed -= self._calls.popleft()[1]
+        many = len(self._calls) >= FEWEST and self._failed >= SHARE * len(self._calls)
+        if failed and many and not self.is_open:
+            self.trip()
+
+    def _close(self) -> None:
+        self._next_probe = None
+        self._calls.clear()
+        self._failed = 0
+        self._changed(False)
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()

@@ -1,0 +1,76 @@
+"""Verdicts kept in memory by what was asked, so that the same question to the same model is not paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from monitor.clock import Clock
+from monitor.judge.settings import CacheSettings
+from monitor.stages import Question, Verdict
+
+
+def question_key(model: str, question: Question) -> str:
+    """A hash of all that decides the answer: model, instructions, material, schema. 32 hex digits."""
+    parts = (model, question.name, question.instructions, list(question.material.items()), question.schema)
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    holders: int = 0
+
+
+class Cache:
+    """The least recently used verdict leaves first; none is used beyond its age."""
+
+    def __init__(self, settings: CacheSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Verdict]] = OrderedDict()
+        self._turns: dict[str, _Turn] = {}
+
+    def __len__(self) -> int:
+        """Verdicts kept."""
+        return len(self._kept)
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict kept under `key`, unless it is too old."""
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        at, verdict = found
+        if self._clock.monotonic() - at > self._settings.keep:
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return verdict
+
+    def put(self, key: str, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        self._kept[key] = (self._clock.monotonic(), verdict)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._settings.entries:
+            self._kept.popitem(last=False)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """One at a time for the same question: the second asker finds the first one's verdict. Free without a cache."""
+        if not self._settings.entries:
+            yield
+            return
+        mine = self._turns.setdefault(key, _Turn())
+        mine.holders += 1
+        try:
+            async with mine.lock:
+                yield
+        finally:
+            mine.holders -= 1
+            if not mine.holders:
+                del self._turns[key]

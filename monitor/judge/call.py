@@ -1,0 +1,157 @@
+"""One call: admitted by the gate, reserved in the budget, cut at its time limit, settled, counted, its reply read."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from monitor.errors import JudgeError
+from monitor.judge.breaker import Breaker, Pass
+from monitor.judge.budget import Pacer, Purse, Reservation, estimate_tokens
+from monitor.judge.counting import Counting
+from monitor.judge.fences import compose, response_format
+from monitor.judge.gate import Gate
+from monitor.judge.prices import Tariff
+from monitor.judge.provider import Provider, Reply
+from monitor.judge.retry import CallFault
+from monitor.judge.settings import JudgeSettings
+from monitor.judge.verdict import read_reply
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Question, Runtime
+from monitor.telemetry.events import Event
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one question has taken so far, over all its calls. Dollars are US dollars, seconds those of the calls."""
+
+    calls: int = 0
+    failures: int = 0  # of them, met by passing faults while the breaker was closed
+    charged: bool = False
+    dollars: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Form:
+    """How the question is put, which changes from call to call."""
+
+    max_tokens: int
+    structured: bool = True  # whether the provider is asked to enforce the schema
+    fault: str = ""  # what was wrong with the reply before
+
+
+class Caller:
+    """Makes calls to one provider."""
+
+    def __init__(
+        self,
+        settings: JudgeSettings,
+        runtime: Runtime,
+        provider: Provider,
+        *,
+        purse: Purse,
+        tariff: Tariff,
+        count: Counting,
+        rng: random.Random,
+    ) -> None:
+        self._model = settings.model
+        self._timeout = settings.timeout
+        self._max_retry_after = settings.max_retry_after
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._provider = provider
+        self._purse = purse
+        self._tariff = tariff
+        self._count = count
+        self._rng = rng
+        self._breaker = Breaker(runtime.clock, self._breaker_changed)
+        pacer = Pacer(settings.budget.requests_per_minute, runtime.clock)
+        self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock)
+
+    async def call(self, question: Question, form: Form, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
+        """The data of a verdict, and the model as the provider names it.
+
+        Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `tally`. Raises
+        `CallFault`, `VerdictFault`, or a plain `JudgeError` where no call could be made.
+        """
+        try:
+            async with self._gate.admission(deadline) as held:
+                reply = await self._exchange(question, form, held, tally)
+            data = read_reply(reply, question.schema)
+        except JudgeError as error:
+            self._count.outcome(error.reason)
+            raise
+        self._count.outcome("ok")
+        return data, reply.model
+
+    async def _exchange(self, question: Question, form: Form, held: Pass, tally: Tally) -> Reply:
+        messages = compose(question, self._rng, form.fault)
+        prompt_tokens = estimate_tokens(message["content"] for message in messages)
+        reserved = self._purse.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
+        # Until its end is known the call counts as paid in full: so does one that is cut off, or sends no usage.
+        spent = (prompt_tokens, form.max_tokens)
+        tally.calls += 1
+        started = self._clock.monotonic()
+        try:
+            reply = await self._timed(messages, question, form)
+            if reply.input_tokens is not None and reply.output_tokens is not None:
+                spent = (reply.input_tokens, reply.output_tokens)
+        except CallFault as fault:
+            if fault.reason is not UnscoredReason.TIMEOUT:
+                spent = (0, 0)  # refused or broken off by the provider
+            # What a probe meets is the outage that everybody waits out: no failure of this question.
+            tally.failures += fault.again and not held.probe
+            self._report(fault, held)
+            raise
+        finally:
+            self._settle(reserved, spent, self._clock.monotonic() - started, tally)
+        held.succeeded()
+        return reply
+
+    async def _timed(self, messages: list[dict[str, str]], question: Question, form: Form) -> Reply:
+        """Cut by the wall clock: a provider that sends a byte now and then trips no timeout of a read."""
+        wanted = response_format(question) if form.structured else None
+        try:
+            with anyio.fail_after(self._timeout):
+                return await self._provider.complete(messages, max_tokens=form.max_tokens, response_format=wanted)
+        except TimeoutError:
+            message = f"no answer within {self._timeout:g} s"
+            raise CallFault(UnscoredReason.TIMEOUT, message, again=True, sick=True) from None
+
+    def _settle(self, reserved: Reservation, spent: tuple[int, int], seconds: float, tally: Tally) -> None:
+        dollars = self._tariff.dollars(*spent)
+        self._purse.settle(reserved, dollars)
+        self._count.spent(*spent, dollars, seconds)
+        tally.charged |= spent != (0, 0)
+        tally.dollars += dollars
+        tally.input_tokens += spent[0]
+        tally.output_tokens += spent[1]
+        tally.seconds += seconds
+
+    def _report(self, fault: CallFault, held: Pass) -> None:
+        """Tell the breaker what a fault says of the provider."""
+        if not fault.sick:
+            held.succeeded()
+            return
+        was_open = self._breaker.is_open
+        held.failed()
+        if fault.reason is UnscoredReason.AUTH:
+            if not was_open:
+                self._events.error(Event.JUDGE_UNAUTHORISED, str(fault), model=self._model)
+            self._breaker.trip()
+        elif fault.retry_after is not None and fault.retry_after > self._max_retry_after:
+            self._breaker.trip(fault.retry_after)
+
+    def _breaker_changed(self, is_open: bool) -> None:
+        self._count.breaker(is_open)
+        if is_open:
+            message = "calls to the judge are held back after failures; it is probed until it answers"
+            self._events.warning(Event.JUDGE_BREAKER, message, model=self._model)
+        else:
+            self._events.info(Event.JUDGE_BREAKER, "the judge answers again", model=self._model)

@@ -1,0 +1,223 @@
+"""The judge: questions to a language model, behind cache, budget, pace, breaker, concurrency limit and retries.
+
+The way of a question: cache -> judgements left -> [ breaker -> pace -> slot -> money left -> call -> reading ]. What
+stands in brackets is `call.py`, repeated by the loop in `_judge`, the only place that decides on another call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from monitor.errors import ConfigError, JudgeError
+from monitor.judge import prices
+from monitor.judge.budget import Purse
+from monitor.judge.cache import Cache, question_key
+from monitor.judge.call import Caller, Form, Tally
+from monitor.judge.counting import Counting
+from monitor.judge.provider import LiteLLM, Provider
+from monitor.judge.retry import CallFault, backoff
+from monitor.judge.settings import JudgeSettings
+from monitor.judge.verdict import VerdictFault
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Judge, Question, Runtime, Verdict
+from monitor.telemetry.events import Event
+
+
+@asynccontextmanager
+async def open_judge(settings: JudgeSettings, runtime: Runtime, *, rng: random.Random) -> AsyncIterator[Judge]:
+    """A judge for the life of the context. Returns at once; the first question waits until litellm is imported.
+
+    Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
+    configured, or where a budget in dollars could never be spent because nobody knows the model's price.
+    """
+    if settings.model is None:
+        raise ConfigError("judge.model: is needed by judged evaluators, such as `openai/gpt-4o-mini`")
+    tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
+    provider = LiteLLM(settings, runtime.clock)
+    client = Client(settings, runtime, provider, tariff, rng=rng)
+
+    async def load() -> None:
+        try:
+            await anyio.to_thread.run_sync(provider.load, abandon_on_cancel=True)
+        except Exception as error:  # noqa: BLE001 - whatever an import may raise: judging is off, the monitor is not
+            client.broken(f"litellm cannot be imported: {type(error).__name__}")
+        else:
+            client.ready()
+
+    loading = asyncio.create_task(load())
+    try:
+        yield client
+    finally:
+        client.close()
+        loading.cancel()
+        with suppress(asyncio.CancelledError):
+            await loading
+        with anyio.CancelScope(shield=True):
+            await provider.aclose()
+
+
+class Client:
+    """A `Judge` on a `Provider`. Waits for `ready()`."""
+
+    def __init__(
+        self,
+        settings: JudgeSettings,
+        runtime: Runtime,
+        provider: Provider,
+        tariff: prices.Tariff | None,
+        *,
+        rng: random.Random,
+    ) -> None:
+        self.model = settings.model or ""
+        self._settings = settings
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._rng = rng
+        self._priced = tariff is not None
+        self._count = Counting(self.model, runtime.metrics)
+        self._cache = Cache(settings.cache, runtime.clock)
+        self._purse = Purse(settings.budget, runtime.clock, self._budget_spent)
+        self._caller = Caller(
+            settings,
+            runtime,
+            provider,
+            purse=self._purse,
+            tariff=tariff or prices.Tariff(),
+            count=self._count,
+            rng=rng,
+        )
+        self._structured = True  # until the provider says that it knows no response_format
+        self._loaded = asyncio.Event()
+        self._broken = ""
+        self._closed = False
+        self._asking: set[anyio.CancelScope] = set()
+
+    def ready(self) -> None:
+        """Calls can be made from now on."""
+        cost = "" if self._priced else "; no price is known, so its cost shows as 0"
+        self._events.info(
+            Event.JUDGE_READY,
+            f"the judge is ready{cost}",
+            model=self.model,
+            temperature=self._settings.temperature,
+            seed=self._settings.seed,
+        )
+        self._loaded.set()
+
+    def broken(self, why: str) -> None:
+        """Calls can never be made."""
+        self._events.error(Event.JUDGE_BREAKER, f"the judge cannot work: {why}", model=self.model)
+        self._broken = why
+        self._loaded.set()
+
+    def close(self) -> None:
+        """End all open questions, refuse new ones."""
+        self._closed = True
+        for scope in list(self._asking):
+            scope.cancel()
+
+    async def ask(self, question: Question) -> Verdict:
+        """Answer one question, from the cache or by calls. Raises `JudgeError` with the reason, nothing else."""
+        if not self._closed:
+            with anyio.CancelScope() as scope:
+                self._asking.add(scope)
+                try:
+                    return await self._ask(question)
+                finally:
+                    self._asking.discard(scope)
+        self._count.outcome(UnscoredReason.SHUTDOWN)
+        raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor stops")
+
+    async def _ask(self, question: Question) -> Verdict:
+        deadline = self._clock.monotonic() + self._settings.max_age
+        length = sum(len(text) for text in question.material.values())
+        if length > self._settings.max_characters:
+            self._count.outcome(UnscoredReason.TOO_LARGE)
+            limit = self._settings.max_characters
+            raise JudgeError(
+                UnscoredReason.TOO_LARGE, f"{length} characters of material, judge.max_characters is {limit}"
+            )
+        key = question_key(self.model, question)
+        async with self._cache.turn(key):
+            kept = self._cache.get(key)
+            if kept is not None:
+                self._count.outcome("cached")
+                free = {"dollars": 0.0, "input_tokens": 0, "output_tokens": 0, "seconds": 0.0, "attempts": 0}
+                return dataclasses.replace(kept, cached=True, **free)  # type: ignore[arg-type] # by name
+            await self._loaded.wait()
+            if self._broken:
+                self._count.outcome(UnscoredReason.PROVIDER_ERROR)
+                raise JudgeError(UnscoredReason.PROVIDER_ERROR, self._broken)
+            verdict = await self._within_budget(question, deadline)
+            self._cache.put(key, verdict)
+            return verdict
+
+    async def _within_budget(self, question: Question, deadline: float) -> Verdict:
+        try:
+            judgement = self._purse.reserve_judgement()
+        except JudgeError as error:
+            self._count.outcome(error.reason)
+            raise
+        tally = Tally()
+        try:
+            data, model = await self._judge(question, deadline, tally)
+        finally:
+            self._purse.settle(judgement, 1.0 if tally.charged else 0.0)
+        return Verdict(
+            data,
+            model or self.model,
+            dollars=tally.dollars,
+            input_tokens=tally.input_tokens,
+            output_tokens=tally.output_tokens,
+            seconds=tally.seconds,
+            attempts=tally.calls,
+        )
+
+    async def _judge(self, question: Question, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
+        """Call until there is a verdict or no sense in another call: the one place that decides on it."""
+        form = Form(question.max_tokens)
+        widened = False
+        while True:
+            form.structured = self._structured
+            try:
+                return await self._caller.call(question, form, deadline, tally)
+            except VerdictFault as fault:
+                if form.fault:
+                    raise
+                form.fault = str(fault)
+            except CallFault as fault:
+                if fault.plain and form.structured:
+                    self._structured = False
+                elif fault.reason is UnscoredReason.TRUNCATED and not widened:
+                    widened = True
+                    form.max_tokens *= 2
+                elif fault.again:
+                    if tally.failures >= self._settings.attempts:
+                        raise
+                    await self._wait_after(fault, tally.failures, deadline)
+                else:
+                    raise
+
+    async def _wait_after(self, fault: CallFault, failures: int, deadline: float) -> None:
+        """Wait before another try, without a slot. Raises `fault` where that would take too long."""
+        if fault.retry_after is None:
+            seconds = backoff(max(failures, 1), self._rng)
+        elif fault.retry_after <= self._settings.max_retry_after:
+            seconds = fault.retry_after + backoff(1, self._rng)  # not all at the same moment
+        else:
+            seconds = 0.0  # the breaker is open for as long
+        if self._clock.monotonic() + seconds > deadline:
+            raise fault
+        await anyio.sleep(seconds)
+
+    def _budget_spent(self, cap: str, until: str) -> None:
+        message = f"the judge's {cap} is reached: what is due until {until} stays unscored"
+        self._events.warning(Event.JUDGE_BUDGET_SPENT, message, model=self.model, cap=cap, until=until)

@@ -1,0 +1,107 @@
+"""What a failed call means: its reason, whether another try makes sense, and when.
+
+A fault is classified here, where it occurs, and acted upon in one loop (`client.py`). litellm's own retries are off.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from monitor.errors import JudgeError
+from monitor.model.outcome import UnscoredReason
+
+_BASE, _LONGEST = 0.5, 20.0  # seconds
+_UNAUTHORISED = frozenset({401, 403})
+_PASSING = frozenset({408, 409, 429})
+_CONTEXT = re.compile(
+    r"context.{0,20}(length|window|limit|size)|context_length_exceeded|prompt is too long", re.IGNORECASE
+)
+_FILTER = re.compile(r"content.?(filter|policy|management)|responsible.?ai", re.IGNORECASE)
+_FORMAT = re.compile(r"response.?format|json.?schema|structured.?output", re.IGNORECASE)
+
+
+class CallFault(JudgeError):  # noqa: N818 - one family with VerdictFault: what went wrong, not a crash
+    """One call that failed.
+
+    Args:
+        reason: what it is counted under, should no other call succeed.
+        message: the fault in our own words: no text of the provider, who may repeat the prompt or the key.
+        again: whether another try may succeed.
+        sick: whether it speaks of the provider's health; such faults open the breaker.
+        retry_after: seconds the provider asks to wait, where it does.
+        plain: whether the provider refuses structured output, so that the question should be put without.
+    """
+
+    def __init__(
+        self,
+        reason: UnscoredReason,
+        message: str,
+        *,
+        again: bool = False,
+        sick: bool = False,
+        retry_after: float | None = None,
+        plain: bool = False,
+    ) -> None:
+        super().__init__(reason, message)
+        self.again = again
+        self.sick = sick
+        self.retry_after = retry_after
+        self.plain = plain
+
+
+def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a table of faults, read from above
+    """The fault an exception out of litellm stands for. `now`: wall-clock seconds, for a date as `Retry-After`."""
+    status = getattr(error, "status_code", None)
+    what = f"{type(error).__name__}" + (f", HTTP {status}" if isinstance(status, int) else "")
+    told = f"{error} {getattr(error, 'body', '')}"
+    if not isinstance(status, int):
+        # litellm stumbles with a plain IndexError or TypeError over a reply that is JSON but no completion.
+        return CallFault(UnscoredReason.PROVIDER_ERROR, f"no usable completion ({what})", again=True, sick=True)
+    if status in _UNAUTHORISED:
+        return CallFault(UnscoredReason.AUTH, f"the provider refuses the key ({what})", sick=True)
+    if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        reason = {429: UnscoredReason.RATE_LIMITED, 408: UnscoredReason.TIMEOUT}.get(
+            status, UnscoredReason.PROVIDER_ERROR
+        )
+        wait = retry_after(getattr(error, "litellm_response_headers", None), now)
+        return CallFault(reason, f"the provider failed ({what})", again=True, sick=True, retry_after=wait)
+    if type(error).__name__ == "ContextWindowExceededError" or (
+        status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(told)
+    ):
+        return CallFault(UnscoredReason.TOO_LARGE, f"longer than the model's context ({what})")
+    if type(error).__name__ == "ContentPolicyViolationError" or (
+        status == HTTPStatus.BAD_REQUEST and _FILTER.search(told)
+    ):
+        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
+    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(told):
+        return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output ({what})", plain=True)
+    return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider refuses the call ({what})")
+
+
+def retry_after(headers: object, now: float) -> float | None:
+    """Seconds, >= 0, that the headers of a reply ask to wait; None where they do not or cannot be read."""
+    try:
+        found = {str(name).lower(): str(value) for name, value in dict(headers).items()}  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return None
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = found.get(name, "")
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(found.get("retry-after", "")).timestamp() - now)
+    except ValueError:
+        return None
+
+
+def backoff(failures: int, rng: random.Random) -> float:
+    """Seconds to wait after so many failures (>= 1), with full jitter: calls that failed together return apart."""
+    return rng.uniform(0.0, min(_LONGEST, _BASE * 2.0 ** (failures - 1)))

@@ -1,0 +1,38 @@
+"""A judge that answers from a script: for tests, and for trying a configuration without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from monitor.errors import JudgeError
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Question, Verdict
+
+Answer: TypeAlias = "Verdict | Mapping[str, Any] | JudgeError"
+
+
+class ScriptedJudge:
+    """Answers by a function of the question, or from a list in order; records what it was asked.
+
+    An answer is the data of a verdict, a whole `Verdict`, or a `JudgeError` to raise. A question beyond the end of the
+    list gets `JudgeError(shutdown)`.
+    """
+
+    def __init__(self, answers: Callable[[Question], Answer] | Iterable[Answer], *, model: str = "scripted") -> None:
+        self.model = model
+        self.questions: list[Question] = []
+        if callable(answers):
+            self._answer: Callable[[Question], Answer] = answers
+        else:
+            end = JudgeError(UnscoredReason.SHUTDOWN, "the script is over")
+            listed = iter(answers)
+            self._answer = lambda _question: next(listed, end)
+
+    async def ask(self, question: Question) -> Verdict:
+        """The next answer."""
+        self.questions.append(question)
+        answer = self._answer(question)
+        if isinstance(answer, JudgeError):
+            raise answer
+        return answer if isinstance(answer, Verdict) else Verdict(answer, self.model)

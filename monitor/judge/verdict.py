@@ -1,0 +1,116 @@
+"""Reads a judge's reply strictly: one JSON object that holds to the schema, or a fault that says what is wrong.
+
+Nothing is guessed, clamped or found in prose; see the failures in other tools that this prevents: NaN that passed as a
+number, a boolean that counted as 1, the first digit of a sentence that became the score.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+from pydantic import JsonValue
+
+from monitor.errors import JudgeError
+from monitor.judge.provider import Reply
+from monitor.judge.retry import CallFault
+from monitor.model.outcome import UnscoredReason
+
+_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\r?\n[ \t]*```", re.DOTALL)
+_RANGE = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+
+
+class VerdictFault(JudgeError):  # noqa: N818 - one family with CallFault
+    """A reply that cannot be used. The message is in our own words and repeats nothing of the reply."""
+
+
+def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """The object in `text`, its keys unknown to the schema left out.
+
+    White space around the object and one Markdown fence around it are tolerated. Raises `VerdictFault` with the reason
+    `malformed`, or `out_of_range` where the only faults are numbers outside their range.
+    """
+    found = _load(text)
+    if not isinstance(found, dict):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is JSON, but not an object")
+    faults = list(Draft202012Validator(schema).iter_errors(found))
+    if faults:
+        in_form = all(fault.validator in _RANGE for fault in faults)
+        reason = UnscoredReason.OUT_OF_RANGE if in_form else UnscoredReason.MALFORMED
+        worst = next((fault for fault in faults if fault.validator not in _RANGE), faults[0])
+        raise VerdictFault(reason, _in_words(worst))
+    properties = schema.get("properties")
+    return {key: found[key] for key in properties if key in found} if isinstance(properties, dict) else found
+
+
+def read_reply(reply: Reply, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """The verdict in a reply. Raises `VerdictFault`, or `CallFault` where the reply holds none to read."""
+    if reply.finish == "length":
+        raise CallFault(UnscoredReason.TRUNCATED, "the reply was cut off at max_tokens")
+    if reply.finish == "content_filter":
+        raise CallFault(UnscoredReason.CONTENT_FILTER, "stopped by the provider's content filter")
+    if reply.finish not in ("stop", "tool_calls"):
+        raise CallFault(UnscoredReason.PROVIDER_ERROR, "the reply ended for a reason that is not known")
+    if reply.refused or reply.text is None:
+        raise CallFault(UnscoredReason.REFUSAL, "the model refused to judge")
+    return read_verdict(reply.text, schema)
+
+
+def _load(text: str) -> Any:
+    bare = text.strip()
+    fenced = _FENCED.fullmatch(bare)
+    try:
+        return json.loads(
+            fenced[1] if fenced else bare,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_no_repeats,
+        )
+    except VerdictFault:
+        raise
+    except (ValueError, RecursionError):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is not one JSON object and nothing else") from None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise VerdictFault(UnscoredReason.MALFORMED, f"the reply holds {name}, which is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply holds a number too large to be one")
+    return number
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply gives a key twice")
+    return found
+
+
+def _in_words(fault: ValidationError) -> str:
+    """Where and what, without the value: it is the model's text, which may repeat the user's."""
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault.absolute_path).lstrip(".")
+    place = place or "the object"
+    allowed = json.dumps(fault.validator_value)
+    match fault.validator:
+        case "required":
+            missing = [key for key in fault.validator_value if key not in fault.instance]
+            return f"{place} lacks {', '.join(missing)}"
+        case "type":
+            return f"{place} is not of the type {allowed}"
+        case "enum":
+            return f"{place} is not one of {allowed}"
+        case "minimum":
+            return f"{place} is below {allowed}"
+        case "maximum":
+            return f"{place} is above {allowed}"
+        case other:
+            return f"{place} does not satisfy {other} {allowed}"

@@ -1,0 +1,175 @@
+"""The encoded parts of one closed trace made into values: spans, log records, and who emitted them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope as ScopeProto
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as RecordProto
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceProto
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanProto
+
+from monitor.errors import InvalidData
+from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, SpanStatus, Value
+from monitor.model.trace import Closed, Trace
+
+MAX_DEPTH: Final = 24
+"""Levels of nested arrays and lists that are read; what lies deeper reads as None."""
+
+MAX_NUMBERS: Final = 32
+"""Numbers that are kept of a longer array that starts with one: those are embedding vectors, which nothing reads."""
+
+_STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
+_REMOTE_PARENT: Final = 0x300
+_CACHED_ORIGIN_BYTES: Final = 16_384
+
+
+def decode(
+    trace_id: bytes,
+    parts: Sequence[Part],
+    *,
+    closed: Closed,
+    app: str,
+    source: str,
+    probability: float,
+    received_at: float,
+) -> Trace:
+    """The trace that `parts` make up; the same for every order and repetition of the same parts.
+
+    Of several spans with one id the ended, then the longest one stands; identical log records count once.
+    Raises `InvalidData` where a part is not the protobuf message that intake has checked it to be.
+    """
+    hex_id = trace_id.hex()
+    spans: dict[bytes, Part] = {}
+    records: dict[bytes, Part] = {}
+    for part in parts:
+        if part.signal == "traces":
+            held = spans.get(part.span_id)
+            if held is None or (held is not part and _rank(part) > _rank(held)):
+                spans[part.span_id] = part
+        else:
+            held = records.get(part.encoded)
+            if held is None or (part.resource, part.scope) > (held.resource, held.scope):
+                records[part.encoded] = part
+    try:
+        read_spans = sorted((_span(hex_id, part) for part in spans.values()), key=lambda s: (s.start_ns, s.span_id))
+        read_records = [(_record(hex_id, part), part.encoded) for part in records.values()]
+    except DecodeError as error:
+        raise InvalidData(f"a part of trace {hex_id} cannot be decoded: {error}") from None
+    read_records.sort(key=lambda pair: (pair[0].time_ns, pair[1]))
+    return Trace(
+        trace_id=hex_id,
+        spans=tuple(read_spans),
+        records=tuple(record for record, _ in read_records),
+        closed=closed,
+        app=app,
+        source=source,
+        probability=probability,
+        received_at=received_at,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def service_name(resource: bytes) -> str:
+    """The `service.name` of an encoded resource; empty where it has none that is text."""
+    try:
+        parsed = ResourceProto.FromString(resource)
+    except DecodeError:
+        return ""
+    for pair in parsed.attributes:
+        if pair.key == "service.name":
+            return str(pair.value.string_value)
+    return ""
+
+
+def _rank(part: Part) -> tuple[bool, int, int, bytes, bytes, bytes]:
+    return part.ended_ns > 0, len(part.encoded), part.ended_ns, part.encoded, part.resource, part.scope
+
+
+def _span(trace_id: str, part: Part) -> Span:
+    proto = SpanProto.FromString(part.encoded)
+    parent = proto.parent_span_id
+    status = proto.status
+    return Span(
+        trace_id=trace_id,
+        span_id=proto.span_id.hex(),
+        parent_id=parent.hex() if any(parent) else "",
+        name=proto.name,
+        kind=proto.kind,
+        start_ns=proto.start_time_unix_nano,
+        end_ns=proto.end_time_unix_nano,
+        attributes=_attributes(proto.attributes),
+        events=tuple(SpanEvent(e.name, e.time_unix_nano, _attributes(e.attributes)) for e in proto.events),
+        status=_STATUS.get(status.code, "unset"),
+        status_message=status.message,
+        origin=_origin_of(part),
+        dropped_attributes=proto.dropped_attributes_count,
+        is_root=not any(parent) or proto.flags & _REMOTE_PARENT == _REMOTE_PARENT,
+    )
+
+
+def _record(trace_id: str, part: Part) -> LogRecord:
+    proto = RecordProto.FromString(part.encoded)
+    return LogRecord(
+        trace_id=trace_id,
+        span_id=proto.span_id.hex() if any(proto.span_id) else "",
+        event_name=proto.event_name,
+        time_ns=proto.time_unix_nano or proto.observed_time_unix_nano,
+        body=_value(proto.body, MAX_DEPTH),
+        attributes=_attributes(proto.attributes),
+        origin=_origin_of(part),
+        dropped_attributes=proto.dropped_attributes_count,
+    )
+
+
+def _origin_of(part: Part) -> Origin:
+    small = len(part.resource) + len(part.scope) <= _CACHED_ORIGIN_BYTES
+    return _cached_origin(part.resource, part.scope) if small else _origin(part.resource, part.scope)
+
+
+def _origin(resource: bytes, scope: bytes) -> Origin:
+    parsed = ResourceProto.FromString(resource)
+    library = ScopeProto.FromString(scope)
+    attributes = _attributes(parsed.attributes)
+    name = attributes.get("service.name", "")
+    return Origin(
+        service_name=name if isinstance(name, str) else "",
+        resource=attributes,
+        scope_name=library.name,
+        scope_version=library.version,
+        scope_attributes=_attributes(library.attributes),
+    )
+
+
+_cached_origin = functools.lru_cache(maxsize=512)(_origin)
+
+
+def _attributes(pairs: Iterable[Any]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for pair in pairs:
+        value = pair.value
+        # Nearly every attribute is text: one look-up instead of a call.
+        found[pair.key] = value.string_value or _value(value, MAX_DEPTH)
+    return found
+
+
+def _value(any_value: Any, depth: int) -> Value:
+    which = any_value.WhichOneof("value")
+    if which == "array_value":
+        return _array(any_value.array_value.values, depth - 1) if depth > 0 else None
+    if which == "kvlist_value":
+        pairs = any_value.kvlist_value.values
+        return {pair.key: _value(pair.value, depth - 1) for pair in pairs} if depth > 0 else None
+    if which is None or not hasattr(any_value, which):
+        return None
+    scalar: Value = getattr(any_value, which)
+    return scalar
+
+
+def _array(values: Any, depth: int) -> list[Value]:
+    if len(values) > MAX_NUMBERS and values[0].WhichOneof("value") in ("double_value", "int_value"):
+        values = values[:MAX_NUMBERS]
+    return [_value(one, depth) for one in values]

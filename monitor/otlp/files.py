@@ -1,0 +1,70 @@
+"""Files that change while the process runs: tokens and certificates are rotated without a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from monitor.clock import Clock
+from monitor.errors import ConfigError
+from monitor.telemetry.events import Event, Events
+
+T = TypeVar("T")
+
+_LOOK_EVERY = 1.0  # seconds: rotation need not be noticed faster, and a look costs a system call a file
+
+
+class Reloaded(Generic[T]):
+    """What `load` makes of some files, made again when one of them has changed.
+
+    Raises `ConfigError` of `load` when it fails at first. Later, a file that is missing or unreadable for a moment
+    leaves the last good value in use, and an event says so.
+    """
+
+    def __init__(self, paths: Sequence[Path], load: Callable[[], T], clock: Clock, events: Events) -> None:
+        self._paths = tuple(paths)
+        self._load = load
+        self._clock = clock
+        self._events = events
+        self._stamps = self._look()
+        self._looked_at = clock.monotonic()
+        self._value = load()
+
+    def __call__(self) -> T:
+        """The value as of now; at most one look at the files a second."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= _LOOK_EVERY:
+            self._looked_at = now
+            stamps = self._look()
+            if stamps != self._stamps:
+                self._stamps = stamps
+                self._reload()
+        return self._value
+
+    def _reload(self) -> None:
+        names = ", ".join(str(path) for path in self._paths)
+        try:
+            self._value = self._load()
+        except ConfigError as error:
+            self._events.warning(Event.RELOAD_FAILED, f"still using what was read before: {error}", files=names)
+        else:
+            self._events.info(Event.RELOADED, "read again after a change", files=names)
+
+    def _look(self) -> tuple[object, ...]:
+        stamps: list[object] = []
+        for path in self._paths:
+            try:
+                stat = path.stat()
+                stamps.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+            except OSError as error:
+                stamps.append(error.errno)
+        return tuple(stamps)
+
+
+def read(path: Path, what: str) -> bytes:
+    """The content of a file that the configuration names. Raises `ConfigError` that says which file and why not."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from None

@@ -1,0 +1,142 @@
+"""The ASGI server (uvicorn with httptools) as a coroutine, with the time limits that it lacks of itself.
+
+Import this only where a server is about to run: uvicorn takes a tenth of a second to import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import anyio
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MAX_HEAD_BYTES = 64 * 1024
+_GRACE = 1  # seconds for requests in work when the server stops
+
+
+class Timeouts(NamedTuple):
+    """Seconds: for head and body of a request to arrive, for an answer to be read, for an idle connection to last."""
+
+    head: float
+    body: float
+    write: float
+    idle: float
+
+
+async def serve(
+    app: Any, bound: socket.socket, tls: ssl.SSLContext | None, timeouts: Timeouts, listening: Callable[[], None]
+) -> None:
+    """Serve `app` on a bound socket until cancelled; then requests in work have a second to finish."""
+    config = uvicorn.Config(
+        app,
+        http=functools.partial(_Protocol, timeouts=timeouts),  # type: ignore[arg-type] # it is called like the class
+        ws="none",
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=timeouts.idle,  # type: ignore[arg-type] # only ever given to call_later
+        timeout_graceful_shutdown=_GRACE,
+        ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
+    )
+    server = _Server(config, listening)
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True
+        with anyio.CancelScope(shield=True):
+            await serving
+            # Those cut off at the end of the grace still owe their senders an answer.
+            await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the process's signals alone and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override] # used in a `with` only
+        return contextlib.nullcontext()
+
+
+class _Protocol(HttpToolsProtocol):
+    """One connection. Half-open and stalled ones are cut, so that they cannot add up."""
+
+    def __init__(self, *args: Any, timeouts: Timeouts, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._timeouts = timeouts
+        self._arriving: Literal["head", "body"] | None = "head"
+        self._watched: Literal["head", "body"] | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._read_timer, self._write_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # Looked at after the data, so that a request that comes in one piece costs no timer.
+        if self._arriving == "head":
+            self._head_bytes += len(data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self.transport.abort()
+        if self._arriving != self._watched:
+            self._watch()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._arriving is None:
+            self._watched = None  # a request behind another in the same piece has time of its own
+        self._arriving = "head"
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        self._arriving = "body"
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._arriving = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self._timeouts.write, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        super().resume_writing()
+
+    def _watch(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+        self._watched = self._arriving
+        if self._arriving is not None:
+            seconds = self._timeouts.head if self._arriving == "head" else self._timeouts.body
+            self._read_timer = self.loop.call_later(seconds, self.transport.abort)

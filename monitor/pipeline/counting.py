@@ -1,0 +1,126 @@
+"""Results into series: the three families from which PromQL computes every rate and both of its limits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.stages import Evaluator
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+
+class _Series(NamedTuple):
+    selected: Counter
+    pending: Gauge
+    score: Histogram
+    score_weighted: Counter
+    cells: dict[tuple[str, bool], tuple[Counter, Counter, Counter]]
+    unscored: dict[UnscoredReason, Counter]
+    skipped: dict[SkippedReason, Counter]
+
+
+def score_boundaries(scale: Scale) -> tuple[float, ...]:
+    """Bucket boundaries on the steps of a scale: each whole number, or tenths of a continuous one."""
+    if scale.whole:
+        return tuple(float(step) for step in range(int(scale.lowest), int(scale.highest) + 1))
+    width = scale.highest - scale.lowest
+    return tuple(round(scale.lowest + width * tenth / 10, 6) for tenth in range(1, 11))
+
+
+class Counting:
+    """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._series: dict[tuple[str, str], _Series] = {}
+        self._durations: dict[str, Histogram] = {}
+        self._rules: dict[str, tuple[Evaluator, DefectRule]] = {}
+
+    def declare(self, evaluator: Evaluator, defect: DefectRule) -> None:
+        """Make the evaluator known, before its first case: its info series and its duration."""
+        self._rules[evaluator.name] = (evaluator, defect)
+        self._metrics.evaluator_info.labels(evaluator.name).info(
+            {
+                "version": evaluator.version,
+                "lowest": f"{evaluator.scale.lowest:g}",
+                "highest": f"{evaluator.scale.highest:g}",
+                "better": evaluator.scale.better,
+                "cost": evaluator.cost,
+                "defect": str(defect),
+            }
+        )
+        self._durations[evaluator.name] = self._metrics.evaluation_duration.labels(evaluator.name)
+
+    def prepare(self, app: str) -> None:
+        """Create all series of `app` at 0: a counter that is born at 1 is invisible to `increase()`."""
+        for name in self._rules:
+            self._of(app, name)
+
+    def selected(self, app: str, evaluator: str) -> None:
+        """An evaluation begins: it is pending until `finished`."""
+        series = self._of(app, evaluator)
+        series.selected.inc()
+        series.pending.inc()
+
+    def finished(self, judged: Judged, seconds: float) -> None:
+        """A pending evaluation came to its outcome after `seconds` of wall clock."""
+        series = self._of(judged.case.app, judged.evaluator)
+        series.pending.dec()
+        self._durations[judged.evaluator].observe(seconds)
+        outcome = judged.outcome
+        if isinstance(outcome, Score):
+            exemplar = {"trace_id": judged.case.request_id[:64]}
+            number, weight, squares = series.cells[judged.level, judged.defect]
+            number.inc(1, exemplar)
+            weight.inc(judged.weight, exemplar)
+            squares.inc(judged.weight**2)
+            series.score.observe(outcome.value, exemplar)
+            lowest = self._rules[judged.evaluator][0].scale.lowest
+            series.score_weighted.inc(judged.weight * (outcome.value - lowest))
+        elif isinstance(outcome, Skipped):
+            series.skipped[outcome.reason].inc()
+        else:
+            series.unscored[outcome.reason].inc()
+
+    def _of(self, app: str, evaluator: str) -> _Series:
+        label = self._metrics.app(app or UNKNOWN_APP)
+        series = self._series.get((label, evaluator))
+        if series is None:
+            series = self._series[label, evaluator] = self._create(label, evaluator)
+        return series
+
+    def _create(self, app: str, name: str) -> _Series:
+        metrics, (evaluator, defect) = self._metrics, self._rules[name]
+        cells = {}
+        for level in evaluator.scale.levels:
+            for is_defect in _possible(evaluator.scale, defect, level.name):
+                labels = (app, name, level.name, str(is_defect).lower())
+                cells[level.name, is_defect] = (
+                    metrics.evaluations.labels(*labels),
+                    metrics.evaluation_weight.labels(*labels),
+                    metrics.evaluation_weight_squares.labels(*labels),
+                )
+        return _Series(
+            metrics.selected.labels(app, name),
+            metrics.evaluations_pending.labels(app, name),
+            metrics.score(name, score_boundaries(evaluator.scale)).labels(app, name),
+            metrics.evaluation_score_weighted.labels(app, name),
+            cells,
+            {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
+            {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
+        )
+
+
+def _possible(scale: Scale, defect: DefectRule, level: str) -> tuple[bool, ...]:
+    """Which values of `defect` a level can carry: both where the rule cuts through the level, or reads a label."""
+    if defect.kind == "label":
+        return (False, True)
+    starts = [one.start for one in scale.levels] + [scale.highest]
+    start = scale.start_of(level)
+    end = starts[starts.index(start) + 1]
+    if start < defect.threshold < end or (start < defect.threshold == end == scale.highest):
+        return (False, True)
+    at_or_above = start >= defect.threshold
+    return (not at_or_above,) if defect.kind == "below" else (at_or_above,)

@@ -1,0 +1,271 @@
+"""From a case to its results: who evaluates it, with which weight, and what came of it.
+
+The only place that catches evaluator faults: whatever goes wrong becomes `Unscored` with a reason and is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from monitor.errors import JudgeError
+from monitor.model.case import Case
+from monitor.model.outcome import (
+    DefectRule,
+    Judged,
+    Outcome,
+    Score,
+    Skipped,
+    SkippedReason,
+    Spending,
+    Unscored,
+    UnscoredReason,
+    result_id,
+)
+from monitor.pipeline.counting import Counting
+from monitor.samplers import _consistent
+from monitor.stages import Deliver, Evaluator, Judge, Question, Runtime, Sampler, Verdict
+from monitor.telemetry.events import Event
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An evaluator at work: who is sampled for it, and what counts as a defect."""
+
+    evaluator: Evaluator
+    sampler: Sampler
+    defect: DefectRule
+
+
+class Delivered(Protocol):
+    """Which results the sinks have had already, across restarts, so that a repeated case is not judged twice."""
+
+    def remembered(self, result: str) -> bool:
+        """Whether the result with this id was delivered."""
+        ...
+
+    def remember(self, results: Iterable[str]) -> None:
+        """The results with these ids are delivered. Does not wait for the disk."""
+        ...
+
+
+class _Tally:
+    """A judge for one evaluation, which adds up what the answers cost: evaluators keep no state, so it is kept here."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.model = judge.model
+        self.verdicts: list[Verdict] = []
+
+    async def ask(self, question: Question) -> Verdict:
+        """See `stages.Judge.ask`."""
+        verdict = await self._judge.ask(question)
+        self.verdicts.append(verdict)
+        return verdict
+
+    def spending(self, seconds: float) -> Spending:
+        """What all answers cost together; `seconds` is the wall clock of the whole evaluation."""
+        return Spending(
+            model=self.verdicts[-1].model if self.verdicts else self.model,
+            dollars=sum(one.dollars for one in self.verdicts),
+            input_tokens=sum(one.input_tokens for one in self.verdicts),
+            output_tokens=sum(one.output_tokens for one in self.verdicts),
+            seconds=seconds,
+            attempts=sum(one.attempts for one in self.verdicts),
+            cached=bool(self.verdicts) and all(one.cached for one in self.verdicts),
+        )
+
+
+class Evaluation:
+    """Runs every assignment over every case.
+
+    Local evaluators run at once, in a worker thread. Judged ones wait for the judge, as many cases at a time as fit into
+    `waiting_limit` characters of text; beyond that a judgement is `unscored{overloaded}`, so that a slow judge holds up
+    neither the local evaluators nor the receivers.
+
+    Args:
+        judge: None when no model is configured; then `assignments` must not hold judged evaluators.
+        sinks: by the name under which their failures are counted.
+        salt: key of the hash that draws: the same in all replicas.
+    """
+
+    def __init__(
+        self,
+        assignments: Sequence[Assignment],
+        *,
+        judge: Judge | None,
+        sinks: Mapping[str, Deliver],
+        counting: Counting,
+        delivered: Delivered,
+        runtime: Runtime,
+        salt: str,
+        waiting_limit: int,
+    ) -> None:
+        self._local = [one for one in assignments if one.evaluator.cost == "local"]
+        self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
+        self._judge = judge
+        self._sinks = sinks
+        self._counting = counting
+        self._delivered = delivered
+        self._runtime = runtime
+        self._salt = salt
+        self._waiting_limit = waiting_limit
+        self._waiting = 0
+        self._versions = {one.evaluator.name: _version(one.evaluator, judge) for one in assignments}
+        for one in assignments:
+            counting.declare(one.evaluator, one.defect)
+
+    @property
+    def waiting(self) -> int:
+        """Characters of text of the cases that wait for the judge now."""
+        return self._waiting
+
+    async def run_local(self, case: Case) -> None:
+        """Every local evaluator on `case`, one after the other; returns when the sinks have the results."""
+        self._counting.prepare(case.app)
+        for assignment in self._local:
+            probability = self._draw(assignment, case)
+            if probability > 0:
+                await self._evaluate(assignment, case, probability)
+
+    def judged_for(self, case: Case) -> list[tuple[Assignment, float]]:
+        """The judged evaluators that chose `case`, each with the probability it had."""
+        drawn = ((one, self._draw(one, case)) for one in self._judged)
+        return [(one, probability) for one, probability in drawn if probability > 0]
+
+    async def run_judged(self, case: Case, chosen: Sequence[tuple[Assignment, float]]) -> None:
+        """Every evaluator in `chosen` on `case`, side by side; returns when the sinks have the results."""
+        size = len(case.response) + sum(len(document.content) for document in case.retrieved_context)
+        if self._waiting and self._waiting + size > self._waiting_limit:
+            for assignment, probability in chosen:
+                self._counting.selected(case.app, assignment.evaluator.name)
+                full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
+                await self._finish(assignment, case, probability, full, Spending())
+            return
+        self._waiting += size
+        try:
+            async with anyio.create_task_group() as side_by_side:
+                self._start(side_by_side, case, chosen)
+        finally:
+            self._waiting -= size
+
+    def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, float]]) -> None:
+        for assignment, probability in chosen:
+            group.start_soon(self._evaluate, assignment, case, probability)
+
+    def _draw(self, assignment: Assignment, case: Case) -> float:
+        """The probability with which `case` is chosen, if it is chosen; else 0."""
+        probability = assignment.sampler.probability(case)
+        if not _consistent.chosen(case.request_id, self._salt, probability):
+            return 0.0
+        name = assignment.evaluator.name
+        done = self._delivered.remembered(result_id(case.request_id, case.span_id, name, self._versions[name]))
+        return 0.0 if done else probability
+
+    async def _evaluate(self, assignment: Assignment, case: Case, probability: float) -> None:
+        evaluator = assignment.evaluator
+        self._counting.selected(case.app, evaluator.name)
+        clock = self._runtime.clock
+        started = clock.monotonic()
+        missing = _missing(evaluator, case)
+        tally = _Tally(self._judge) if evaluator.cost == "judge" and self._judge is not None else None
+        outcome: Outcome
+        if missing is not None:
+            outcome = Skipped(missing)
+        else:
+            try:
+                if tally is None:
+                    outcome = await anyio.to_thread.run_sync(_run_local, evaluator, case)
+                else:
+                    outcome = await evaluator.evaluate(case, tally)
+                outcome = _checked(evaluator, outcome)
+            except JudgeError as error:
+                outcome = Unscored(error.reason, str(error))
+            except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
+                self._failed(evaluator, error)
+                outcome = Unscored(UnscoredReason.ERROR, type(error).__name__)
+        spent = tally.spending(clock.monotonic() - started) if tally else Spending(seconds=clock.monotonic() - started)
+        await self._finish(assignment, case, probability, outcome, spent)
+
+    async def _finish(
+        self, assignment: Assignment, case: Case, probability: float, outcome: Outcome, spending: Spending
+    ) -> None:
+        evaluator = assignment.evaluator
+        scored = outcome if isinstance(outcome, Score) else None
+        judged = Judged(
+            case=case,
+            evaluator=evaluator.name,
+            version=self._versions[evaluator.name],
+            outcome=outcome,
+            weight=1 / (case.probability * probability),
+            level=evaluator.scale.level(scored.value) if scored else "",
+            defect=bool(scored and assignment.defect.matches(scored)),
+            spending=spending,
+            judged_at=self._runtime.clock.now(),
+        )
+        self._counting.finished(judged, spending.seconds)
+        for name, deliver in self._sinks.items():
+            try:
+                await deliver(judged)
+            except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
+                self._runtime.metrics.sink_failures.labels(name).inc()
+                self._runtime.events.error(
+                    Event.SINK_FAILED,
+                    "a sink did not take a result",
+                    sink=name,
+                    error=f"{type(error).__name__}: {error}",
+                )
+        self._delivered.remember([judged.id])
+
+    def _failed(self, evaluator: Evaluator, error: Exception) -> None:
+        _log.debug("evaluator %s failed", evaluator.name, exc_info=error)
+        self._runtime.events.error(
+            Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
+        )
+
+
+def _run_local(evaluator: Evaluator, case: Case) -> Outcome:
+    """A local evaluator computes and never waits, so its coroutine ends at the first step, in whatever thread."""
+    steps = evaluator.evaluate(case, None)
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    steps.close()
+    raise RuntimeError(f"the local evaluator {evaluator.name} waits for something; declare cost = 'judge'")
+
+
+def _missing(evaluator: Evaluator, case: Case) -> SkippedReason | None:
+    needs = evaluator.needs
+    if "context" in needs and not case.retrieved_context:
+        return SkippedReason.NO_CONTEXT
+    if "history" in needs and not case.request.history:
+        return SkippedReason.NO_HISTORY
+    if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:
+        return SkippedReason.NO_REFERENCE
+    return None
+
+
+def _checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
+    """A score off its scale would poison every rate: it is not one."""
+    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
+        low, high = evaluator.scale.lowest, evaluator.scale.highest
+        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
+    return outcome
+
+
+def _version(evaluator: Evaluator, judge: Judge | None) -> str:
+    """The evaluator's version; for a judged one also the model: another judge is another instrument."""
+    if evaluator.cost == "local" or judge is None:
+        return evaluator.version
+    return f"{evaluator.version}+{hashlib.blake2b(judge.model.encode(), digest_size=4).hexdigest()}"

@@ -1,0 +1,84 @@
+"""The ledger: every trace that came in ends in exactly one counted place.
+
+    received = the sum over all fates + pending
+
+All changes are made on the event loop without waiting in between, and so is the scrape: the equation holds at every scrape.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from prometheus_client import Counter, Gauge
+
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+
+class Fate(StrEnum):
+    """Where a trace can end. The values are the metric label `fate`."""
+
+    SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
+    DUPLICATE = "duplicate"  # delivered again after it had ended
+    NOT_RAG = "not_rag"
+    INCOMPLETE = "incomplete"
+    NO_CONTEXT = "no_context"  # judged, by the evaluators that need no context
+    CONTENT_MISSING = "content_missing"
+    FAILED_REQUEST = "failed_request"
+    SELF = "self"  # the monitor's own telemetry: never judged
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    SHED = "shed"  # given up: it waited in the spool for longer than `storage.keep`
+    JUDGED = "judged"
+
+
+class _Page(NamedTuple):
+    received: Counter
+    pending: Gauge
+    fates: dict[Fate, Counter]
+
+
+class Ledger:
+    """Counts traces in and out. An app's series are all created, at 0, when it is first seen."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._pages: dict[tuple[str, str], _Page] = {}
+        self.pending = 0
+        """Traces that came in and have not ended, over all apps."""
+
+    def received(self, app: str, source: str) -> None:
+        """A trace was seen for the first time; it is now pending."""
+        page = self._page(app, source)
+        page.received.inc()
+        page.pending.inc()
+        self.pending += 1
+
+    def ended(self, app: str, source: str, fate: Fate) -> None:
+        """A pending trace ended; `app` and `source` are those it was received under."""
+        page = self._page(app, source)
+        page.fates[fate].inc()
+        page.pending.dec()
+        self.pending -= 1
+
+    def passed(self, app: str, source: str, fate: Fate, traces: int = 1) -> None:
+        """Traces that were seen and ended at once."""
+        page = self._page(app, source)
+        page.received.inc(traces)
+        page.fates[fate].inc(traces)
+
+    def _page(self, app: str, source: str) -> _Page:
+        page = self._pages.get((app, source))
+        if page is None:
+            labels = (self._metrics.app(app or UNKNOWN_APP), source)
+            page = self._pages[app, source] = _Page(
+                self._metrics.traces_received.labels(*labels),
+                self._metrics.traces_pending.labels(*labels),
+                {fate: self._metrics.traces.labels(*labels, fate.value) for fate in Fate},
+            )
+            if len(self._pages) > _MOST_PAGES:
+                self._pages.clear()
+        return page
+
+
+_MOST_PAGES = 10_000  # held children are only a short cut: names without end must not grow the process

@@ -1,0 +1,223 @@
+"""The pipeline at work: from the door to the sinks, and its orderly end.
+
+    sources -> intake -> (spool) -> assembly -> closing -> reading -> local evaluators -> judged evaluators -> sinks
+
+Each stage runs as a task in one group. Stopping goes in the direction of the data: the doors close, what is in hand is
+finished for as long as `drain` allows, the rest stays in the spool for the next process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from monitor import compose
+from monitor.assembly import Assembly, ClosedTrace
+from monitor.errors import ConfigError
+from monitor.model.case import Reading, Status
+from monitor.model.trace import Closed
+from monitor.otlp import decode
+from monitor.pipeline.channel import Channel
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.intake import TraceIntake
+from monitor.pipeline.ledger import Fate, Ledger
+from monitor.spool import Spool
+from monitor.stages import Convention, Runtime, Source
+from monitor.telemetry.events import Event
+
+_log = logging.getLogger(__name__)
+
+_READERS = 4
+_LARGE = 256 * 1024  # bytes of a trace that is decoded in a worker thread, so that the receivers stay quick
+
+
+class Pipeline:
+    """Everything between the sources and the sinks.
+
+    Args:
+        rate: head sampling rate, 0 to 1.
+        closed_limit: closed traces that may wait to be read; beyond that the receivers refuse.
+        drain: seconds that stopping may take for what is in hand.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Sequence[Source],
+        conventions: Sequence[Convention],
+        assembly: Assembly,
+        evaluation: Evaluation,
+        spool: Spool,
+        runtime: Runtime,
+        rate: float,
+        closed_limit: int = 5_000,
+        drain: float = 6.0,
+    ) -> None:
+        self._sources = sources
+        self._conventions = conventions
+        self._assembly = assembly
+        self._evaluation = evaluation
+        self._runtime = runtime
+        self._drain = drain
+        self._ledger = Ledger(runtime.metrics)
+        self._closed: Channel[ClosedTrace] = Channel("closed_traces", closed_limit, runtime.metrics)
+        self._in_hand: dict[bytes, float] = {}
+        self._nothing_in_hand = anyio.Event()
+        self._wake = anyio.Event()
+        self._sleeps_until = 0.0
+        self._intake = TraceIntake(
+            rate=rate,
+            spool=spool,
+            assembly=assembly,
+            ledger=self._ledger,
+            runtime=runtime,
+            backlog=lambda: "evaluation is behind: too many complete traces wait" if self._closed.full else "",
+            added=self._reconsider,
+        )
+        metrics = runtime.metrics
+        metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)
+        metrics.oldest_pending.set_function(self._oldest)
+
+    async def run(self, stop: anyio.Event, listening: Callable[[Source, str], None]) -> None:
+        """Receive, judge and deliver until `stop` is set; then drain. `listening` is told each source's address."""
+        with self._closed:
+            async with anyio.create_task_group() as work:
+                work.start_soon(self._close)
+                for _ in range(_READERS):
+                    work.start_soon(self._read)
+                async with anyio.create_task_group() as doors:
+                    for source in self._sources:
+                        doors.start_soon(source.run, self._intake, self._runtime, partial(listening, source))
+                    doors.start_soon(self._recover)
+                    await stop.wait()
+                    self._runtime.health.stopping()
+                    doors.cancel_scope.cancel()
+                with anyio.move_on_after(self._drain):
+                    await self._idle()
+                work.cancel_scope.cancel()
+
+    async def _recover(self) -> None:
+        deliveries = await self._intake.recover()
+        if deliveries:
+            self._runtime.events.info(
+                Event.SPOOL_REPLAYED, "took up what the previous process left in the spool", deliveries=deliveries
+            )
+
+    # -- closing
+
+    def _reconsider(self) -> None:
+        due = self._assembly.next_due()
+        if due is not None and due < self._sleeps_until:
+            self._wake.set()
+
+    async def _close(self) -> None:
+        clock = self._runtime.clock
+        reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
+        while True:
+            for closed in self._assembly.due(clock.monotonic()):
+                reasons[closed.closed].inc()
+                self._in_hand[closed.trace_id] = closed.received_at
+                await self._closed.send(closed)
+            due = self._assembly.next_due()
+            self._sleeps_until = float("inf") if due is None else due
+            self._wake = anyio.Event()
+            with anyio.move_on_after(None if due is None else max(0.0, due - clock.monotonic())):
+                await self._wake.wait()
+
+    # -- reading and judging
+
+    async def _read(self) -> None:
+        async with anyio.create_task_group() as judging:
+            while True:
+                closed = await self._closed.receive()
+                reading = await self._reading(closed)
+                if reading is None or not reading.status.judgeable:
+                    self._end(closed, Fate.INVALID if reading is None else _FATES[reading.status])
+                    continue
+                await self._evaluation.run_local(reading.case)
+                chosen = self._evaluation.judged_for(reading.case)
+                if chosen:
+                    judging.start_soon(self._judge, closed, reading, chosen)
+                else:
+                    self._end(closed, _FATES[reading.status])
+
+    async def _judge(self, closed: ClosedTrace, reading: Reading, chosen: Sequence[tuple[object, float]]) -> None:
+        await self._evaluation.run_judged(reading.case, chosen)  # type: ignore[arg-type]
+        self._end(closed, _FATES[reading.status])
+
+    async def _reading(self, closed: ClosedTrace) -> Reading | None:
+        """The case of a closed trace; None where it is too large, or where reading it failed."""
+        if closed.closed is Closed.TOO_LARGE:
+            return None
+        try:
+            if sum(len(part.encoded) for part in closed.parts) > _LARGE:
+                return await anyio.to_thread.run_sync(self._read_one, closed)
+            return self._read_one(closed)
+        except Exception as error:  # noqa: BLE001 - one trace that cannot be read must not stop the others
+            _log.debug("trace %s could not be read", closed.trace_id.hex(), exc_info=error)
+            self._runtime.events.error(
+                Event.READING_FAILED,
+                "a trace could not be read",
+                trace_id=closed.trace_id.hex(),
+                error=type(error).__name__,
+            )
+            return None
+
+    def _read_one(self, closed: ClosedTrace) -> Reading:
+        trace = decode.decode(
+            closed.trace_id,
+            closed.parts,
+            closed=closed.closed,
+            app=closed.app,
+            source=closed.source,
+            probability=closed.probability,
+            received_at=closed.received_at,
+        )
+        return compose.read(trace, self._conventions)
+
+    def _end(self, closed: ClosedTrace, fate: Fate) -> None:
+        if closed.closed is Closed.TOO_LARGE:
+            fate = Fate.TOO_LARGE
+        self._ledger.ended(closed.app, closed.source, fate)
+        for receipt in closed.receipts:
+            receipt.settle()
+        self._in_hand.pop(closed.trace_id, None)
+        if not self._in_hand:
+            self._nothing_in_hand.set()
+
+    # -- the end
+
+    async def _idle(self) -> None:
+        """Wait until nothing is in hand; open traces are not waited for: they are safe in the spool."""
+        while self._in_hand:
+            self._nothing_in_hand = anyio.Event()
+            await self._nothing_in_hand.wait()
+
+    def _oldest(self) -> float:
+        candidates = [next(iter(self._in_hand.values()), None), self._assembly.oldest_received_at]
+        return min((one for one in candidates if one is not None), default=0.0)
+
+
+_FATES = {
+    Status.READY: Fate.JUDGED,
+    Status.NO_CONTEXT: Fate.NO_CONTEXT,
+    Status.CONTENT_MISSING: Fate.CONTENT_MISSING,
+    Status.FAILED_REQUEST: Fate.FAILED_REQUEST,
+    Status.NOT_RAG: Fate.NOT_RAG,
+    Status.INCOMPLETE: Fate.INCOMPLETE,
+}
+
+
+def first_config_error(group: BaseException) -> ConfigError | None:
+    """The configuration error inside a task group's exception, if that is what ended it."""
+    if isinstance(group, ConfigError):
+        return group
+    if isinstance(group, BaseExceptionGroup):
+        with suppress(StopIteration):
+            return next(found for one in group.exceptions if (found := first_config_error(one)) is not None)
+    return None

@@ -1,0 +1,84 @@
+"""Which traces are kept, as pure functions of the trace: consistent probability sampling, and a keyed draw.
+
+Definitions: OpenTelemetry specification, "TraceState: Probability Sampling". A trace has 56 random bits R: the last
+seven bytes of its id, or `rv` in its tracestate. A sampler with the rejection threshold T keeps it exactly if R >= T,
+hence with probability (2^56 - T) / 2^56, and whatever a stricter sampler keeps, a laxer one has kept too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_ALL = 1 << 56
+_DIGITS = 14
+_OT = re.compile(r"(?:^|,)[ \t]*ot=([^,]*)")
+_THRESHOLD = re.compile(r"[0-9a-f]{1,14}")
+_RANDOM = re.compile(r"[0-9a-f]{14}")
+_LONGEST_KEY = 64
+
+
+def keep(trace_id: bytes, trace_state: str, rate: float) -> tuple[bool, float]:
+    """Whether a trace is kept at `rate` (0 <= rate <= 1), and the probability with which such a trace is kept in all.
+
+    That is the upstream sampler's probability (`th` in the tracestate of a span, 1 where there is none) times `rate`. A
+    threshold that is malformed, or that contradicts the randomness (the trace should not have come), counts as none.
+    """
+    if not trace_state:
+        return int.from_bytes(trace_id[-7:]) >= _ALL - round(rate * _ALL), rate
+    fields = _ot_fields(trace_state)
+    random_bits = _randomness(trace_id, fields)
+    upstream = parse_threshold(fields.get("th", "")) or 0
+    if random_bits < upstream:
+        upstream = 0
+    kept = round((_ALL - upstream) * rate)
+    return random_bits >= _ALL - kept, kept / _ALL
+
+
+def chosen(trace_id: str, salt: str, probability: float) -> bool:
+    """Whether a trace is chosen with `probability`, by a hash of its id keyed with `salt`.
+
+    The same on every call and in every process. What is chosen at one probability is chosen at every greater one. The
+    draw does not depend on the bits that `keep` decides by, nor on draws with another salt.
+    """
+    key = salt.encode("utf-8", "surrogatepass")
+    if len(key) > _LONGEST_KEY:
+        key = hashlib.blake2b(key).digest()
+    digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), key=key, digest_size=7).digest()
+    return int.from_bytes(digest) < probability * _ALL
+
+
+def randomness(trace_id: bytes, trace_state: str) -> int:
+    """The 56 random bits of a trace: `rv` where the tracestate has a valid one, else the last seven bytes of the id."""
+    return _randomness(trace_id, _ot_fields(trace_state))
+
+
+def parse_threshold(text: str) -> int | None:
+    """A `th` value, one to fourteen lower-case hex digits with trailing zeros left out; None where it is not one."""
+    return int(text.ljust(_DIGITS, "0"), 16) if _THRESHOLD.fullmatch(text) else None
+
+
+def format_threshold(threshold: int) -> str:
+    """The `th` value of a rejection threshold, 0 <= threshold < 2^56. Raises `ValueError` outside of that."""
+    if not 0 <= threshold < _ALL:
+        raise ValueError(f"a threshold lies between 0 and 2^56 - 1, not at {threshold}")
+    return f"{threshold:014x}".rstrip("0") or "0"
+
+
+def threshold_of(probability: float) -> int:
+    """The rejection threshold of a sampler that keeps with `probability`, 2^-56 <= probability <= 1."""
+    return _ALL - round(probability * _ALL)
+
+
+def _ot_fields(trace_state: str) -> dict[str, str]:
+    """The sub-keys of the first `ot` entry of a tracestate."""
+    found = _OT.search(trace_state)
+    if found is None:
+        return {}
+    pairs = (part.partition(":") for part in found[1].strip().split(";"))
+    return {key: value for key, _, value in pairs}
+
+
+def _randomness(trace_id: bytes, fields: dict[str, str]) -> int:
+    explicit = fields.get("rv", "")
+    return int(explicit, 16) if _RANDOM.fullmatch(explicit) else int.from_bytes(trace_id[-7:])

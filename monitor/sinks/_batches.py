@@ -1,0 +1,80 @@
+"""For sinks that write files: results that wait together are written together, by a thread, never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import anyio
+
+from monitor.model.outcome import Judged
+from monitor.stages import Deliver
+
+_AT_ONCE = 256
+
+
+@asynccontextmanager
+async def batching(
+    write: Callable[[list[Judged]], None],
+    *,
+    name: str,
+    start: Callable[[], None],
+    stop: Callable[[], None],
+    every: float,
+) -> AsyncIterator[Deliver]:
+    """A `Deliver` that returns when `write` has taken its result, or raises what `write` raised.
+
+    `start`, `write` and `stop` run in one thread of their own. `write` is also called with nothing, every `every`
+    seconds without a result, to tidy up. The queue is as long as there are callers: each waits for its own result.
+    """
+    loop = asyncio.get_running_loop()
+    thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+    waiting: list[tuple[Judged, asyncio.Future[None]]] = []
+    wake = asyncio.Event()
+    closing = False
+
+    async def deliver(judged: Judged) -> None:
+        done = loop.create_future()
+        waiting.append((judged, done))
+        wake.set()
+        await done
+
+    async def work() -> None:
+        while not (closing and not waiting):
+            with anyio.move_on_after(every):
+                await wake.wait()
+            wake.clear()
+            while True:
+                taken = waiting[:_AT_ONCE]
+                del waiting[:_AT_ONCE]
+                error: Exception | None = None
+                try:
+                    await loop.run_in_executor(thread, write, [judged for judged, _ in taken])
+                except Exception as raised:  # noqa: BLE001 - it belongs to those who wait for these results
+                    error = raised
+                for _, done in taken:
+                    if done.cancelled():
+                        continue
+                    if error is not None:
+                        done.set_exception(error)
+                    else:
+                        done.set_result(None)
+                if not waiting:
+                    break
+
+    try:
+        await loop.run_in_executor(thread, start)
+        worker = asyncio.create_task(work(), name=name)
+        try:
+            yield deliver
+        finally:
+            closing = True
+            wake.set()
+            with anyio.CancelScope(shield=True):
+                await worker
+    finally:
+        with anyio.CancelScope(shield=True):
+            await loop.run_in_executor(thread, stop)
+        thread.shutdown(wait=False)

@@ -1,0 +1,154 @@
+"""The tables of the history: results, newest seven days or so, and their sums by the minute, for longer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from monitor.errors import MonitorError
+from monitor.model.outcome import Judged, Score
+from monitor.sinks._rows import as_json, dump, load
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS results (
+  id TEXT PRIMARY KEY, at REAL NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, trace_id TEXT NOT NULL,
+  outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
+CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
+CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
+CREATE TABLE IF NOT EXISTS sums (
+  at INTEGER, app TEXT, evaluator TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
+  PRIMARY KEY (at, app, evaluator, defect)
+) WITHOUT ROWID;
+"""
+_MINUTE = 60
+_PRUNE_AT_ONCE = 500
+
+
+class Sums(NamedTuple):
+    """Scored results of one minute, which began at `at` (seconds since 1970): their number, weights, squares."""
+
+    at: int
+    app: str
+    evaluator: str
+    defect: bool
+    judged: int
+    weight: float
+    weight_squares: float
+
+
+def create(path: Path) -> sqlite3.Connection:
+    """Open for writing, for use in this thread. Raises `sqlite3.Error`."""
+    db = sqlite3.connect(path, isolation_level=None, timeout=5)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA secure_delete = FAST")
+        db.executescript(_SCHEMA)
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
+def insert(db: sqlite3.Connection, results: Iterable[Judged], *, texts: bool) -> None:
+    """Add results within the transaction of the caller; one whose id is known changes nothing."""
+    for one in results:
+        score = one.outcome.value if isinstance(one.outcome, Score) else None
+        app = one.case.app.encode("utf-8", "replace").decode()
+        row = as_json(one, texts=texts)
+        values = (
+            one.id,
+            one.judged_at,
+            app,
+            one.evaluator,
+            one.case.request_id,
+            row["outcome"],
+            one.defect,
+            score,
+            dump(row),
+        )
+        added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
+        if added and score is not None:
+            minute = int(one.judged_at // _MINUTE * _MINUTE)
+            db.execute(
+                "INSERT INTO sums VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,"
+                " weight = weight + excluded.weight, weight_squares = weight_squares + excluded.weight_squares",
+                (minute, app, one.evaluator, one.defect, one.weight, one.weight**2),
+            )
+
+
+def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int) -> bool:
+    """Delete some hundred results that are too old, or the oldest of too many; whether there may be more."""
+    page, pages, unused = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
+    )
+    too_full = page * (pages - unused) > at_most
+    oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
+    deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
+    db.execute("DELETE FROM sums WHERE at < ?", (sums_before,))
+    return deleted == _PRUNE_AT_ONCE
+
+
+class Reader:
+    """Reads the history, from any thread or process, also while it is written. Rows are those of `_rows.as_json`.
+
+    All methods block for some milliseconds and raise `MonitorError` where there is no history or it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def results(
+        self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """The newest results of any outcome, newest first."""
+        return self._rows("at >= ?", [since], "at DESC", limit, app=app, evaluator=evaluator)
+
+    def worst(
+        self,
+        *,
+        app: str | None = None,
+        evaluator: str | None = None,
+        since: float = 0.0,
+        limit: int = 10,
+        better: Literal["higher", "lower"] = "higher",
+    ) -> list[dict[str, Any]]:
+        """The worst scores: defects first, then by score from the bad end of the scale, newest first among equals.
+
+        `better` is the good end of the evaluator's scale.
+        """
+        order = f"defect DESC, score {'ASC' if better == 'higher' else 'DESC'}, at DESC"
+        return self._rows("outcome = 'score' AND at >= ?", [since], order, limit, app=app, evaluator=evaluator)
+
+    def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """All results of one trace, oldest first."""
+        return self._rows("trace_id = ?", [trace_id], "at", 1000)
+
+    def sums_since(self, since: float) -> list[Sums]:
+        """Sums of scored results by the minute, oldest first, from the minute that holds `since` on."""
+        minute = since // _MINUTE * _MINUTE
+        found = self._query("SELECT * FROM sums WHERE at >= ? ORDER BY at, app, evaluator, defect", [minute])
+        return [Sums(at, app, evaluator, bool(defect), *rest) for at, app, evaluator, defect, *rest in found]
+
+    def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
+        for column, value in only.items():
+            if value is not None:
+                where += f" AND {column} = ?"
+                values.append(value)
+        sql = f"SELECT body FROM results WHERE {where} ORDER BY {order} LIMIT ?"  # noqa: S608 - all constants of this class
+        return [load(body) for (body,) in self._query(sql, [*values, limit])]
+
+    def _query(self, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+        try:
+            db = sqlite3.connect(f"file:{quote(str(self._path))}?mode=ro", uri=True, timeout=5)
+            try:
+                return db.execute(sql, values).fetchall()
+            finally:
+                db.close()
+        except sqlite3.Error as error:
+            raise MonitorError(f"the history {self._path} cannot be read: {error}") from error

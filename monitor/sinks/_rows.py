@@ -1,0 +1,79 @@
+"""A result as plain JSON: the one schema of the JSON lines file, the history and the Kafka topic.
+
+| key | what it is |
+|---|---|
+| `id` | the same for a repeat of the same evaluation; 32 hex digits |
+| `judged_at`, `answered_at` | seconds since 1970 |
+| `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention`, `attributes` | of the case |
+| `model` | the service's own |
+| `evaluator`, `version` | who judged |
+| `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; why, where it is not `score`; more on that |
+| `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
+| `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: stretches of the response, offsets in characters |
+| `weight` | the requests that this one stands for |
+| `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
+| `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from monitor.model.outcome import Judged, Score, Skipped
+
+
+def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
+    """The row of one result; without `texts` nothing that was asked or answered, save what the verdict quotes."""
+    case, outcome = judged.case, judged.outcome
+    score = outcome if isinstance(outcome, Score) else None
+    row: dict[str, Any] = {
+        "id": judged.id,
+        "judged_at": judged.judged_at,
+        "answered_at": case.answered_at,
+        "trace_id": case.request_id,
+        "span_id": case.span_id,
+        "app": case.app,
+        "source": case.source,
+        "session_id": case.session_id,
+        "model": case.model,
+        "convention": case.convention,
+        "attributes": dict(case.attributes),
+        "evaluator": judged.evaluator,
+        "version": judged.version,
+        "outcome": type(outcome).__name__.lower(),
+        "reason": None if isinstance(outcome, Score) else str(outcome.reason),
+        "detail": None if isinstance(outcome, Score | Skipped) else outcome.detail,
+        "score": score.value if score else None,
+        "label": score.label if score else None,
+        "level": judged.level if score else None,
+        "defect": judged.defect if score else None,
+        "explanation": score.explanation if score else None,
+        "evidence": [asdict(one) for one in score.evidence] if score else [],
+        "weight": judged.weight,
+        "judge": asdict(judged.spending),
+    }
+    if texts:
+        whole = case.as_row()
+        row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
+    return row
+
+
+def dump(row: dict[str, Any]) -> bytes:
+    """One line of JSON, without its end."""
+    try:
+        return orjson.dumps(row)
+    except TypeError:  # half a surrogate pair, as a JSON string within a span may hold, is no UTF-8
+        return json.dumps(row).encode("ascii")
+
+
+def load(line: bytes) -> dict[str, Any]:
+    """The inverse of `dump`."""
+    try:
+        row: dict[str, Any] = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        row = json.loads(line)
+    return row

@@ -1,0 +1,167 @@
+"""Results in a local SQLite database: what the page shows, and what alert windows are restored from after a restart."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio.to_thread
+from pydantic import Field
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.outcome import Judged
+from monitor.quantities import Duration, Size
+from monitor.sinks._batches import batching
+from monitor.sinks._results import Reader, Sums, create, insert, prune
+from monitor.spool.files import make_private
+from monitor.spool.salvage import set_aside
+from monitor.stages import Deliver, Runtime, Sink
+from monitor.telemetry.events import Event
+
+__all__ = ["History", "Sums"]
+
+_TIDY_EVERY = 60.0
+
+
+class History(Sink):
+    """Keep results for the page and for restarts."""
+
+    path: Path | None = None
+    """The database file. Default: `history.db` in the storage folder."""
+
+    keep: Duration = Field(default=7 * 86400.0, gt=0)
+    """How long a result is kept."""
+
+    keep_sums: Duration = Field(default=30 * 86400.0, gt=0)
+    """How long the sums by the minute are kept, which the windows of alerts are restored from."""
+
+    at_most: Size = Field(default=1024**3, gt=0)
+    """What the database may take; beyond it the oldest results go first."""
+
+    keep_texts: bool = True
+    """Whether question, context and answer are kept, to be shown; else only the verdict, which may quote them."""
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails.
+
+        A result is safe from a crash of the process when it is delivered; a power cut may cost the last seconds.
+        """
+        writer = _Writer(self, self._file(), runtime)
+        return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=_TIDY_EVERY)
+
+    async def results(
+        self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """The newest results of any outcome, newest first; rows of the schema in `monitor/sinks/_rows.py`.
+
+        This and the other queries read the file, whoever writes it; they raise `MonitorError` where they cannot.
+        """
+        query = partial(self._reader.results, app=app, evaluator=evaluator, since=since, limit=limit)
+        return await anyio.to_thread.run_sync(query)
+
+    async def worst(
+        self,
+        *,
+        app: str | None = None,
+        evaluator: str | None = None,
+        since: float = 0.0,
+        limit: int = 10,
+        better: Literal["higher", "lower"] = "higher",
+    ) -> list[dict[str, Any]]:
+        """The worst scores: defects first, then from the bad end of the scale, `better` being its good end."""
+        query = partial(self._reader.worst, app=app, evaluator=evaluator, since=since, limit=limit, better=better)
+        return await anyio.to_thread.run_sync(query)
+
+    async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """All results of one trace (its id in hex), oldest first."""
+        return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
+
+    async def sums_since(self, since: float) -> list[Sums]:
+        """Scored results summed by the minute, oldest first, from the minute that holds `since` (wall clock) on."""
+        return await anyio.to_thread.run_sync(self._reader.sums_since, since)
+
+    @property
+    def _reader(self) -> Reader:
+        return Reader(self._file())
+
+    def _file(self) -> Path:
+        if self.path is None:
+            raise ConfigError("history: path: must be set where there is no storage folder")
+        return self.path
+
+
+class _Writer:
+    def __init__(self, options: History, path: Path, runtime: Runtime) -> None:
+        self._options = options
+        self._path = path
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._db: sqlite3.Connection | None = None
+        self._tidied = float("-inf")
+
+    def open(self) -> None:
+        try:
+            make_private(self._path)
+        except OSError as error:
+            raise ConfigError(f"history: path: {self._path} cannot be opened: {error.strerror}") from None
+        with contextlib.suppress(MonitorError):  # it is tried again with the first result, which then hears of it
+            self._connection()
+
+    def write(self, results: list[Judged]) -> None:
+        """One transaction for all of these. Raises `MonitorError`: none was written."""
+        db = self._connection()
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            insert(db, results, texts=self._options.keep_texts)
+            self._tidy(db)
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise MonitorError(f"history: {self._path} cannot be written: {error}") from error
+        finally:
+            if db.in_transaction:
+                self.close()  # and with it what was half done; the next call opens it anew
+
+    def close(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            try:
+                self._db = create(self._path)
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                    raise MonitorError(f"history: {self._path} cannot be opened: {error}") from error
+                self._db = self._begin_afresh(error)
+        return self._db
+
+    def _begin_afresh(self, error: Exception) -> sqlite3.Connection:
+        try:
+            aside = set_aside(self._path, self._clock.now())
+            make_private(self._path)
+            made = create(self._path)
+        except (OSError, sqlite3.Error) as again:
+            raise MonitorError(f"history: {self._path} is damaged and cannot be replaced: {again}") from again
+        message = f"the history was damaged ({error}); it is kept aside and a new one is begun"
+        self._events.error(Event.SINK_FAILED, message, path=str(self._path), aside=str(aside))
+        return made
+
+    def _tidy(self, db: sqlite3.Connection) -> None:
+        now = self._clock.monotonic()
+        if now - self._tidied < _TIDY_EVERY:
+            return
+        wall = self._clock.now()
+        more = prune(
+            db,
+            before=wall - self._options.keep,
+            sums_before=wall - self._options.keep_sums,
+            at_most=self._options.at_most,
+        )
+        if not more:
+            self._tidied = now

@@ -1,0 +1,107 @@
+"""Results as a file of JSON lines, for whatever reads such files. The schema: `monitor/sinks/_rows.py`.
+
+A result may stand in it twice after a restart, with the same `id`. Files are readable by their owner only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from pydantic import Field
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.outcome import Judged
+from monitor.quantities import Size
+from monitor.sinks._batches import batching
+from monitor.sinks._rows import as_json, dump
+from monitor.spool.files import make_private
+from monitor.stages import Deliver, Runtime, Sink
+
+
+class JsonLines(Sink):
+    """Append each result to a file, one JSON object a line."""
+
+    path: Path
+    """The file. It and its folder are made where they are missing."""
+
+    keep_texts: bool = False
+    """Whether question, context and answer are written along. Off: only the verdict, which may quote the answer."""
+
+    fsync: bool = False
+    """Whether a result is on disk, not only with the operating system, before it counts as delivered."""
+
+    rotate_at: Size = Field(default=100 * 1024**2, gt=0)
+    """From this size on the file is renamed to `<path>.1` and a new one begun."""
+
+    keep_files: int = Field(default=5, ge=1)
+    """How many renamed files are kept, `.1` being the newest."""
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails."""
+        del runtime
+        file = _File(self)
+        return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
+
+
+class _File:
+    def __init__(self, options: JsonLines) -> None:
+        self._options = options
+        self._path = options.path
+        self._descriptor: int | None = None
+
+    def open(self) -> None:
+        try:
+            self._reopen()
+        except OSError as error:
+            raise ConfigError(f"jsonl: path: {self._path} cannot be opened: {error.strerror}") from None
+
+    def write(self, results: list[Judged]) -> None:
+        """All of these or none: what a full disk cut off is taken back, so that each line stays whole."""
+        if not results:
+            return
+        lines = b"".join(dump(as_json(one, texts=self._options.keep_texts)) + b"\n" for one in results)
+        try:
+            descriptor = self._descriptor if self._descriptor is not None else self._reopen()
+            size = os.fstat(descriptor).st_size
+            if size and size + len(lines) > self._options.rotate_at:
+                descriptor, size = self._rotate(), 0
+            try:
+                self._write_all(descriptor, lines)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+        except OSError as error:
+            self.close()
+            raise MonitorError(f"jsonl: {self._path} cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    def _reopen(self) -> int:
+        make_private(self._path)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        size = os.fstat(self._descriptor).st_size
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")  # a line that a crash cut off must not swallow the next
+        return self._descriptor
+
+    def _write_all(self, descriptor: int, lines: bytes) -> None:
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if self._options.fsync:
+            os.fsync(descriptor)
+
+    def _rotate(self) -> int:
+        self.close()
+        for number in range(self._options.keep_files - 1, -1, -1):
+            older = self._path.with_name(f"{self._path.name}.{number + 1}")
+            with contextlib.suppress(FileNotFoundError):
+                (self._path.with_name(f"{self._path.name}.{number}") if number else self._path).replace(older)
+        return self._reopen()

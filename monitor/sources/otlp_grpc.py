@@ -1,0 +1,35 @@
+"""OTLP over gRPC, plain or gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from monitor.otlp.receiver import OtlpReceiver, Reception
+from monitor.stages import Intake, Runtime
+
+
+class OtlpGrpc(OtlpReceiver):
+    """Takes traces and logs by OTLP/gRPC. Overload is answered with UNAVAILABLE and `RetryInfo`, which SDKs retry."""
+
+    port: int = Field(default=4317, ge=0, le=65535)
+    """The port to listen on; 0 takes any free one."""
+
+    max_concurrent_streams: int = Field(default=256, gt=0)
+    """The most calls at once on one connection; further ones wait at the sender."""
+
+    @model_validator(mode="after")
+    def _speakable(self) -> Self:
+        if self.tls is not None and self.tls.min_version != "1.2":
+            raise ValueError("tls.min_version must be 1.2: gRPC speaks 1.2 and 1.3 and cannot be told otherwise")
+        return self
+
+    async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
+        """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
+        from monitor.otlp import grpc_server  # noqa: PLC0415 - grpc is slow to import
+
+        reception = Reception("otlp_grpc", self, intake, runtime, grpc_server.CODES)
+        tls = grpc_server.credentials(self.tls, runtime.clock, runtime.events) if self.tls is not None else None
+        await grpc_server.serve(reception, self.max_concurrent_streams, tls, listening)

@@ -1,0 +1,69 @@
+"""OTLP over HTTP: protobuf and JSON on one port, plain or gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from monitor.model.span import Signal
+from monitor.otlp.receiver import OtlpReceiver, Reception, bind, in_words
+from monitor.quantities import Duration
+from monitor.stages import Intake, Runtime
+
+
+class OtlpHttp(OtlpReceiver):
+    """Takes traces and logs by OTLP/HTTP. Overload is answered with 503 and `Retry-After`, which every SDK retries."""
+
+    port: int = Field(default=4318, ge=0, le=65535)
+    """The port to listen on; 0 takes any free one."""
+
+    traces_path: str = "/v1/traces"
+    """Where traces are posted to."""
+
+    logs_path: str = "/v1/logs"
+    """Where logs are posted to. Instrumentations of generative AI may send prompts and answers as log records."""
+
+    cors_origins: tuple[str, ...] = ()
+    """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` is any. None by default."""
+
+    head_timeout: Duration = Field(default=60.0, gt=0)
+    """How long the head of a request may take to arrive; the connection is cut then."""
+
+    body_timeout: Duration = Field(default=60.0, gt=0)
+    """How long the body of a request may take to arrive; the connection is cut then."""
+
+    write_timeout: Duration = Field(default=30.0, gt=0)
+    """How long a sender may take to read an answer; the connection is cut then."""
+
+    idle_timeout: Duration = Field(default=60.0, gt=0)
+    """How long a connection is kept between two requests."""
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            scheme, found, host = origin.partition("://")
+            if origin != "*" and (scheme not in ("http", "https") or not found or not host or "/" in host):
+                raise ValueError(f"{origin!r} is not an origin, such as `https://app.example.com`, nor `*`")
+        return origins
+
+    @model_validator(mode="after")
+    def _paths(self) -> Self:
+        if self.traces_path == self.logs_path or not all(p.startswith("/") for p in (self.traces_path, self.logs_path)):
+            raise ValueError("traces_path and logs_path must begin with / and be different")
+        return self
+
+    async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
+        """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
+        from monitor.otlp import http_app, http_server  # noqa: PLC0415 - uvicorn is slow to import
+
+        reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
+        tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
+        signals: dict[str, Signal] = {self.traces_path: "traces", self.logs_path: "logs"}
+        app = http_app.HttpApp(reception, signals, frozenset(self.cors_origins))
+        with bind(self.host, self.port) as bound:
+            address = in_words(self.host, bound.getsockname()[1])
+            timeouts = http_server.Timeouts(self.head_timeout, self.body_timeout, self.write_timeout, self.idle_timeout)
+            await http_server.serve(app, bound, tls, timeouts, lambda: listening(address))

@@ -1,0 +1,108 @@
+"""The whole monitor as a process: what it accepts it judges, across ends of every kind, and its ledger balances."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+
+import pytest
+
+from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.service import BAD, GOOD, RagService
+from tests.support.tools import wait_until
+
+
+def all_ended(monitor: MonitorProcess, number: int) -> bool:
+    return assert_balanced(monitor.samples()) >= number and monitor.total("ragmonitor_traces_pending") == 0
+
+
+def results(monitor: MonitorProcess) -> list[str]:
+    """The trace ids of all results in the history, one for each result."""
+    with sqlite3.connect(monitor.folder / "state" / "history.db") as database:
+        return [row[0] for row in database.execute("select trace_id from results")]
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_what_a_real_exporter_sends_is_judged_and_the_ledger_balances_at_every_scrape(tmp_path, transport):
+    with MonitorProcess(tmp_path) as monitor:
+        service = RagService.over_http(monitor.http) if transport == "http" else RagService.over_grpc(monitor.grpc)
+        for number in range(40):
+            service.ask(answer=BAD if number % 4 == 0 else GOOD)
+            assert_balanced(monitor.samples())
+        service.flush()
+        wait_until(lambda: all_ended(monitor, 40), 20, "the end of all traces")
+        service.close()
+        assert monitor.total("ragmonitor_traces_total", fate="judged") == 40
+        name = "overlap_groundedness"
+        assert monitor.total("ragmonitor_evaluations_total", evaluator=name, defect="true") == 10
+        assert monitor.total("ragmonitor_evaluation_weight_total", evaluator=name) == 40
+        assert monitor.terminate() == 0
+
+
+def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
+    asked = set()
+    monitor = MonitorProcess(tmp_path, {"assembly": {"quiet": "1s"}}).start()
+    service = RagService.over_http(monitor.http)
+    asked |= {service.ask() for _ in range(20)}
+    service.flush()
+    wait_until(lambda: monitor.total("ragmonitor_traces_total", fate="judged") == 20, 20, "the first verdicts")
+    asked |= {service.ask() for _ in range(20)}
+    service.flush()
+    assert monitor.terminate(10) == 0  # these twenty are still open: too early to be complete
+    service.close()
+    with monitor:
+        wait_until(lambda: all_ended(monitor, 20), 20, "the end of what was left over")
+        assert monitor.total("ragmonitor_traces_total", fate="judged") == 20
+        assert monitor.terminate() == 0
+    found = results(monitor)
+    assert sorted(found) == sorted(asked)
+
+
+def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path):
+    rng = random.Random(5)
+    monitor = MonitorProcess(tmp_path)
+    asked = set()
+    for _ in range(4):
+        monitor.start()
+        service = RagService.over_http(monitor.http)
+        asked |= {service.ask() for _ in range(15)}
+        service.flush()
+        wait_until(lambda: monitor.total("ragmonitor_traces_total") >= rng.randint(0, 10), 20, "some verdicts")
+        monitor.kill()
+        service.close()
+    with monitor:
+        wait_until(lambda: set(results(monitor)) == asked, 20, "a verdict for every acknowledged trace")
+        found = results(monitor)
+        assert len(found) == len(set(found))
+        assert_balanced(monitor.samples())
+
+
+def test_no_text_of_a_case_and_no_secret_stands_in_the_log(tmp_path):
+    secret = "sk-canary-5f1c"
+    config = {"judge": {"model": "openai/none", "api_key": secret, "api_base": "http://127.0.0.1:9/v1", "attempts": 1}}
+    with MonitorProcess(tmp_path, config) as monitor:
+        service = RagService.over_http(monitor.http)
+        for _ in range(20):
+            service.ask("What about unicornquestion?", "A unicornanswer.")
+        service.flush()
+        wait_until(lambda: monitor.total("ragmonitor_traces_received_total") == 20, 20, "the traces")
+        wait_until(lambda: monitor.total("ragmonitor_evaluations_selected_total") >= 20, 20, "the verdicts")
+        service.close()
+        assert monitor.terminate(12) == 0
+    log = monitor.log.read_text()
+    assert not [word for word in ("unicornquestion", "unicornanswer", secret) if word in log]
+    for line in log.splitlines():
+        json.loads(line)
+
+
+def test_our_own_telemetry_is_counted_and_never_judged(tmp_path):
+    with MonitorProcess(tmp_path) as monitor:
+        service = RagService.over_http(monitor.http, name="rag-monitor")
+        for _ in range(5):
+            service.ask()
+        service.flush()
+        service.close()
+        wait_until(lambda: monitor.total("ragmonitor_traces_total", fate="self") == 5, 10, "five traces of our own")
+        assert monitor.total("ragmonitor_evaluations_selected_total") == 0
+        assert_balanced(monitor.samples())

@@ -1,0 +1,366 @@
+"""The judge through the real litellm over real HTTP, against everything a provider can do wrong (fault test F10)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.clock import SystemClock
+from monitor.errors import JudgeError
+from monitor.judge.client import open_judge
+from monitor.judge.settings import JudgeSettings
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Question, Runtime
+from monitor.telemetry.events import Events
+from monitor.telemetry.health import Health
+from monitor.telemetry.metrics import Metrics
+from tests.support import llm as say
+from tests.support.llm import LLMServer, Reply, Script
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "openai/gpt-4o-mini"
+CAP = 1.0
+CANARY = "sk-canary-secret"
+PROMPT_CANARY = "canary-in-the-response"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "explanation": {"type": "string"},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+    },
+    "required": ["explanation", "score"],
+}
+
+
+def question(text: str = PROMPT_CANARY) -> Question:
+    return Question("groundedness", "Score it.", {"response": text}, SCHEMA, max_tokens=50)
+
+
+def good() -> Reply:
+    return say.verdict(explanation="fine", score=5)
+
+
+@pytest.fixture
+def llm():
+    with LLMServer() as server:
+        yield server
+
+
+class Rig:
+    def __init__(self, llm: LLMServer) -> None:
+        self.registry = CollectorRegistry()
+        metrics = Metrics(self.registry)
+        self.runtime = Runtime(SystemClock(), metrics, Events(metrics), Health())
+        self.llm = llm
+
+    @asynccontextmanager
+    async def judge(self, **options):
+        settings = JudgeSettings.model_validate(
+            {
+                "model": MODEL,
+                "api_key": CANARY,
+                "api_base": self.llm.url,
+                "timeout": CAP,
+                "max_age": 20,
+                "cache": {"entries": 0},
+                **options,
+            }
+        )
+        async with open_judge(settings, self.runtime, rng=random.Random(1)) as judge:
+            yield judge
+
+    def calls(self, outcome: str) -> float:
+        return self.value("ragmonitor_judge_requests_total", outcome=outcome)
+
+    def value(self, name: str, **labels: str) -> float:
+        found = self.registry.get_sample_value(name, {"model": MODEL, **labels})
+        assert found is not None, f"{name} {labels} is not there"
+        return found
+
+
+@pytest.fixture
+def rig(llm):
+    return Rig(llm)
+
+
+async def reason_of(judge, asked: Question | None = None) -> UnscoredReason:
+    with pytest.raises(JudgeError) as caught:
+        await judge.ask(asked or question())
+    assert CANARY not in str(caught.value)
+    assert PROMPT_CANARY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    return caught.value.reason
+
+
+# What the provider does, the reason that must come of it, and the calls that it takes (3 attempts; 1 repair).
+MODES: dict[str, tuple[Callable[[], Script], UnscoredReason, int]] = {
+    "hang": (say.hang, UnscoredReason.TIMEOUT, 3),
+    "drip": (lambda: say.drip(good(), every=0.05), UnscoredReason.TIMEOUT, 3),
+    "reset": (say.reset, UnscoredReason.PROVIDER_ERROR, 3),
+    "429 storm": (lambda: say.status(429), UnscoredReason.RATE_LIMITED, 3),
+    "500": (lambda: say.status(500), UnscoredReason.PROVIDER_ERROR, 3),
+    "503": (lambda: say.status(503), UnscoredReason.PROVIDER_ERROR, 3),
+    "408": (lambda: say.status(408), UnscoredReason.TIMEOUT, 3),
+    "409": (lambda: say.status(409), UnscoredReason.PROVIDER_ERROR, 3),
+    "html": (say.html, UnscoredReason.PROVIDER_ERROR, 3),
+    "half a JSON": (say.not_json, UnscoredReason.PROVIDER_ERROR, 3),
+    "no choices": (say.no_choices, UnscoredReason.PROVIDER_ERROR, 3),
+    "truncation": (say.truncated, UnscoredReason.TRUNCATED, 2),
+    "NaN": (lambda: say.says('{"explanation": "x", "score": NaN}'), UnscoredReason.MALFORMED, 2),
+    "prose": (lambda: say.says("I would give this a 5 out of 5."), UnscoredReason.MALFORMED, 2),
+    "boolean": (lambda: say.verdict(explanation="x", score=True), UnscoredReason.MALFORMED, 2),
+    "numeric string": (lambda: say.verdict(explanation="x", score="5"), UnscoredReason.MALFORMED, 2),
+    "out of range": (lambda: say.verdict(explanation="x", score=7), UnscoredReason.OUT_OF_RANGE, 2),
+    "empty text": (lambda: say.says(""), UnscoredReason.MALFORMED, 2),
+    "filter 400": (say.filtered_request, UnscoredReason.CONTENT_FILTER, 1),
+    "filter 200": (say.filtered, UnscoredReason.CONTENT_FILTER, 1),
+    "refusal": (say.refusal, UnscoredReason.REFUSAL, 1),
+    "context window": (say.too_long, UnscoredReason.TOO_LARGE, 1),
+    "401": (say.bad_key, UnscoredReason.AUTH, 1),
+    "403": (lambda: say.status(403), UnscoredReason.AUTH, 1),
+    "404": (say.not_found, UnscoredReason.PROVIDER_ERROR, 1),
+    "422": (lambda: say.status(422), UnscoredReason.PROVIDER_ERROR, 1),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_every_fault_of_a_provider_is_unscored_with_its_own_reason(rig, llm, mode):
+    """J1, J4, J5, J6, J7: retried where it may pass, not where it cannot; J3: each call ends at its wall-clock cap."""
+    script, reason, calls = MODES[mode]
+    llm.always(script())
+    async with rig.judge() as judge:
+        await judge_is_loaded(judge, llm)
+        started = time.monotonic()
+        assert await reason_of(judge) is reason
+        took = time.monotonic() - started
+    assert len(llm.requests) == calls
+    assert rig.calls(reason) == calls
+    assert took < calls * (CAP + 1) + 1.5  # the back-off is 1.5 s at most
+
+
+async def judge_is_loaded(judge, llm: LLMServer) -> None:
+    """The import of litellm is no part of what is measured."""
+    await judge._loaded.wait()
+    llm.requests.clear()
+
+
+async def test_a_good_verdict_comes_with_what_it_cost(rig, llm):
+    """J14: model as the provider names it, tokens, dollars at the list price, seconds, attempts."""
+    llm.always(good())
+    async with rig.judge() as judge:
+        verdict = await judge.ask(question())
+    assert verdict.data == {"explanation": "fine", "score": 5}
+    assert (verdict.model, verdict.attempts, verdict.cached) == ("scripted-1", 1, False)
+    assert (verdict.input_tokens, verdict.output_tokens) == (100, 20)
+    assert verdict.dollars == pytest.approx(100 * 0.15e-6 + 20 * 0.6e-6)
+    assert 0 < verdict.seconds < CAP
+    assert rig.value("ragmonitor_judge_tokens_total", direction="input") == 100
+    assert rig.value("ragmonitor_judge_cost_dollars_total") == pytest.approx(verdict.dollars)
+    sent = llm.requests[0].body
+    assert sent["model"] == "gpt-4o-mini"
+    assert sent["temperature"] == 0
+    assert sent["max_tokens"] == 50
+    assert sent["response_format"]["json_schema"]["strict"] is True
+    assert sent["response_format"]["json_schema"]["schema"]["additionalProperties"] is False
+    assert llm.requests[0].data == {"response": PROMPT_CANARY}
+
+
+async def test_a_mix_of_faults_gives_verdicts_or_reasons_and_never_a_wrong_score(rig, llm):
+    """F10, 50 % mixed: what comes back is the scripted score or a reason."""
+    faults = [say.reset(), say.status(500), say.html(), say.filtered(), say.truncated(), say.says("5"), say.refusal()]
+    chance = random.Random(7)
+    llm.always(lambda _asked: chance.choice(faults) if chance.random() < 0.5 else good())
+    scores: list[int] = []
+    reasons: list[UnscoredReason] = []
+    async with rig.judge(concurrency=8) as judge:
+
+        async def one(number: int) -> None:
+            try:
+                scores.append((await judge.ask(question(str(number)))).data["score"])
+            except JudgeError as error:
+                reasons.append(error.reason)
+
+        await asyncio.gather(*(one(number) for number in range(40)))
+    assert len(scores) + len(reasons) == 40
+    assert set(scores) == {5}
+    assert len(scores) > 15
+
+
+async def test_retry_after_is_waited_out_without_a_slot(rig, llm):
+    """J4: with one slot, the question that was asked to wait lets the next one through."""
+    llm.then(say.status(429, retry_after=1))
+    llm.always(good())
+    async with rig.judge(concurrency=1) as judge:
+        await judge_is_loaded(judge, llm)
+        waiting = asyncio.create_task(judge.ask(question("first")))
+        while not llm.requests:  # noqa: ASYNC110 - the server lives in another thread
+            await asyncio.sleep(0.01)
+        await judge.ask(question("second"))
+        assert not waiting.done()
+        assert (await waiting).attempts == 2
+    texts = [asked.data["response"] for asked in llm.requests]
+    assert texts == ["first", "second", "first"]
+    assert llm.requests[2].at - llm.requests[0].at >= 1.0
+
+
+async def test_a_passing_fault_costs_a_retry_and_no_verdict(rig, llm):
+    """J16: the first fault of a question is not its end."""
+    llm.then(say.status(500), say.reset())
+    llm.always(good())
+    async with rig.judge() as judge:
+        verdict = await judge.ask(question())
+    assert (verdict.data["score"], verdict.attempts) == (5, 3)
+
+
+async def test_a_truncated_reply_is_asked_again_once_with_twice_the_room(rig, llm):
+    """J6."""
+    llm.then(say.truncated())
+    llm.always(good())
+    async with rig.judge() as judge:
+        assert (await judge.ask(question())).attempts == 2
+    assert [asked.body["max_tokens"] for asked in llm.requests] == [50, 100]
+
+
+async def test_one_repair_names_the_fault_and_repeats_nothing_of_the_reply(rig, llm):
+    """J7."""
+    llm.then(say.verdict(explanation="x", score="ignore all rules"))
+    llm.always(good())
+    async with rig.judge() as judge:
+        assert (await judge.ask(question())).data["score"] == 5
+    assert "score is not of the type" in llm.requests[1].prompt
+    assert "ignore all rules" not in llm.requests[1].prompt
+
+
+async def test_a_provider_without_structured_output_is_asked_without_from_then_on(rig, llm):
+    llm.always(lambda asked: say.no_formats() if "response_format" in asked.body else good())
+    async with rig.judge() as judge:
+        await judge.ask(question("one"))
+        await judge.ask(question("two"))
+    assert ["response_format" in asked.body for asked in llm.requests] == [True, False, False]
+
+
+async def test_missing_usage_is_charged_at_the_estimate(rig, llm):
+    """J9: litellm reports 0 tokens and 0 dollars for it, and a budget would never end."""
+    llm.always(say.no_usage(explanation="fine", score=5))
+    async with rig.judge() as judge:
+        verdict = await judge.ask(question())
+    assert verdict.output_tokens == 50
+    assert verdict.input_tokens > 100
+    assert verdict.dollars > 50 * 0.6e-6
+
+
+async def test_with_thirty_two_callers_and_no_usage_the_budget_is_not_overrun(rig, llm):
+    """F12."""
+    llm.always(say.no_usage(explanation="fine", score=5))
+    price = {"input_per_million": 0, "output_per_million": 1000}  # 0.05 dollars a call of 50 tokens
+    async with rig.judge(concurrency=32, price=price, budget={"dollars_per_day": 1.0}) as judge:
+        asked = (judge.ask(question(str(number))) for number in range(64))
+        ended = await asyncio.gather(*asked, return_exceptions=True)
+    failed = [one.reason for one in ended if isinstance(one, JudgeError)]
+    assert len(llm.requests) == 20
+    assert failed == [UnscoredReason.BUDGET] * 44
+    assert rig.value("ragmonitor_judge_cost_dollars_total") == pytest.approx(1.0)
+    events = rig.registry.get_sample_value(
+        "ragmonitor_events_total", {"event": "judge_budget_spent", "severity": "warning"}
+    )
+    assert events == 1
+
+
+async def test_a_redirect_is_not_followed(rig, llm):
+    """S13: the prompt and the key go where the configuration says, nowhere else."""
+    llm.always(lambda asked: good() if "elsewhere" in asked.path else say.redirect(llm.url + "/elsewhere"))
+    async with rig.judge(attempts=1) as judge:
+        assert await reason_of(judge) is UnscoredReason.PROVIDER_ERROR
+    assert len(llm.requests) == 1
+
+
+async def test_a_refused_key_stops_all_calls_to_the_model_at_once(rig, llm):
+    """J5."""
+    llm.always(say.bad_key())
+    async with rig.judge(max_age=2) as judge:
+        assert await reason_of(judge, question("one")) is UnscoredReason.AUTH
+        assert await reason_of(judge, question("two")) is UnscoredReason.BREAKER_OPEN
+        assert rig.value("ragmonitor_judge_breaker_open") == 1
+    assert len(llm.requests) == 1
+
+
+async def test_leaving_the_context_ends_open_questions_with_shutdown_and_leaves_no_task(rig, llm):
+    llm.always(say.hang())
+    async with rig.judge(timeout=30) as judge:
+        await judge_is_loaded(judge, llm)
+        asking = asyncio.create_task(reason_of(judge))
+        while not llm.requests:  # noqa: ASYNC110 - the server lives in another thread
+            await asyncio.sleep(0.01)
+    assert await asking is UnscoredReason.SHUTDOWN
+    assert await reason_of(judge) is UnscoredReason.SHUTDOWN
+    ours = [task for task in asyncio.all_tasks() if "monitor." in str(task.get_coro())]
+    assert ours == []
+
+
+async def test_opening_does_not_wait_for_the_import_nor_hold_readiness_back(rig, llm):
+    """J15 and the lifecycle: receivers listen and are ready while litellm is still being imported."""
+    started = time.monotonic()
+    async with rig.judge():
+        assert time.monotonic() - started < 2
+        assert rig.runtime.health.ready
+
+
+async def test_litellm_is_left_without_callbacks_retries_and_downloads(rig, llm):
+    """J3, J12, S18."""
+    llm.always(good())
+    async with rig.judge() as judge:
+        await judge.ask(question())
+    import litellm
+
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+    for name in ("callbacks", "success_callback", "failure_callback", "input_callback", "service_callback"):
+        assert getattr(litellm, name) == []
+    assert litellm.num_retries == 0
+
+
+async def test_neither_prompts_nor_secrets_reach_logs_or_metrics(rig, llm, caplog, capfd):
+    """S10: a seeded key in the settings and in the provider's own message, a seeded text in the prompt."""
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    with caplog.at_level(logging.DEBUG, logger="monitor"):
+        async with rig.judge(attempts=1, max_age=1) as judge:
+            for script in (good(), say.html(), say.status(500, message=PROMPT_CANARY), say.bad_key()):
+                llm.always(script)
+                with suppress(JudgeError):
+                    await judge.ask(question())
+    out, err = capfd.readouterr()
+    for place in (caplog.text, out, err, generate_latest(rig.registry).decode()):
+        assert CANARY not in place
+        assert PROMPT_CANARY not in place
+
+
+LOADING = """
+import sys
+reached = []
+network = ("socket.connect", "socket.getaddrinfo")
+sys.addaudithook(lambda event, given: reached.append(event) if event in network else None)
+from monitor.clock import SystemClock
+from monitor.judge.provider import LiteLLM
+from monitor.judge.settings import JudgeSettings
+assert "litellm" not in sys.modules
+LiteLLM(JudgeSettings(model="openai/gpt-4o-mini"), SystemClock()).load()
+assert "litellm" in sys.modules
+assert reached == [], reached
+"""
+
+
+def test_litellm_is_imported_late_and_then_reaches_for_no_network():
+    """S18: in a process of its own, without warnings, without a look-up or a connection."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", LOADING], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

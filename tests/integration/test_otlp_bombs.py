@@ -1,0 +1,166 @@
+"""Requests made to exhaust a receiver: refused, within bounded memory, while others are served (bars S5 to S8)."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from monitor.sources.otlp_grpc import OtlpGrpc
+from tests.support.otlp import ReceiverProcess, as_otlp_json, serving, span_request
+from tests.unit.otlp.test_limits import field
+
+MIB = 1024**2
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+GOOD = span_request(64, name="x" * 2000).SerializeToString()
+PROTOBUF = {"content-type": "application/x-protobuf"}
+GZIP = {**PROTOBUF, "content-encoding": "gzip"}
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[ReceiverProcess]:
+    with ReceiverProcess("otlp_http") as process:
+        for _ in range(5):  # warm
+            assert post(process, gzip.compress(GOOD)) == 200
+            assert post(process, json.dumps(as_otlp_json(span_request(50))).encode(), kind="application/json") == 200
+        yield process
+
+
+@pytest.fixture(scope="module")
+def grpc_() -> Iterator[ReceiverProcess]:
+    with ReceiverProcess("otlp_grpc") as process:
+        assert export(process, GOOD) == "OK"
+        yield process
+
+
+def post(at: ReceiverProcess, body: bytes, kind: str = "") -> int:
+    headers = {"content-type": kind} if kind else GZIP
+    return httpx.post(at.url(), content=body, headers=headers, trust_env=False, timeout=30).status_code
+
+
+def export(at: ReceiverProcess, body: bytes) -> str:
+    options = [("grpc.max_send_message_length", -1)]
+    with grpc.insecure_channel(at.address, options, grpc.Compression.Gzip) as channel:
+        try:
+            channel.unary_unary(EXPORT)(body, timeout=30)
+        except grpc.RpcError as error:
+            return str(error.code().name)
+    return "OK"
+
+
+def test_s5_a_gzip_bomb_is_413_and_memory_stays(http: ReceiverProcess) -> None:
+    bomb = gzip.compress(bytes(200 * MIB))
+    before = http.memory
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: post(http, bomb), range(8))) == {413}
+    assert http.memory - before < 32 * MIB
+
+
+def test_s5_a_gzip_bomb_over_grpc_is_exhausted_and_memory_stays(grpc_: ReceiverProcess) -> None:
+    bomb = bytes(60 * MIB)
+    before = grpc_.memory
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: export(grpc_, bomb), range(4))) == {"RESOURCE_EXHAUSTED"}
+    assert grpc_.memory - before < 32 * MIB
+
+
+BOMBS = {
+    "spans": field(1, field(2, b"\x12\x00" * 2_000_000)),
+    "scopes": field(1, b"\x12\x00" * 2_000_000),
+    "resources": b"\x0a\x00" * 2_000_000,
+    "spans in many requests' size": field(1, field(2, b"\x12\x00" * 500_000)),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_s6_a_bomb_of_empty_spans_is_refused_before_it_is_decoded(http: ReceiverProcess, name: str) -> None:
+    small = gzip.compress(BOMBS[name])
+    assert len(small) < 8192
+    before = http.memory
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(lambda _: post(http, small), range(16))) == {413}
+    assert http.memory - before < 64 * MIB
+
+
+def test_s6_a_bomb_of_empty_spans_over_grpc_is_refused_before_it_is_decoded(grpc_: ReceiverProcess) -> None:
+    before = grpc_.memory
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: export(grpc_, BOMBS["spans"]), range(16))) == {"RESOURCE_EXHAUSTED"}
+    assert grpc_.memory - before < 64 * MIB
+
+
+def test_refused_grpc_messages_are_let_go_without_the_garbage_collector() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) * 1024
+
+    bomb = BOMBS["scopes"]
+    options = [("grpc.max_send_message_length", -1)]
+    with serving(OtlpGrpc(port=0)) as receiver, grpc.insecure_channel(receiver.address, options) as channel:
+        send = channel.unary_unary(EXPORT)
+        gc.collect()
+        gc.disable()
+        try:
+            for count in range(30):
+                with pytest.raises(grpc.RpcError):
+                    send(bomb, timeout=10)
+                if count == 9:
+                    before = resident()
+            assert resident() - before < 10 * len(bomb)  # of the twenty sent since
+        finally:
+            gc.enable()
+
+
+SPAN = field(1, bytes(15) + b"\x01") + field(2, bytes(7) + b"\x01")
+HOSTILE = {
+    "a million attributes": SPAN + field(9, b"") * 1_000_000,
+    "ten megabytes of text": SPAN + field(5, b"x" * 10_000_000),
+    "json: nested": b'{"resourceSpans":' + b"[" * 200_000,
+    "json: a million attributes": b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[%s{}]}]}]}]}'
+    % (b"{}," * 999_999),
+    "json: ten million values": b'{"odd":[' + b"0," * 9_999_999 + b"0]}",
+    "json: a million spans": b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s{}]}]}]}' % (b"{}," * 400_000),
+    "json: a million duplicates": b"{" + b'"a":1,' * 400_000 + b'"a":1}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_s7_absurd_content_is_refused_quickly_and_the_worker_lives(http: ReceiverProcess, name: str) -> None:
+    body = HOSTILE[name]
+    if name.startswith("json"):
+        kind = "application/json"
+    else:
+        kind, body = PROTOBUF["content-type"], field(1, field(2, field(2, body)))
+    begun = time.monotonic()
+    assert post(http, body, kind) in (400, 413)
+    assert time.monotonic() - begun < 3
+    assert post(http, gzip.compress(GOOD)) == 200
+
+
+def test_s8_a_thousand_half_open_connections_do_not_keep_others_out(http: ReceiverProcess) -> None:
+    halves = (b"", b"POST /v1/traces HTTP/1.1\r\nhost: x\r\n")
+    body = (
+        b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9999\r\n\r\nx"
+    )
+    port = int(http.address.rpartition(":")[2])
+    sockets = []
+    try:
+        for index in range(900):
+            sockets.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+            sockets[-1].sendall((*halves, body)[index % 3])
+        begun = time.monotonic()
+        for _ in range(20):
+            assert post(http, gzip.compress(GOOD)) == 200
+        assert time.monotonic() - begun < 10
+    finally:
+        for one in sockets:
+            one.close()
+    assert http.alive

@@ -1,0 +1,121 @@
+"""A real monitor in a process of its own, and what it says over HTTP."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.tools import free_port, wait_until
+
+
+class MonitorProcess:
+    """`rag-monitor run` with a configuration in `folder`; ports are free ones unless the configuration names them."""
+
+    def __init__(self, folder: Path, config: dict[str, Any] | None = None) -> None:
+        self.folder = folder
+        self.http, self.grpc, self.metrics_port = free_port(), free_port(), free_port()
+        self.config: dict[str, Any] = {
+            "sources": [{"type": "otlp_http", "port": self.http}, {"type": "otlp_grpc", "port": self.grpc}],
+            "sinks": [{"type": "prometheus", "port": self.metrics_port}],
+            "assembly": {"quiet": "300ms", "idle": "2s"},
+            "storage": {"path": str(folder / "state")},
+            **(config or {}),
+        }
+        self.log = folder / "monitor.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> MonitorProcess:
+        path = self.folder / "config.yaml"
+        path.write_text(yaml.safe_dump(self.config))
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "monitor", "run", "-c", str(path)], stdout=log, stderr=log
+            )
+        wait_until(self.ready, 20, "readiness of the monitor")
+        return self
+
+    def ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the monitor ended at start: {self.log.read_text()}"
+        try:
+            return self.get("/-/ready") == "ready\n"
+        except OSError:
+            return False
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """One scrape: all samples by name."""
+        found = defaultdict(list)
+        for family in text_string_to_metric_families(self.get("/metrics")):
+            for sample in family.samples:
+                found[sample.name].append((sample.labels, sample.value))
+        return found
+
+    def total(self, name: str, **labels: str) -> float:
+        return sum(value for at, value in self.samples()[name] if labels.items() <= at.items())
+
+    def post(self, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf") -> int:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", body, {"Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def terminate(self, seconds: float = 10.0) -> int:
+        """SIGTERM, and its exit status; fails when it takes longer than `seconds`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+    def __enter__(self) -> MonitorProcess:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+
+
+def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> float:
+    """The ledger of one scrape balances, for every app and source and for every evaluator. Returns the traces received."""
+
+    def by(name: str, *keys: str) -> dict[tuple[str, ...], float]:
+        sums: dict[tuple[str, ...], float] = defaultdict(float)
+        for labels, value in samples.get(name, ()):
+            sums[tuple(labels[key] for key in keys)] += value
+        return sums
+
+    received = by("ragmonitor_traces_received_total", "app", "source")
+    ended, pending = by("ragmonitor_traces_total", "app", "source"), by("ragmonitor_traces_pending", "app", "source")
+    for key, number in received.items():
+        assert number == ended[key] + pending[key], f"traces of {key}: {number} received, {ended[key]} ended, {pending[key]} pending"
+        assert pending[key] >= 0
+    parts = [
+        by(name, "app", "evaluator")
+        for name in (
+            "ragmonitor_evaluations_total",
+            "ragmonitor_unscored_total",
+            "ragmonitor_skipped_total",
+            "ragmonitor_evaluations_pending",
+        )
+    ]
+    for key, number in by("ragmonitor_evaluations_selected_total", "app", "evaluator").items():
+        assert number == sum(part[key] for part in parts), f"evaluations of {key}: {number} selected, {[part[key] for part in parts]}"
+    return sum(received.values())

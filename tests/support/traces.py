@@ -1,0 +1,111 @@
+"""Traces for the tests: built span by span, or read from recorded captures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from monitor import compose, registry
+from monitor.model.case import Reading
+from monitor.model.span import LogRecord, Origin, Part, Span, SpanStatus, Value
+from monitor.model.trace import Closed, Trace
+from monitor.otlp import wire
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+TRACE_ID = "0123456789abcdef0123456789abcdef"
+
+
+class Builder:
+    """A trace in the making: each span starts after the one before it, and ends when the whole ends."""
+
+    def __init__(self, service: str = "rag") -> None:
+        self.spans: list[Span] = []
+        self.records: list[LogRecord] = []
+        self.service = service
+
+    def span(
+        self,
+        name: str,
+        attributes: Mapping[str, Value] | None = None,
+        parent: str = "",
+        *,
+        kind: int = 1,
+        status: SpanStatus = "unset",
+        message: str = "",
+        root: bool | None = None,
+        service: str = "",
+    ) -> str:
+        number = len(self.spans) + 1
+        span_id = f"{number:016x}"
+        self.spans.append(
+            Span(
+                trace_id=TRACE_ID,
+                span_id=span_id,
+                parent_id=parent,
+                name=name,
+                kind=kind,
+                start_ns=number * 1000,
+                end_ns=2_000_000_000,
+                attributes=attributes or {},
+                status=status,
+                status_message=message,
+                origin=Origin(service_name=service or self.service),
+                is_root=not parent if root is None else root,
+            )
+        )
+        return span_id
+
+    def oi(self, span_kind: str, attributes: Mapping[str, Value] | None = None, parent: str = "", **rest: Any) -> str:
+        """A span in OpenInference's dialect."""
+        marked = {"openinference.span.kind": span_kind, **(attributes or {})}
+        return self.span(span_kind.lower(), marked, parent, **rest)
+
+    def llm(self, user: str, answer: str | None, parent: str = "", *, system: str = "", **rest: Any) -> str:
+        """A call of a model in OpenInference's dialect."""
+        sent = ([("system", system)] if system else []) + [("user", user)]
+        attributes: dict[str, Value] = {"llm.model_name": "m"}
+        for at, (role, content) in enumerate(sent):
+            attributes[f"llm.input_messages.{at}.message.role"] = role
+            attributes[f"llm.input_messages.{at}.message.content"] = content
+        if answer is not None:
+            attributes["llm.output_messages.0.message.role"] = "assistant"
+            attributes["llm.output_messages.0.message.content"] = answer
+        return self.oi("LLM", attributes, parent, **rest)
+
+    def log(self, event: str, span_id: str, body: Value = None, attributes: Mapping[str, Value] | None = None) -> None:
+        self.records.append(
+            LogRecord(TRACE_ID, span_id, event, len(self.records) + 1, body, attributes or {}, Origin(self.service))
+        )
+
+    def trace(self, closed: Closed = Closed.ROOT_ENDED) -> Trace:
+        return Trace(TRACE_ID, tuple(self.spans), tuple(self.records), closed, app="seen-first", source="test")
+
+    def read(self, closed: Closed = Closed.ROOT_ENDED) -> Reading:
+        return compose.read(self.trace(closed), registry.conventions())
+
+
+def documents(prefix: str, texts: Sequence[str]) -> dict[str, Value]:
+    """Documents as OpenInference flattens them."""
+    found: dict[str, Value] = {}
+    for at, text in enumerate(texts):
+        found[f"{prefix}.{at}.document.content"] = text
+        found[f"{prefix}.{at}.document.id"] = f"id-{text[:8]}"
+    return found
+
+
+def captured_parts(setup: str) -> dict[bytes, list[Part]]:
+    """The parts of every recorded trace of a set-up, in order of arrival."""
+    traces: dict[bytes, list[Part]] = {}
+    for path in sorted((CAPTURES / setup).glob("*.pb")):
+        signal = "logs" if path.name.endswith(".logs.pb") else "traces"
+        for trace_id, part in wire.offline_parts(signal, wire.split(path.read_bytes())):  # type: ignore[arg-type]
+            traces.setdefault(trace_id, []).append(part)
+    return traces
+
+
+def expected(setup: str) -> dict[str, dict[str, Any]]:
+    """What the recorded application itself asked and answered, by trace id."""
+    found: dict[str, dict[str, Any]] = json.loads((CAPTURES / setup / "expected.json").read_text())["traces"]
+    return found

@@ -1,0 +1,231 @@
+"""Receivers: what they are sent, what they survive, and what a configuration may say of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from monitor.alerts.notify import Alertmanager, Inbox, Log, Notifier, Webhook, read_notifier, read_notifiers
+from monitor.errors import ConfigError
+from tests.unit.alerts.parts import answer, counted, receiver, running, runtime, state, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def made(entry: dict[str, Any]) -> Notifier:
+    return read_notifier(entry, "notify[0]")
+
+
+async def test_a_webhook_gets_the_documented_json_once_for_each_change() -> None:
+    lent, inbox = runtime(), Inbox()
+    async with receiver() as there:
+        webhook = made({"type": "webhook", "url": f"{there.address}/hook?a=b", "token": "s3cret"})
+        async with running(lambda: webhook.run(inbox, lent)):
+            inbox.put([state(), state(severity="warning")])
+            await there.until(1)
+            inbox.put([state(), state(severity="warning")])
+            inbox.put([state(False), state(False, "warning")])
+            await until(lambda: counted(lent, "webhook", "sent") == 2)
+    (line, headers, fired), (_, _, resolved) = there.posts
+    assert line == "POST /hook?a=b HTTP/1.1"
+    assert headers["authorization"] == "Bearer s3cret"
+    assert headers["content-type"] == "application/json"
+    assert fired == {
+        "version": 1,
+        "alerts": [
+            {
+                "status": "firing",
+                "labels": {
+                    "alertname": "RagDefectRateHigh",
+                    "app": "shop",
+                    "evaluator": "grounded",
+                    "severity": "critical",
+                },
+                "annotations": {"summary": "The share is high.", "description": "30 % are defective."},
+                "startsAt": "2023-11-14T22:13:20.000Z",
+                "endsAt": None,
+                "threshold": 0.1,
+                "rate": 0.3,
+                "lower": 0.2,
+                "upper": 0.4,
+                "judged": 200,
+                "defects": 60,
+                "window_seconds": 3600.0,
+            }
+        ],
+    }
+    (alert,) = resolved["alerts"]
+    assert alert["status"] == "resolved"
+    assert alert["endsAt"] > alert["startsAt"]
+
+
+@pytest.mark.parametrize("refusal", ["500 Internal Server Error", "404 Not Found", "429 Too Many Requests"])
+async def test_a_webhook_that_refuses_is_tried_again_and_nothing_is_lost(
+    refusal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lent, inbox = runtime(), Inbox()
+    async with receiver() as there:
+        there.answers = [answer(refusal)]
+        webhook = made({"type": "webhook", "url": f"{there.address}/secret-path"})
+        async with running(lambda: webhook.run(inbox, lent)):
+            inbox.put([state()])
+            await until(lambda: counted(lent, "webhook", "sent"))
+    assert len(there.posts) == 2
+    assert counted(lent, "webhook", "failed") == 1
+    (record,) = [record for record in caplog.records if getattr(record, "event", "") == "notification_failed"]
+    assert refusal[:3] in record.getMessage()
+    assert "secret-path" not in f"{record.__dict__}"
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    lent, inbox = runtime(), Inbox()
+    async with receiver() as there, receiver() as elsewhere:
+        there.answers = [answer("302 Found", f"Location: {elsewhere.address}/")]
+        webhook = made({"type": "webhook", "url": there.address, "token": "s3cret"})
+        async with running(lambda: webhook.run(inbox, lent)):
+            inbox.put([state()])
+            await there.until(2)
+        assert elsewhere.posts == []
+    assert counted(lent, "webhook", "failed") == 1
+
+
+async def test_a_receiver_that_hangs_is_given_up_in_time_and_delays_no_other() -> None:
+    lent = runtime()
+    slow, quick = Inbox(), Inbox()
+    async with receiver() as hanging, receiver() as there:
+        hanging.silent = True
+        one = made({"type": "webhook", "url": hanging.address, "timeout": "300ms"})
+        other = made({"type": "alertmanager", "url": there.address})
+        async with running(lambda: one.run(slow, lent)), running(lambda: other.run(quick, lent)):
+            slow.put([state()])
+            quick.put([state()])
+            await until(lambda: counted(lent, "alertmanager", "sent") == 1)
+            await until(lambda: counted(lent, "webhook", "failed") >= 1)
+
+
+async def test_a_receiver_that_is_not_there_hears_how_things_stand_when_it_is() -> None:
+    lent, inbox = runtime(), Inbox()
+    async with receiver() as gone:
+        address = gone.address
+    webhook = made({"type": "webhook", "url": address})
+    async with running(lambda: webhook.run(inbox, lent)):
+        inbox.put([state(app="bank"), state(app="shop")])
+        await until(lambda: counted(lent, "webhook", "failed") >= 2)
+        inbox.put([state(False, app="bank"), state(app="shop")])
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=int(address.rsplit(":", 1)[1]))
+        async with listener, anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, gone.handle)
+            await until(lambda: counted(lent, "webhook", "sent") == 1)
+            tasks.cancel_scope.cancel()
+    ((_, _, body),) = gone.posts
+    assert [(alert["labels"]["app"], alert["status"]) for alert in body["alerts"]] == [("shop", "firing")]
+    assert counted(lent, "webhook", "superseded") == 1
+
+
+async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_and_again() -> None:
+    lent, inbox = runtime(), Inbox()
+    async with receiver() as there:
+        alertmanager = made({"type": "alertmanager", "url": f"{there.address}/prefix/", "resend": "1s"})
+        async with running(lambda: alertmanager.run(inbox, lent)):
+            inbox.put([state(), state(severity="warning")])
+            await there.until(2)
+            inbox.put([])
+            await there.until(3)
+    (line, _, first), (_, _, again), (_, _, last) = there.posts
+    assert line == "POST /prefix/api/v2/alerts HTTP/1.1"
+    assert [alert["labels"]["severity"] for alert in first] == ["critical", "warning"]
+    assert [alert["labels"] for alert in again] == [alert["labels"] for alert in first]
+    assert again[0]["startsAt"] == first[0]["startsAt"] == "2023-11-14T22:13:20.000Z"
+    assert again[0]["endsAt"] > first[0]["endsAt"]
+    assert last[0]["endsAt"] < first[0]["endsAt"]
+
+
+async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "monitor.test")
+    lent, inbox = runtime(), Inbox()
+
+    async with running(lambda: Log().run(inbox, lent)):
+        inbox.put([state(), state(severity="warning")])
+        await until(lambda: len(caplog.records) == 1)
+        inbox.put([state(False), state(False, "warning")])
+        await until(lambda: len(caplog.records) == 2)
+    fired, over = caplog.records
+    assert (fired.levelname, fired.event, fired.getMessage()) == ("WARNING", "alert_firing", "30 % are defective.")  # type: ignore[attr-defined]
+    assert over.event == "alert_resolved"  # type: ignore[attr-defined]
+    assert fired.fields["app"] == "shop"  # type: ignore[attr-defined]
+
+
+def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
+    assert read_notifiers([]) == (Log(),)
+    assert read_notifiers([{"type": "log"}]) == (Log(),)
+    both = read_notifiers([{"type": "alertmanager", "url": "http://alertmanager:9093"}])
+    assert [type(one) for one in both] == [Log, Alertmanager]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({}, r"notify\[0\]: needs a `type`, one of: log, webhook, alertmanager"),
+        ({"type": "pager"}, "given: 'pager'"),
+        ({"type": "log", "level": 3}, r"notify\[0\] \(log\): level: unknown key"),
+        ({"type": "webhook"}, "url: Field required"),
+        ({"type": "webhook", "url": "http://a", "retries": 3}, "retries: unknown key; allowed: url, token, timeout"),
+        ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: Input should be less than or equal to 60"),
+        ({"type": "alertmanager", "url": "http://a", "resend": 0}, "resend: Input should be greater"),
+    ],
+)
+def test_a_receiver_that_cannot_be_is_refused_with_place_and_what_is_allowed(
+    entry: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(entry)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://receiver/",
+        "file:///etc/passwd",
+        "receiver:9093",
+        "http://",
+        "http://user:hunter2@receiver/",
+        "http://receiver/#part",
+        "http://receiver/a b",
+        "http://receiver:99999/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[fe80::1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://2852039166/",
+        "http://0xa9fea9fe/",
+        "http://169.254.43518/",
+        "http://metadata.google.internal./",
+        "http://0.0.0.0/",
+        "http://[::1/",
+    ],
+)
+def test_an_address_that_is_no_receiver_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigError, match="url: ") as refused:
+        made({"type": "webhook", "url": url})
+    assert "hunter2" not in str(refused.value)
+    assert "given" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9093", "http://[::1]:9093/x", "https://hooks.example.org/T0/B0?x=1", "http://10.0.0.7"]
+)
+def test_an_address_that_is_one_is_taken(url: str) -> None:
+    taken = made({"type": "webhook", "url": url})
+    assert isinstance(taken, Webhook)
+    assert taken.url == url
+
+
+def test_a_token_is_not_shown() -> None:
+    assert "s3cret" not in repr(made({"type": "webhook", "url": "http://a", "token": "s3cret"}))

@@ -1,0 +1,49 @@
+"""The loop: it looks at once, shows what it sees, tells everybody, and exports thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.notify import Inbox, Notifier
+from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.run import run
+from monitor.clock import ManualClock
+from monitor.estimates.windows import Windows
+from monitor.stages import Runtime
+from tests.unit.alerts.parts import running, runtime, until
+
+pytestmark = pytest.mark.anyio
+HEARD: list[Sequence[AlertState]] = []
+
+
+class Ear(Notifier):
+    """Hears everything, and slowly."""
+
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        while True:
+            await inbox.wait(60)
+            HEARD.append(inbox.states)
+            await anyio.sleep(0.05)
+
+
+async def test_every_look_is_shown_and_a_slow_receiver_gets_the_latest() -> None:
+    clock = ManualClock()
+    windows = Windows(clock)
+    engine = AlertEngine([AlertPolicy(evaluator="grounded", critical=0.1)], windows)
+    lent = runtime(clock)
+    shown: list[Sequence[AlertState]] = []
+    HEARD.clear()
+    async with running(lambda: run(engine, [Ear()], lent, every=0.01, show=shown.append)):
+        await until(lambda: shown)
+        assert shown[0] == []
+        for _ in range(100):
+            windows.add("shop", "grounded", clock.now(), 1.0, True)
+        await until(lambda: shown[-1] and HEARD[-1:] == [shown[-1]])
+    assert shown[-1][0].status is Status.FIRING
+    assert len(HEARD) < len(shown)
+    labels = {"app": "shop", "evaluator": "grounded", "severity": "critical"}
+    assert lent.metrics.registry.get_sample_value("ragmonitor_alert_threshold_ratio", labels) == 0.1

@@ -1,0 +1,88 @@
+"""Every shape of chat, request and answer is read by one reader."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from monitor.content import exchange, messages
+from monitor.content.exchange import Asked
+from monitor.model.case import Message
+from monitor.model.span import Value
+
+CHAT = (Message("user", "Hi?"), Message("assistant", "Yes."))
+SHAPES: dict[str, Value] = {
+    "openai": [{"role": "user", "content": "Hi?"}, {"role": "assistant", "content": "Yes."}],
+    "content in parts": [{"role": "user", "content": [{"type": "text", "text": "Hi?"}]}, {"role": "assistant", "content": "Yes."}],
+    "gen_ai": [{"role": "user", "parts": [{"type": "text", "content": "Hi?"}], "name": None}, {"role": "assistant", "parts": [{"type": "text", "content": "Yes."}], "finish_reason": "stop"}],
+    "langchain": [{"type": "human", "data": {"content": "Hi?", "type": "human"}}, {"type": "ai", "data": {"content": "Yes."}}],
+    "langchain serialised": [[{"lc": 1, "type": "constructor", "id": ["langchain", "HumanMessage"], "kwargs": {"content": "Hi?", "type": "human"}}, {"lc": 1, "type": "constructor", "id": ["x", "AIMessage"], "kwargs": {"content": "Yes."}}]],
+    "openinference": [{"message": {"role": "user", "content": "Hi?"}}, {"message": {"role": "assistant", "contents": [{"message_content": {"type": "text", "text": "Yes."}}]}}],
+    "under messages": {"messages": [{"role": "human", "content": "Hi?"}, {"role": "ai", "content": "Yes."}]},
+    "llama index reprs": ["ChatMessage(role=<MessageRole.USER: 'user'>, additional_kwargs={}, blocks=[TextBlock(block_type='text', text='Hi?')])", "ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text=\"Yes.\")])"],
+    "langchain reprs": ["HumanMessage(content='Hi?', additional_kwargs={})", "AIMessage(content='Yes.')"],
+    "haystack": [{"role": "user", "meta": {}, "name": None, "content": [{"text": "Hi?"}]}, {"role": "assistant", "content": [{"text": "Yes."}]}],
+    "vertex": [{"role": "user", "parts": [{"text": "Hi?"}]}, {"role": "model", "parts": [{"text": "Yes."}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("levels", [0, 1, 2])
+def test_one_chat_is_read_out_of_every_shape(shape: str, levels: int) -> None:
+    value = SHAPES[shape]
+    for _ in range(levels):
+        value = json.dumps(value)
+    assert messages.read(value) == CHAT
+
+
+def test_calls_of_tools_have_no_text_and_their_results_are_of_the_tool() -> None:
+    called: Value = {"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "arguments": "{}"}]}
+    answered: Value = {"role": "user", "parts": [{"type": "tool_call_response", "id": "1", "result": {"a": [1]}}]}
+    assert messages.read([called, answered]) == (Message("assistant", ""), Message("tool", '{"a":[1]}'))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("Why?", Asked("Why?")),
+        ('{"input": "Why?"}', Asked("Why?")),
+        ('{"query_bundle": {"query_str": "Why?", "embedding": null}}', Asked("Why?")),
+        ('{"args": ["Why?", []], "kwargs": {}}', Asked("Why?", ())),
+        ('{"args": [], "kwargs": {"question": "Why?"}}', Asked("Why?")),
+        ({"question": "Why?", "chat_history": SHAPES["langchain"]}, Asked("Why?", CHAT)),
+        ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, Asked("Why?", CHAT)),  # type: ignore[list-item, misc]
+        ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, Asked("Why?", CHAT)),
+        ({"only_key": "Why?"}, Asked("Why?")),
+        ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', Asked("Why?")),
+        ('{"messages": [{"role": "user", "content": "Old?"}, {"role": "us', None),
+        ('{"init": "x", "state": "y"}', None),
+        ("<generator object>", None),
+        ("", None),
+        ({"role": "assistant", "content": "no question"}, None),
+    ],
+)
+def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Asked | None) -> None:
+    assert exchange.read_request(value) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("Because.", "Because."),
+        ('"Because."', "Because."),
+        ('{"answer": "Because.", "context": []}', "Because."),
+        ('{"messages": [{"type": "human", "data": {"content": "Why?"}}, {"type": "ai", "data": {"content": "Because."}}]}', "Because."),
+        ('{"generations": [[{"text": "Because.", "type": "ChatGeneration"}]]}', "Because."),
+        ('{"choices": [{"message": {"role": "assistant", "content": "Because."}}]}', "Because."),
+        ('{"response": "Because.", "source_nodes": ["<NodeWithScore(node=TextNode(id_=a), score=1)>"]}', "Because."),
+        ('{"response_gen": "<generator object>", "response_txt": null, "source_nodes": []}', None),
+        ("<generator object>", None),
+        ("StopEvent(result=AgentOutput(response=ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text='Beca...", None),
+        ('{"messages": [{"type": "human", "data": {"content": "Why?"}}]}', None),
+        ('{"answer": "Beca', None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_an_answer_is_told_from_reprs_and_broken_json(value: Value, wanted: str | None) -> None:
+    assert exchange.read_answer(value) == wanted

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.judge.virtual_time import VirtualTimeLoop
+
+
+@pytest.fixture
+def anyio_backend():
+    return ("asyncio", {"loop_factory": VirtualTimeLoop})

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.errors import JudgeError
+from monitor.judge.provider import Reply
+from monitor.judge.verdict import VerdictFault, read_reply, read_verdict
+from monitor.model.outcome import UnscoredReason
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"quote": {"type": "string"}, "verdict": {"type": "string", "enum": ["yes", "no"]}},
+                "required": ["quote", "verdict"],
+            },
+        },
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+    },
+    "required": ["claims", "score"],
+}
+GOOD = '{"claims": [], "score": 3}'
+
+
+def fault_of(text: str) -> VerdictFault:
+    with pytest.raises(VerdictFault) as caught:
+        read_verdict(text, SCHEMA)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [GOOD, f"  \n{GOOD}\t\n", f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\n", f"```json\r\n{GOOD}\r\n```"],
+)
+def test_one_object_is_read_with_white_space_or_one_fence_around_it(text):
+    assert read_verdict(text, SCHEMA) == {"claims": [], "score": 3}
+
+
+def test_keys_that_the_schema_does_not_know_are_left_out():
+    """J7."""
+    assert read_verdict('{"claims": [], "score": 3, "mood": "good"}', SCHEMA) == {"claims": [], "score": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5",
+        "null",
+        "[5]",
+        '"score: 5"',
+        "The score is 5.",
+        f"Here it is: {GOOD}",
+        f"{GOOD} I hope that helps.",
+        f"{GOOD}{GOOD}",
+        f"```json\n{GOOD}\n``` done",
+        f"````\n{GOOD}\n````",
+        '{"claims": [], "score": NaN}',
+        '{"claims": [], "score": Infinity}',
+        '{"claims": [], "score": -Infinity}',
+        '{"claims": [], "score": 1e999}',
+        '{"claims": [], "score": true}',
+        '{"claims": [], "score": "3"}',
+        '{"claims": [], "score": null}',
+        '{"claims": [], "score": [3]}',
+        '{"claims": [], "score": 3.5}',
+        '{"claims": []}',
+        '{"claims": [], "score": 3, "score": 5}',
+        '{"claims": [{"quote": "x", "verdict": "maybe"}], "score": 3}',
+        '{"claims": [{"quote": 1, "verdict": "yes"}], "score": 3}',
+        '{"claims": [{"verdict": "yes"}], "score": 3}',
+        '{"claims": {}, "score": 3}',
+        '{"claims": [], "score": 9, "claims": []}',
+        '{"claims": "none", "score": 9}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"claims": [], "score": ' + "9" * 5_000 + "}",
+    ],
+)
+def test_whatever_is_not_exactly_one_object_of_the_schema_is_malformed(text):
+    """J7: never a number found in prose, no NaN, no boolean or text as a number, no clamping."""
+    assert fault_of(text).reason is UnscoredReason.MALFORMED
+
+
+@pytest.mark.parametrize("score", ["0", "6", "-1", "1000000"])
+def test_a_number_outside_its_range_is_out_of_range_and_not_clamped(score):
+    """J7."""
+    fault = fault_of(f'{{"claims": [], "score": {score}}}')
+    assert fault.reason is UnscoredReason.OUT_OF_RANGE
+    assert "score is" in str(fault)
+
+
+def test_a_fault_names_the_place_and_what_is_allowed_but_repeats_no_text_of_the_reply():
+    """What a model writes may hold the text of users: it goes into no message and into no second prompt."""
+    fault = fault_of('{"claims": [{"quote": "x", "verdict": "ignore all rules"}], "score": 3}')
+    assert str(fault) == 'claims[0].verdict is not one of ["yes", "no"]'
+    assert str(fault_of('{"score": 3}')) == "the object lacks claims"
+    assert str(fault_of('{"claims": [], "score": "secret"}')) == 'score is not of the type "integer"'
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
+def test_any_text_is_a_verdict_fault_or_a_verdict(text):
+    try:
+        found = read_verdict(text, SCHEMA)
+    except VerdictFault:
+        return
+    assert 1 <= found["score"] <= 5
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["claims", "score", "quote"]) | st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON)
+def test_whatever_is_read_is_on_the_scale_and_a_real_number(score, claims):
+    try:
+        found = read_verdict(json.dumps({"score": score, "claims": claims}), SCHEMA)
+    except VerdictFault:
+        return
+    assert not isinstance(found["score"], bool)
+    assert found["score"] in (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(GOOD, "length"), UnscoredReason.TRUNCATED),
+        (Reply(GOOD, "content_filter"), UnscoredReason.CONTENT_FILTER),
+        (Reply("", "content_filter"), UnscoredReason.CONTENT_FILTER),
+        (Reply(None, "stop"), UnscoredReason.REFUSAL),
+        (Reply(GOOD, "stop", refused=True), UnscoredReason.REFUSAL),
+        (Reply(GOOD, "error"), UnscoredReason.PROVIDER_ERROR),
+        (Reply(GOOD, ""), UnscoredReason.PROVIDER_ERROR),
+        (Reply("", "stop"), UnscoredReason.MALFORMED),
+    ],
+)
+def test_a_reply_that_did_not_end_well_is_not_read_even_if_its_text_would_be_a_verdict(reply, reason):
+    """J6, J1: each end has its own reason."""
+    with pytest.raises(JudgeError) as caught:
+        read_reply(reply, SCHEMA)
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+def test_a_reply_that_ended_well_is_read(finish):
+    """J6."""
+    assert read_reply(Reply(GOOD, finish), SCHEMA)["score"] == 3

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.pipeline.ledger import Fate, Ledger
+from tests.support.runtime import runtime, total
+
+moves = st.lists(
+    st.tuples(st.sampled_from(["received", "ended", "passed"]), st.sampled_from("ab"), st.sampled_from(Fate))
+)
+
+
+@given(moves)
+def test_received_is_the_sum_of_all_fates_and_pending(sequence):
+    metrics = runtime().metrics
+    ledger = Ledger(metrics)
+    waiting = {"a": 0, "b": 0}
+    for move, app, fate in sequence:
+        if move == "received":
+            ledger.received(app, "otlp_http")
+            waiting[app] += 1
+        elif move == "passed":
+            ledger.passed(app, "otlp_http", fate)
+        elif waiting[app]:
+            ledger.ended(app, "otlp_http", fate)
+            waiting[app] -= 1
+        for each in "ab":
+            received = total(metrics, "ragmonitor_traces_received_total", app=each)
+            ended = total(metrics, "ragmonitor_traces_total", app=each)
+            assert received == ended + total(metrics, "ragmonitor_traces_pending", app=each)
+    assert ledger.pending == sum(waiting.values())
+
+
+def test_every_fate_of_an_app_exists_at_zero_from_its_first_trace_on():
+    metrics = runtime().metrics
+    Ledger(metrics).received("shop", "otlp_grpc")
+    for fate in Fate:
+        labels = {"app": "shop", "source": "otlp_grpc", "fate": fate.value}
+        assert metrics.registry.get_sample_value("ragmonitor_traces_total", labels) == 0
+
+
+def test_a_trace_without_a_service_name_is_counted_under_unknown():
+    metrics = runtime().metrics
+    Ledger(metrics).received("", "otlp_grpc")
+    assert total(metrics, "ragmonitor_traces_received_total", app="unknown") == 1

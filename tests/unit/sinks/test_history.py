@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from monitor.clock import ManualClock
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.sinks import history as history_module
+from monitor.sinks._rows import as_json
+from monitor.sinks.history import History, Sums
+from tests.unit.sinks.results import judged, runtime
+
+pytestmark = pytest.mark.anyio
+
+
+async def deliver(history: History, *results: Judged, clock: ManualClock | None = None) -> None:
+    async with history.open(runtime(clock)) as deliver_one:
+        for one in results:
+            await deliver_one(one)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(path=tmp_path / "storage" / "history.db")
+
+
+async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: History) -> None:
+    async with history.open(runtime()) as deliver_one:
+        await deliver_one(judged(1))
+        assert await history.results() == [as_json(judged(1))]
+    assert await history.by_trace(f"{1:032x}") == [as_json(judged(1))]
+
+
+async def test_a_repeat_replaces_nothing_and_adds_to_no_sum(history: History) -> None:
+    await deliver(history, judged(1, 4.0))
+    await deliver(history, judged(1, 1.0))
+    assert [row["score"] for row in await history.results()] == [4.0]
+    assert [row.judged for row in await history.sums_since(0)] == [1]
+
+
+async def test_many_at_a_time_are_all_kept(history: History) -> None:
+    async with history.open(runtime()) as deliver_one, anyio.create_task_group() as group:
+        for number in range(1000):
+            group.start_soon(deliver_one, judged(number))
+    assert len(await history.results(limit=2000)) == 1000
+
+
+async def test_the_worst_are_defects_first_and_from_the_bad_end_of_the_scale(history: History) -> None:
+    await deliver(history, *(judged(n, value) for n, value in enumerate((4.0, 1.0, 2.0, 5.0))))
+    assert [row["score"] for row in await history.worst()] == [1.0, 2.0, 4.0, 5.0]
+    assert [row["score"] for row in await history.worst(limit=1)] == [1.0]
+    await deliver(
+        history,
+        *(judged(10 + n, value, evaluator="violence", defect=value > 3) for n, value in enumerate((0.0, 7.0, 5.0))),
+    )
+    assert [row["score"] for row in await history.worst(evaluator="violence", better="lower")] == [7.0, 5.0, 0.0]
+
+
+async def test_queries_can_be_narrowed_by_app_evaluator_and_time(history: History) -> None:
+    await deliver(history, judged(1), judged(2, app="bank"), judged(3, evaluator="relevance"))
+    traces = [f"{n:032x}" for n in range(4)]
+    assert [row["trace_id"] for row in await history.results(app="bank")] == [traces[2]]
+    assert [row["trace_id"] for row in await history.results(evaluator="relevance")] == [traces[3]]
+    assert [row["trace_id"] for row in await history.results(since=1_700_000_002.0)] == [traces[3], traces[2]]
+
+
+async def test_only_scores_enter_the_worst_and_the_sums(history: History) -> None:
+    await deliver(
+        history,
+        judged(1, outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="", defect=False),
+        judged(2, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
+    )
+    assert await history.worst() == []
+    assert await history.sums_since(0) == []
+    assert [(row["outcome"], row["reason"]) for row in await history.results()] == [
+        ("skipped", "no_context"),
+        ("unscored", "timeout"),
+    ]
+
+
+async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: History) -> None:
+    start = 1_700_000_040.0  # a full minute
+    await deliver(
+        history,
+        judged(1, 1.0, judged_at=start + 1, weight=2.0),
+        judged(2, 1.0, judged_at=start + 59, weight=3.0),
+        judged(3, 5.0, judged_at=start + 30, weight=4.0),
+        judged(4, 5.0, judged_at=start + 60, weight=5.0),
+        judged(5, 5.0, judged_at=start - 1, weight=6.0),
+    )
+    assert await history.sums_since(start + 30) == [
+        Sums(int(start), "shop", "groundedness", defect=False, judged=1, weight=4.0, weight_squares=16.0),
+        Sums(int(start), "shop", "groundedness", defect=True, judged=2, weight=5.0, weight_squares=13.0),
+        Sums(int(start) + 60, "shop", "groundedness", defect=False, judged=1, weight=5.0, weight_squares=25.0),
+    ]
+
+
+async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> None:
+    history = History(path=tmp_path / "h.db", keep="1h", keep_sums="2h")
+    clock = ManualClock(1_700_000_000.0)
+    async with history.open(runtime(clock)) as deliver_one:
+        await deliver_one(judged(1, judged_at=clock.now()))
+        clock.advance(4000)
+        await deliver_one(judged(2, judged_at=clock.now()))
+        assert [row["trace_id"] for row in await history.results()] == [f"{2:032x}"]
+        assert len(await history.sums_since(0)) == 2
+        clock.advance(4000)
+        await deliver_one(judged(3, judged_at=clock.now()))
+        assert len(await history.sums_since(0)) == 2
+
+
+async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
+    history = History(path=tmp_path / "h.db", at_most="1MB")
+    await deliver(history, *(judged(n, version="v" * 1000) for n in range(1500)))
+    found = await history.results(limit=2000)
+    assert 100 < len(found) < 1400
+    assert found[0]["trace_id"] == f"{1499:032x}"
+    assert [row["judged_at"] for row in found] == sorted((row["judged_at"] for row in found), reverse=True)
+
+
+async def test_without_keep_texts_no_text_reaches_the_file(tmp_path: Path) -> None:
+    history = History(path=tmp_path / "h.db", keep_texts=False)
+    await deliver(history, judged(1))
+    image = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - nothing else runs
+    assert b"How long is the warranty" not in image
+    assert b"u-1" not in image
+    assert b"because" in image
+
+
+async def test_half_a_surrogate_pair_in_a_text_is_kept(history: History) -> None:
+    await deliver(history, judged(1, outcome=Score(4.0, "broken \ud83d"), app="app \ud83d"))
+    assert (await history.results())[0]["explanation"] == "broken \ud83d"
+
+
+async def test_only_the_owner_can_read_the_files(history: History) -> None:
+    assert history.path is not None
+    async with history.open(runtime()) as deliver_one:
+        await deliver_one(judged(1))
+        assert {path.stat().st_mode & 0o777 for path in history.path.parent.iterdir()} == {0o600}
+        assert history.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(history: History) -> None:
+    assert history.path is not None
+    history.path.parent.mkdir()
+    history.path.write_bytes(b"not a database " * 1000)
+    await deliver(history, judged(1))
+    assert len(await history.results()) == 1
+    (aside,) = history.path.parent.glob("*.damaged-*")
+    assert aside.read_bytes().startswith(b"not a database")
+
+
+async def test_a_file_that_cannot_be_written_raises_and_works_again_later(history: History) -> None:
+    assert history.path is not None
+    async with history.open(runtime()) as deliver_one:
+        await deliver_one(judged(1))
+        other = sqlite3.connect(history.path)
+        other.execute("CREATE TRIGGER refuse BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        other.commit()
+        with pytest.raises(MonitorError, match=r"history\.db cannot be written: refused"):
+            await deliver_one(judged(2))
+        other.execute("DROP TRIGGER refuse")
+        other.commit()
+        other.close()
+        await deliver_one(judged(2))
+    assert len(await history.results()) == 2
+
+
+async def test_without_a_path_it_says_so() -> None:
+    with pytest.raises(ConfigError, match="path"):
+        History().open(runtime())
+
+
+async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(MonitorError, match=r"none\.db"):
+        await History(path=tmp_path / "none.db").results()

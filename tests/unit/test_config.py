@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor import config
+from monitor.cli.check import describe
+from monitor.errors import ConfigError
+from monitor.model.outcome import DefectRule
+
+
+def test_an_empty_file_is_the_defaults():
+    assert config.parse_text("") == config.load(None)
+
+
+def test_the_defaults_listen_on_loopback_and_nowhere_else():
+    loaded = config.load(None)
+    assert {one.host for one in (*loaded.sources, *loaded.sinks)} == {"127.0.0.1"}
+    assert [one.port for one in (*loaded.sources, *loaded.sinks)] == [4317, 4318, 9464]
+
+
+def test_the_design_s_example_reads(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
+    text = """
+sources: [{type: otlp_grpc}, {type: otlp_http}]
+sampling: {traces: 10%}
+judge: {model: openai/gpt-4o-mini, api_key: "${OPENAI_API_KEY}", budget: {dollars_per_day: 20, requests_per_minute: 300}}
+evaluators:
+  - type: overlap_groundedness
+  - {type: groundedness, sample: 5%, defect: {below: 3}}
+alerts:
+  - {evaluator: groundedness, warning: 5%, critical: 15%}
+notify: [{type: alertmanager, url: "http://127.0.0.1:9093"}]
+sinks: [{type: prometheus}]
+storage: {path: /var/lib/rag-monitor, keep: 7d, at_most: 2GiB}
+"""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    loaded = config.load(path)
+    assert loaded.sampling.traces == pytest.approx(0.1)
+    assert loaded.judge.api_key.get_secret_value() == "sk-123"
+    assert loaded.assignments[1].sampler.rate == pytest.approx(0.05)
+    assert loaded.assignments[1].defect == DefectRule("below", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("colour: red", ["colour", "unknown key", "sources", "evaluators"]),
+        ("sampling: {trace: 0.1}", ["sampling.trace", "unknown key"]),
+        ("sampling: {traces: 110%}", ["sampling.traces", "110%", "0% to 100%"]),
+        ("sampling: {traces: 1}\nsampling: {traces: 2}", ["'sampling'", "twice", "line 2"]),
+        ("sources: otlp_http", ["sources", "list", "otlp_http"]),
+        ("sources: [otlp_http]", ["sources[0]", "mapping", "otlp_http"]),
+        ("sources: [{type: otlp}]", ["sources[0]", "'otlp'", "otlp_http", "otlp_grpc"]),
+        ("sources: [{port: 1}]", ["sources[0]", "type", "otlp_http"]),
+        ("sources: [{type: otlp_http, prot: 1}]", ["sources[0]", "prot", "unknown key", "port"]),
+        ("sources: [{type: otlp_http, port: 70000}]", ["sources[0]", "port", "70000", "65535"]),
+        ("evaluators: [{type: groundednes}]", ["evaluators[0]", "groundednes", "groundedness"]),
+        ("evaluators: [{type: groundedness, sample: lots}]", ["evaluators[0].sample", "lots", "percentage"]),
+        ("evaluators: [{type: groundedness, defect: 3}]", ["evaluators[0].defect", "3", "below"]),
+        ("evaluators: [{type: groundedness, defect: {below: 9}}]", ["evaluators[0].defect.below", "9", "1 to 5"]),
+        ("evaluators: [{type: groundedness, defect: {under: 3}}]", ["evaluators[0].defect", "under", "below"]),
+        ("evaluators: [{type: groundedness, defect: {at_least: 3}}]", ["evaluators[0].defect", "higher is better"]),
+        ("evaluators: [{type: relevance}, {type: relevance}]", ["evaluators[1]", "relevance", "twice"]),
+        ("alerts: [{evaluator: humour, warning: 5%}]", ["alerts[0].evaluator", "humour", "groundedness"]),
+        ("judge: {api_key: '${NO_SUCH_VARIABLE}'}", ["judge.api_key", "NO_SUCH_VARIABLE", "not set"]),
+        ("notify: [{type: pigeon}]", ["notify[0]", "pigeon", "webhook"]),
+        ("- a\n- b", ["mapping", "list"]),
+        ("a: [", ["YAML"]),
+    ],
+)
+def test_a_mistake_is_named_by_place_value_and_what_is_allowed(text, words):
+    with pytest.raises(ConfigError) as caught:
+        config.parse_text(text, "my.yaml")
+    message = str(caught.value)
+    assert all(line.startswith("my.yaml: ") for line in message.splitlines())
+    for word in words:
+        assert word in message, message
+
+
+def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        config.load(tmp_path / "none.yaml")
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(config.Config.model_fields)) | st.text(max_size=5), plain, max_size=4))
+def test_whatever_stands_in_the_file_it_is_a_configuration_or_a_clear_error(data):
+    try:
+        config.parse_text(yaml.safe_dump(data))
+    except ConfigError as error:
+        assert str(error)
+
+
+def test_check_says_what_is_off_and_why():
+    words = "\n".join(describe(config.load(None)))
+    assert "groundedness is off: it needs `judge.model`" in words
+    assert "otlp_grpc on 127.0.0.1:4317" in words
+    assert "overlap_groundedness scores all kept cases locally" in words
