@@ -33,7 +33,7 @@ from rich.table import Table
 
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _SPANS_IN_TRACE = 6
-_CONNECTIONS = 4
+_CONNECTIONS = 16
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ def _bodies(batch: int, spans: int, *, compressed: bool, seed: int = 7) -> list[
     bodies = []
     trace_id, place = b"", _SPANS_IN_TRACE
     span_ids: list[bytes] = []
+    texts: list[str] = []
     for _ in range(max(1, spans // batch)):
         request = ExportTraceServiceRequest()
         resource = request.resource_spans.add()
@@ -79,7 +80,8 @@ def _bodies(batch: int, spans: int, *, compressed: bool, seed: int = 7) -> list[
             if place == _SPANS_IN_TRACE:
                 trace_id, place = rng.randbytes(16), 0
                 span_ids = [rng.randbytes(8) for _ in range(_SPANS_IN_TRACE)]
-            _add_span(scoped.spans, trace_id, span_ids, place, [rng.choice(shapes) for _ in range(3)])
+                texts = [rng.choice(shapes) for _ in range(3)]  # its spans repeat the same documents, as real ones do
+            _add_span(scoped.spans, trace_id, span_ids, place, [*texts[:2], rng.choice(shapes)])
             place += 1
         encoded = request.SerializeToString()
         bodies.append(gzip.compress(encoded, 1) if compressed else encoded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -37,20 +38,30 @@ def demo() -> None:
 
 
 def run_demo(start: Start, *, until: Callable[[View], bool] | None = None, console: Console | None = None) -> None:
-    """Start a monitor, feed it and show it until `until` holds of what is shown, or until Ctrl-C.
+    """Start a monitor, feed it and show it until `until` holds of what is shown, or until Ctrl-C or SIGTERM.
 
-    Raises a `MonitorError` of the monitor or the feeder as itself.
+    Then the monitor drains and stops; further signals change nothing. Raises a `MonitorError` of the monitor or the feeder
+    as itself.
     """
     import anyio  # noqa: PLC0415
 
+    showing = anyio.CancelScope()
+
+    async def leave_on_signal() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+            async for _ in received:
+                showing.cancel()
+
     async def main() -> None:
-        async with start() as started:
-            await show(started.next_view, started.feed, until, console)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave_on_signal)
+            async with start() as started:
+                with showing:
+                    await show(started.next_view, started.feed, until, console)
+            tasks.cancel_scope.cancel()
 
     try:
         anyio.run(main)
-    except KeyboardInterrupt:
-        return
     except BaseExceptionGroup as group:
         expected = _only(group)
         if expected is None:

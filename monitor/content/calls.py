@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +13,9 @@ from monitor.model.case import Message, Usage
 
 _FED = 20
 """Characters from which on an earlier answer found in a later prompt is taken for handed on, not for chance."""
+
+_LOOK_BACK = 100
+"""Earlier calls that are looked at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +42,9 @@ def calls(forest: Forest) -> list[Call]:
     spans are one call. A span around several calls is none.
     """
     generations = list(forest.of_kind("generation"))
-    inner = [node for node in generations if not any(node.above(other) for other in generations)]
-    around = {id(node): sum(node.above(other) or node is other for other in inner) for node in generations}
+    inner = [one for one, after in itertools.pairwise([*generations, None]) if one and not (after and one.above(after))]
+    firsts = [node.first for node in inner]
+    around = {id(g): bisect_right(firsts, g.last) - bisect_left(firsts, g.first) for g in generations}
     found = []
     for node in inner:
         chain = [node, *(one for one in reversed(node.ancestors()) if around.get(id(one)) == 1)]
@@ -78,7 +84,8 @@ def feeding(found: Sequence[Call], last: Call) -> list[Call]:
     """`last`, and before it the calls whose answers were handed on to it: partial answers, summaries, earlier turns."""
     used = [last]
     prompt = evidence.folded(last.prompt)
-    for call in reversed(found[: found.index(last)]):
+    at = found.index(last)
+    for call in reversed(found[max(0, at - _LOOK_BACK) : at]):
         words = evidence.folded(call.response) if call.response else ""
         if len(words) >= _FED and words in prompt:
             used.insert(0, call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.content import cut, messages, values
@@ -52,6 +52,7 @@ _ANSWER_KEYS: Final = (
     "return_values",
 )
 _DEPTH: Final = 8
+_WITHIN: Final = 2
 
 
 class Asked(NamedTuple):
@@ -121,7 +122,20 @@ def _request_of_mapping(value: Mapping[str, Value], depth: int) -> Asked | None:
     if chat:
         return _of_chat(chat)
     texts = [text for text in value.values() if isinstance(text, str) and text.strip()]
-    return _request(texts[0], depth - 1) if len(texts) == 1 and len(value) == 1 else None
+    if len(texts) == 1 and len(value) == 1:
+        return _request(texts[0], depth - 1)
+    stated = set(_stated_within(value, _WITHIN))
+    return Asked(stated.pop()) if len(stated) == 1 else None
+
+
+def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
+    """Questions in the inputs of a pipeline's components: `{"data": {"prompt_builder": {"question": ...}}}`."""
+    for inner in value.values():
+        if isinstance(inner, Mapping) and depth > 0:
+            yield from (
+                text for key in ("question", "query") if isinstance(text := inner.get(key), str) and text.strip()
+            )
+            yield from _stated_within(inner, depth - 1)
 
 
 def _of_chat(chat: Sequence[Message]) -> Asked | None:
@@ -140,7 +154,8 @@ def _answer(value: Value, depth: int) -> str | None:
     value = values.unfold(value)
     if isinstance(value, str):
         if values.is_repr(value):
-            return _last_said([said]) if (said := messages.from_repr(value)) else None
+            said = messages.from_repr(value)
+            return _last_said([said]) if said else values.repr_field(value, "answer")
         return value if value.strip() and values.usable(value) and not cut.broken(value) else None
     if depth <= 0 or not isinstance(value, (Mapping, list, tuple)):
         return None

@@ -40,9 +40,9 @@ def _label(names: str) -> str:
     """A label at the start of a line: `Context:`, `## Context`, `**Context:**`, `[Context]`, `[[ ## context ## ]]`."""
     named = rf"(?:{names})(?:[ ]?\([^()\n]{{1,60}}\))?"
     return (
-        rf"^[ \t]*(?:#{{1,6}}[ \t]*{named}[ \t]*:?[ \t]*$"
-        rf"|#{{0,6}}[ \t]*(?:\*\*|__)?{named}(?:\*\*|__)?[ \t]*[:\uff1a](?:\*\*|__)?[ \t]*"
-        rf"|\[{{1,2}}[ #]*{named}[ #]*\]{{1,2}}[ \t]*:?[ \t]*$)"
+        rf"^[ \t]{{0,8}}(?:#{{1,6}}[ \t]{{0,8}}{named}[ \t]{{0,8}}:?[ \t]{{0,8}}$"
+        rf"|#{{0,6}}[ \t]{{0,8}}(?:\*\*|__)?{named}(?:\*\*|__)?[ \t]{{0,8}}[:\uff1a](?:\*\*|__)?[ \t]{{0,8}}"
+        rf"|\[{{1,2}}[ #]*{named}[ #]*\]{{1,2}}[ \t]{{0,8}}:?[ \t]{{0,8}}$)"
     )
 
 
@@ -63,14 +63,14 @@ _INTRODUCTION: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _PLACEHOLDER: Final = re.compile(r"\s*\{\w+\}")
-_FENCE: Final = re.compile(r"^[ \t]*(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]*$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^[ \t]{0,8}(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]{0,8}$", re.MULTILINE)
 _DOCUMENT_TAG: Final = re.compile(r"<(document|doc|source|passage|chunk|result|item)(?: [^<>]*)?>", re.IGNORECASE)
 _INNER_TAG: Final = re.compile(r"<(document_content|page_content|content|text)>", re.IGNORECASE)
 _NUMBERED: Final = (
-    re.compile(r"^[ \t]*\[(\d{1,3})\][:.]?[ \t]*", re.MULTILINE),
+    re.compile(r"^[ \t]{0,8}\[(\d{1,3})\][:.]?[ \t]{0,8}", re.MULTILINE),
     re.compile(
         r"^[ \t#*]*(?:document|doc|source|passage|chunk|result|context|excerpt|文档|资料)[ ]?\[?#?(\d{1,3})\]?"
-        r"(?:[ ]?\([^()\n]{1,120}\))?[ \t]*[:\uff1a.\-][ \t*]*",
+        r"(?:[ ]?\([^()\n]{1,120}\))?[ \t]{0,8}[:\uff1a.\-][ \t*]*",
         re.IGNORECASE | re.MULTILINE,
     ),
 )

@@ -38,7 +38,7 @@ _UNUSABLE: Final = re.compile(
     r"|<[\w.]+(?: [\w.]+)* at 0x[0-9a-fA-F]+>"
     r"|__REDACTED__"
 )
-_CALL: Final = re.compile(r"<?[A-Z]\w*\((?:\w+=|<|\))")
+_CALL: Final = re.compile(r"<?[A-Z]\w*\(\s*(?:\w+=|<|\))")
 _LITERAL: Final = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 
 

@@ -84,10 +84,11 @@ def _state_documents(state: Value) -> tuple[Document, ...] | None:
     """Documents in the state that a chain hands on."""
     if not isinstance(state, Mapping):
         return None
-    for key in _STATE_KEYS:
-        held = values.unfold(state.get(key))
-        if isinstance(held, (list, tuple)):
-            return documents.read(held)
+    for place in (state, state.get("kwargs"), state.get("inputs")):
+        for key in _STATE_KEYS if isinstance(place, Mapping) else ():
+            held = values.unfold(place.get(key))  # type: ignore[union-attr]
+            if isinstance(held, (list, tuple)):
+                return documents.read(held)
     return None
 
 

@@ -32,7 +32,11 @@ _GRACE = 1.0  # seconds for calls in work when the server stops
 
 
 async def serve(
-    reception: Reception, max_streams: int, credentials: grpc.ServerCredentials | None, listening: Callable[[str], None]
+    reception: Reception,
+    max_streams: int,
+    handshake_timeout: float,
+    credentials: grpc.ServerCredentials | None,
+    listening: Callable[[str], None],
 ) -> None:
     """Serve until cancelled; then calls in work have a second to finish.
 
@@ -44,6 +48,7 @@ async def serve(
         options=[
             ("grpc.max_receive_message_length", options.max_body_bytes),
             ("grpc.max_concurrent_streams", max_streams),
+            ("grpc.server_handshake_timeout_ms", int(handshake_timeout * 1000)),
             ("grpc.so_reuseport", 0),  # or a second monitor would silently take half of the calls
         ],
     )

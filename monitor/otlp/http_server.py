@@ -54,7 +54,7 @@ async def serve(
     try:
         await asyncio.shield(serving)
     finally:
-        server.should_exit = True
+        server.stopping.set()
         with anyio.CancelScope(shield=True):
             await serving
             # Those cut off at the end of the grace still owe their senders an answer.
@@ -66,11 +66,16 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
         super().__init__(config)
+        self.stopping = asyncio.Event()
         self._listening = listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._listening()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.stopping.wait()  # where uvicorn would look every tenth of a second
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override] # used in a `with` only
         return contextlib.nullcontext()

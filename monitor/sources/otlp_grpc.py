@@ -8,6 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.otlp.receiver import OtlpReceiver, Reception
+from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
 
 
@@ -19,6 +20,9 @@ class OtlpGrpc(OtlpReceiver):
 
     max_concurrent_streams: int = Field(default=256, gt=0)
     """The most calls at once on one connection; further ones wait at the sender."""
+
+    handshake_timeout: Duration = Field(default=60.0, gt=0)
+    """How long a new connection may take until it speaks HTTP/2; it is cut then."""
 
     @model_validator(mode="after")
     def _speakable(self) -> Self:
@@ -32,4 +36,4 @@ class OtlpGrpc(OtlpReceiver):
 
         reception = Reception("otlp_grpc", self, intake, runtime, grpc_server.CODES)
         tls = grpc_server.credentials(self.tls, runtime.clock, runtime.events) if self.tls is not None else None
-        await grpc_server.serve(reception, self.max_concurrent_streams, tls, listening)
+        await grpc_server.serve(reception, self.max_concurrent_streams, self.handshake_timeout, tls, listening)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -281,6 +283,18 @@ def test_when_stopped_a_call_in_work_is_finished_and_one_too_slow_is_cut_retryab
         assert time.monotonic() - begun < 4
         assert call.code() in expected
         channel.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n"])
+def test_30_a_connection_that_never_speaks_is_cut(said: bytes) -> None:
+    with (
+        serving(OtlpGrpc(port=0, handshake_timeout=0.3)) as receiver,
+        socket.create_connection(("127.0.0.1", receiver.port), timeout=10) as sock,
+    ):
+        sock.sendall(said)
+        with contextlib.suppress(ConnectionResetError):
+            while sock.recv(1000):
+                pass
 
 
 def test_all_codes_are_counted_from_zero(receiver: Serving) -> None:

@@ -303,7 +303,8 @@ def test_flipped_bytes_anywhere_cost_only_the_records_they_hit(tmp_path: Path) -
     rng = random.Random(4)
     total = 0
     for page in range(size // PAGE):
-        for place in (0, rng.randrange(8, 200), PAGE - rng.randrange(1, 200)):
+        places = (0, rng.randrange(8, 200), PAGE - rng.randrange(1, 200))
+        for place in places if page < 4 else [places[page % 3]]:
             damaged_copy = copied(path, tmp_path / f"{page}-{place}")
             with damaged_copy.open("r+b") as file:
                 file.seek(page * PAGE + place)

@@ -147,11 +147,16 @@ class ReceiverProcess:
     def url(self, path: str = "/v1/traces") -> str:
         return f"http://{self.address}{path}"
 
-    @property
-    def memory(self) -> int:
-        """Bytes resident now."""
+    @contextlib.contextmanager
+    def growth(self) -> Iterator[Callable[[], tuple[int, int]]]:
+        """In the block and after it: by how many bytes memory grew at most, and by how many it is larger now."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")  # forgets the peak
+        before = self._resident("VmRSS")
+        yield lambda: (self._resident("VmHWM") - before, self._resident("VmRSS") - before)
+
+    def _resident(self, key: str) -> int:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+        return int(status.partition(f"{key}:")[2].split()[0]) * 1024
 
     def cpu_seconds(self) -> float:
         user, system = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]

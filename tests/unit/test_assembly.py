@@ -171,6 +171,22 @@ def test_late_parts_are_counted_and_open_nothing() -> None:
     assert assembly.due(1000) == []
 
 
+def test_a_late_span_whose_id_only_looks_like_one_that_was_in_is_late() -> None:
+    assembly = made()
+    add(assembly, T1, span(0x0102030405060708, root=True), span(0x1112131415161718))
+    assembly.due(10)
+    assert add(assembly, T1, span(0x0506070811121314), now=11).spans == Counts(late=1)
+
+
+def test_a_trace_depends_on_both_deliveries_of_a_span_that_ended_in_the_second() -> None:
+    assembly = made()
+    first, second, third = (Receipt(lambda: None) for _ in range(3))
+    add(assembly, T1, span(1, ended=False), receipt=first)
+    add(assembly, T1, span(1), receipt=second)
+    add(assembly, T1, span(1), receipt=third)
+    assert assembly.due(100)[0].receipts == (first, second)
+
+
 def test_a_closed_trace_is_forgotten_after_its_time_and_beyond_the_number() -> None:
     assembly = made(remember_closed=2, remember_for=100)
     for trace_id in (T1, T2, b"\x03" * 16):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -277,12 +279,22 @@ class TestRunDemo:
         with pytest.raises(InvalidData, match="answered 400"):
             run_demo(start, console=Console(file=io.StringIO()))
 
-    def test_an_interrupt_ends_it_quietly(self) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_it_quietly_and_stops_the_monitor_however_often_it_comes(
+        self, number: signal.Signals
+    ) -> None:
+        events: list[str] = []
+
         async def feed() -> None:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), number)
+            await anyio.sleep_forever()
 
         @asynccontextmanager
         async def start() -> AsyncIterator[Started]:
             yield Started(lambda: VIEW, feed)
+            os.kill(os.getpid(), number)
+            await anyio.sleep(0.05)
+            events.append("stopped")
 
         run_demo(start, console=Console(file=io.StringIO()))
+        assert events == ["stopped"]

@@ -173,6 +173,19 @@ async def test_a_cancelled_append_keeps_nothing(house: House) -> None:
     assert await house.left() == [b"stays"]
 
 
+async def test_an_append_cancelled_in_the_moment_of_its_commit_keeps_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as spool:
+        task = asyncio.create_task(spool.append(house.record(b"cancelled")))
+        # the gauge is set in the same step of the loop as the result of the append
+        monkeypatch.setattr(house.metrics.spool_bytes, "set", lambda _: task.cancel())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        monkeypatch.undo()
+    assert await house.left() == []
+
+
 async def test_what_is_waiting_when_the_spool_closes_is_committed(house: House) -> None:
     async with house.open() as spool:
         tasks = [asyncio.create_task(spool.append(house.record(b"%d" % n))) for n in range(50)]
@@ -209,6 +222,13 @@ async def test_remembered_results_survive_a_restart_until_they_are_too_old(house
     async with house.open() as spool:
         assert not spool.remembered("a")
         assert spool.remembered("c")
+
+
+async def test_only_so_many_results_are_remembered_the_newest(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_queue, "REMEMBER_AT_MOST", 3)
+    async with house.open() as spool:
+        spool.remember("abcde")
+        assert [key for key in "abcde" if spool.remembered(key)] == ["c", "d", "e"]
 
 
 async def test_a_result_is_remembered_no_later_than_its_record_is_deleted(house: House) -> None:

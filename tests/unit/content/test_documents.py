@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - shapes are quoted as emitters write them, one a line
 """Every shape of document list is read by the one reader."""
 
 from __future__ import annotations
@@ -51,8 +52,18 @@ def test_reprs_give_what_stands_in_them() -> None:
 
 @pytest.mark.parametrize(
     "empty",
-    [[], "[]", "", {"documents": []}, '{"documents": [], "count": 0}', {"outputs": []}, "No results.", "none"]
-    + ["No relevant documents were found.", '"[]"'],
+    [
+        [],
+        "[]",
+        "",
+        {"documents": []},
+        '{"documents": [], "count": 0}',
+        {"outputs": []},
+        "No results.",
+        "none",
+        "No relevant documents were found.",
+        '"[]"',
+    ],
 )
 def test_every_way_of_saying_none_gives_no_documents(empty: Value) -> None:
     assert documents.read(empty) == ()

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - shapes are quoted as emitters write them, one a line
 """Every shape of chat, request and answer is read by one reader."""
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def test_calls_of_tools_have_no_text_and_their_results_are_of_the_tool() -> None
         ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, Asked("Why?", CHAT)),  # type: ignore[list-item, misc]
         ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, Asked("Why?", CHAT)),
         ({"only_key": "Why?"}, Asked("Why?")),
+        ({"data": {"embedder": {"text": "x"}, "prompt": {"question": "Why?"}}, "flag": True}, Asked("Why?")),
+        ({"a": {"question": "Why?"}, "b": {"question": "How?"}}, None),
         ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', Asked("Why?")),
         ('{"messages": [{"role": "user", "content": "Old?"}, {"role": "us', None),
         ('{"init": "x", "state": "y"}', None),
@@ -78,6 +81,7 @@ def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Aske
         ('{"response": "Because.", "source_nodes": ["<NodeWithScore(node=TextNode(id_=a), score=1)>"]}', "Because."),
         ('{"response_gen": "<generator object>", "response_txt": null, "source_nodes": []}', None),
         ("<generator object>", None),
+        ("Prediction(\n    reasoning='r',\n    answer='Because.'\n)", "Because."),
         ("StopEvent(result=AgentOutput(response=ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, blocks=[TextBlock(text='Beca...", None),
         ('{"messages": [{"type": "human", "data": {"content": "Why?"}}]}', None),
         ('{"answer": "Beca', None),

@@ -16,13 +16,13 @@ SPLIT: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("One.",),
     ),
     "fenced": (
-        "Context information is below.\n-----\nOne.\n-----\nGiven the context, answer the query.\nQuery: Why?\nAnswer: ",
+        "Context information is below.\n-----\nOne.\n-----\nGiven it, answer the query.\nQuery: Why?\nAnswer: ",
         "Why?",
         ("One.",),
     ),
     "fence alone": ("Answer from the documents below.\n-----\nOne.\n-----\nWhy?", "Why?", ("One.",)),
     "no label of the context": (
-        "Use the following pieces of context to answer the question at the end.\n\nOne.\n\nQuestion: Why?\nHelpful Answer:",
+        "Use the following pieces of context to answer the question.\n\nOne.\n\nQuestion: Why?\nHelpful Answer:",
         "Why?",
         ("One.",),
     ),
@@ -33,12 +33,20 @@ SPLIT: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "markdown": ("## Context\nOne.\n\n## Question\nWhy?", "Why?", ("One.",)),
     "bold": ("**Context:**\nOne.\n\n**Question:** Why?", "Why?", ("One.",)),
-    "named documents": ("Context:\nDocument 1: One.\nDocument 2: Two.\n\nUser question: Why?", "Why?", ("One.", "Two.")),
+    "named documents": (
+        "Context:\nDocument 1: One.\nDocument 2: Two.\n\nUser question: Why?",
+        "Why?",
+        ("One.", "Two."),
+    ),
     "dspy": ("[[ ## context ## ]]\n[1] One.\n[2] Two.\n\n[[ ## question ## ]]\nWhy?", "Why?", ("One.", "Two.")),
     "history between": ("Context:\nOne.\n\nChat history:\nuser: x\n\nQuestion: Why?", "Why?", ("One.",)),
     "chinese": ("已知信息：\n一。\n\n问题：为什么？", "为什么？", ("一。",)),  # noqa: RUF001
-    "an faq as document": ("Context:\nQuestion: A?\nAnswer: B.\n\nQuestion: Why?\nAnswer:", "Why?", ("Question: A?\nAnswer: B.",)),
-}  # fmt: skip
+    "an faq as document": (
+        "Context:\nQuestion: A?\nAnswer: B.\n\nQuestion: Why?\nAnswer:",
+        "Why?",
+        ("Question: A?\nAnswer: B.",),
+    ),
+}
 
 
 @pytest.mark.parametrize("layout", SPLIT)

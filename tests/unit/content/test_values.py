@@ -18,8 +18,30 @@ JSON = st.recursive(
     max_leaves=20,
 )
 KEYS = st.sampled_from(
-    ["role", "content", "type", "messages", "message", "data", "kwargs", "documents", "page_content", "metadata", "id"]
-    + ["input", "output", "text", "parts", "score", "context", "nodes", "question", "answer", "chat_history", "node"]
+    [
+        "role",
+        "content",
+        "type",
+        "messages",
+        "message",
+        "data",
+        "kwargs",
+        "documents",
+        "page_content",
+        "metadata",
+        "id",
+        "input",
+        "output",
+        "text",
+        "parts",
+        "score",
+        "context",
+        "nodes",
+        "question",
+        "answer",
+        "chat_history",
+        "node",
+    ]
 )
 TELLING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=4) | st.text(max_size=12) | KEYS,
@@ -89,8 +111,13 @@ def test_an_empty_list_without_index_is_not_the_same_as_no_key() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["<generator object>", "<generator object f at 0x7f>", "<async_generator object x at 0x1>", "__REDACTED__"]
-    + ["<my.module.Thing object at 0x7f15c854a290>"],
+    [
+        "<generator object>",
+        "<generator object f at 0x7f>",
+        "<async_generator object x at 0x1>",
+        "__REDACTED__",
+        "<my.module.Thing object at 0x7f15c854a290>",
+    ],
 )
 def test_a_repr_or_a_redaction_mark_is_no_content(text: str) -> None:
     assert not values.usable(text)

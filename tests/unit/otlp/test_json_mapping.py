@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -89,7 +89,6 @@ json_values = st.recursive(
 
 
 @given(json_values)
-@settings(max_examples=200)
 def test_any_other_json_is_a_request_or_invalid(data: Any) -> None:
     with contextlib.suppress(InvalidData):
         to_protobuf("traces", json.dumps(data).encode())

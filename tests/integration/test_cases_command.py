@@ -1,0 +1,110 @@
+"""`rag-monitor cases` over recorded captures: what is read is what the application asked, retrieved and answered."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.cli.cases import print_cases
+from tests.support.traces import CAPTURES, captured_parts, expected
+
+SETUPS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())
+
+
+def run(*paths: Path) -> tuple[list[dict[str, Any]], str, int]:
+    out, notes = io.StringIO(), io.StringIO()
+    unreadable = print_cases(paths, out, notes)
+    return [json.loads(line) for line in out.getvalue().splitlines()], notes.getvalue(), unreadable
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_recorded_traffic_is_read_as_it_was(setup: str) -> None:
+    rows, _, unreadable = run(CAPTURES / setup)
+    assert unreadable == 0
+    by_id = {row["request_id"]: row for row in rows}
+    for trace_id, facts in expected(setup).items():
+        row = by_id[trace_id]
+        if facts["error"]:
+            assert row["status"] == "failed_request", facts
+            assert row["error"]
+            continue
+        assert row["status"] == ("ready" if facts["contexts"] else "no_context"), facts
+        assert row["request"] == {"query": facts["question"], "history": facts["history"]}
+        assert flat(row["response"]) == flat(facts["answer"])
+        assert [flat(c["content"]) for c in row["retrieved_context"]] == [flat(text) for text in facts["contexts"]]
+        if row["model"]:
+            assert row["model"] in (facts["model"], facts["request_model"])
+        if facts["case"] != "streaming":  # a streamed answer came without counts
+            assert row["usage"]["total_tokens"] == facts["total_tokens"]
+        assert facts["session_id"] is None or row["session_id"] == facts["session_id"]
+    assert not [row for row in rows if row["status"] == "ready" and row["request_id"] not in expected(setup)]
+
+
+def test_traces_come_in_the_order_of_their_first_arrival() -> None:
+    setup = "langchain__openinference__split"
+    rows, _, _ = run(CAPTURES / setup)
+    assert [row["request_id"] for row in rows] == [trace_id.hex() for trace_id in captured_parts(setup)]
+
+
+def test_a_row_has_all_documented_fields() -> None:
+    rows, _, _ = run(CAPTURES / "openai__otel_genai__span")
+    wanted = (
+        "request_id status request retrieved_context context_source response model usage session_id user_id app "
+        "convention error"
+    )
+    assert list(rows[0]) == wanted.split()
+    assert set(rows[0]["usage"]) == {"input_tokens", "output_tokens", "total_tokens"}
+
+
+def test_a_trace_whose_records_are_missing_has_no_content(tmp_path: Path) -> None:
+    for path in (CAPTURES / "openai__otel_v2__legacy").glob("*.pb"):
+        if not path.name.endswith(".logs.pb"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    rows, _, _ = run(tmp_path)
+    assert {row["status"] for row in rows} == {"content_missing", "failed_request"}
+
+
+def test_otlp_json_is_read_too(tmp_path: Path) -> None:
+    span = {
+        "traceId": "5b8efff798038103d269b633813fc60c",
+        "spanId": "eee19b7ec3c1b174",
+        "name": "chat",
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}],
+    }
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    (tmp_path / "001.json").write_text(json.dumps(body))
+    rows, notes, unreadable = run(tmp_path)
+    assert [(row["request_id"], row["status"]) for row in rows] == [(span["traceId"], "content_missing")]
+    assert (notes, unreadable) == ("", 0)
+
+
+def test_other_files_of_a_folder_are_noted_and_harmless(tmp_path: Path) -> None:
+    (tmp_path / "expected.json").write_text('{"traces": {}}')
+    (tmp_path / "requests.jsonl").write_text("{}")
+    rows, notes, unreadable = run(tmp_path)
+    assert (rows, unreadable) == ([], 0)
+    assert "expected.json: skipped" in notes
+    assert "requests.jsonl: skipped" in notes
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_read_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "000.pb").write_bytes(b"\xff\xff\xff")
+    (tmp_path / "001.json").write_text('{"resourceSpans": 3')
+    good = next(iter((CAPTURES / "openai__otel_genai__span").glob("*.pb")))
+    missing, text = tmp_path / "missing.pb", tmp_path / "notes.txt"
+    text.write_text("hello")
+    rows, notes, unreadable = run(tmp_path / "000.pb", tmp_path / "001.json", missing, text, good)
+    assert rows
+    assert unreadable == 4
+    for path in ("000.pb", "001.json", "missing.pb", "notes.txt"):
+        assert f"{path}: cannot be read: " in notes
