@@ -39,6 +39,19 @@ class Overloaded(MonitorError):  # noqa: N818
         self.retry_after = retry_after
 
 
+class Unauthenticated(MonitorError):  # noqa: N818
+    """A client without a token, or with one that is not valid.
+
+    Args:
+        message: what is missing, in words for the client.
+        challenge: the value of the `WWW-Authenticate` header (RFC 6750).
+    """
+
+    def __init__(self, message: str, challenge: str) -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
+
 class JudgeError(MonitorError):
     """A judgement that did not come about, with the reason it is counted under.
 

@@ -99,8 +99,8 @@ def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -
 
 
 @functools.cache
-def _installed() -> importlib.metadata.EntryPoints:
-    """Every entry point on this machine; reading them takes some ten milliseconds."""
+def _installed() -> Any:
+    """Every entry point on this machine, read once: it takes some ten milliseconds. (Before Python 3.12 of another type.)"""
     return importlib.metadata.entry_points()
 
 

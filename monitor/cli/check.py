@@ -85,4 +85,3 @@ def _alerts(config: Config) -> Iterator[str]:
         )
     receivers = ", ".join(["the log", *(type_name(one) for one in config.notify)])
     yield f"Alerts are told to {receivers}."
-

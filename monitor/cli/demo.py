@@ -40,21 +40,20 @@ def demo() -> None:
 def run_demo(start: Start, *, until: Callable[[View], bool] | None = None, console: Console | None = None) -> None:
     """Start a monitor, feed it and show it until `until` holds of what is shown, or until Ctrl-C or SIGTERM.
 
-    Then the monitor drains and stops; further signals change nothing. Raises a `MonitorError` of the monitor or the feeder
-    as itself.
+    Then the monitor drains and stops; further signals change nothing. Raises a `MonitorError` of the monitor or the
+    feeder as itself.
     """
     import anyio  # noqa: PLC0415
 
-    showing = anyio.CancelScope()
-
-    async def leave_on_signal() -> None:
+    async def leave_on_signal(showing: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async for _ in received:
                 showing.cancel()
 
     async def main() -> None:
+        showing = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(leave_on_signal)
+            tasks.start_soon(leave_on_signal, showing)
             async with start() as started:
                 with showing:
                     await show(started.next_view, started.feed, until, console)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,11 @@ async def until_signal(config: Config) -> None:
 
     from monitor import app  # noqa: PLC0415
 
+    # What is loaded by now lives as long as the process, and what comes in is many small objects that are soon gone:
+    # collecting less often halves what garbage collection costs on the way in.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_on_signal, stop)

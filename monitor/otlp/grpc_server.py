@@ -14,9 +14,10 @@ import grpc.aio
 
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
-from monitor.otlp.receiver import Reception, cannot_listen, in_words
+from monitor.otlp.receiver import Reception
 from monitor.otlp.status import Refusal, success
-from monitor.otlp.tls import Tls
+from monitor.serving.listener import cannot_listen, in_words
+from monitor.serving.tls import Tls
 
 if TYPE_CHECKING:
     from monitor.clock import Clock
@@ -144,7 +145,7 @@ def _authorization(metadata: Any) -> str | None:
 
 def credentials(tls: Tls, clock: Clock, events: Events) -> grpc.ServerCredentials:
     """Credentials that follow their files. Raises `ConfigError`."""
-    from monitor.otlp.files import Reloaded  # noqa: PLC0415
+    from monitor.serving.files import Reloaded  # noqa: PLC0415
 
     def load() -> Any:
         tls.context()  # OpenSSL says what is wrong with a file, gRPC would only fail to shake hands

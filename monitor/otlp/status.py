@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from monitor.errors import InvalidData, MonitorError, Overloaded, TooLarge
+from monitor.errors import InvalidData, MonitorError, Overloaded, TooLarge, Unauthenticated
 from monitor.model.span import Signal
 from monitor.stages import Accepted
 
@@ -113,11 +113,6 @@ class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
         return error_details_pb2.RetryInfo(retry_delay=Duration(seconds=whole, nanos=part * 1_000_000))
 
 
-def unauthenticated(message: str, challenge: str) -> Refusal:
-    """No token, or one that is not valid."""
-    return Refusal(401, "UNAUTHENTICATED", message, headers=((b"www-authenticate", challenge.encode()),))
-
-
 def refusal_of(error: Exception, rng: random.Random) -> Refusal:
     """The answer to any exception: what is not the sender's fault asks for another try within one to two seconds.
 
@@ -125,6 +120,8 @@ def refusal_of(error: Exception, rng: random.Random) -> Refusal:
     """
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, Unauthenticated):
+        return Refusal(401, "UNAUTHENTICATED", str(error), headers=((b"www-authenticate", error.challenge.encode()),))
     if isinstance(error, TooLarge):
         return Refusal(413, "RESOURCE_EXHAUSTED", str(error))
     if isinstance(error, InvalidData):

@@ -102,7 +102,7 @@ class TraceIntake:
         self._backlog = backlog
         self._added = added
         self._ended_at_the_door = _Seen()
-        self._services: dict[bytes, _Service] = {}
+        self._services: dict[tuple[bytes, bytes], _Service] = {}
         self._children: dict[tuple[Signal, str, str], Counter] = {}
 
     async def accept(self, batch: SpanBatch) -> Accepted:
@@ -153,7 +153,8 @@ class TraceIntake:
         return found._replace(fault=fault)
 
     def _sort_spans(self, group: EncodedGroup, app: str, rate: float, found: _Sorted) -> str:
-        resource, scope, items = group
+        items = group.items
+        resource, scope = self._assembly.intern(group.resource), self._assembly.intern(group.scope)
         kept, dropped, counts = found.kept, found.dropped, found.counts
         mine: list[bytes] = []
         fault = ""
@@ -190,7 +191,8 @@ class TraceIntake:
         return fault
 
     def _sort_records(self, group: EncodedGroup, app: str, rate: float, found: _Sorted) -> str:
-        resource, scope, items = group
+        items = group.items
+        resource, scope = self._assembly.intern(group.resource), self._assembly.intern(group.scope)
         counts = found.counts
         mine: list[bytes] = []
         fault = ""
@@ -292,7 +294,7 @@ class TraceIntake:
 
     def _service(self, resource: bytes, scope: bytes) -> _Service:
         """Who sent a group; decoded once per distinct resource and scope."""
-        key = resource + b"\0" + scope
+        key = (resource, scope)
         known = self._services.get(key)
         if known is None:
             if len(self._services) >= 4096:  # noqa: PLR2004 - a bound, in case resources carry something that changes

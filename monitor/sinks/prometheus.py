@@ -14,10 +14,10 @@ import anyio
 from prometheus_client import exposition
 from pydantic import Field
 
+from monitor.errors import Unauthenticated
 from monitor.model.outcome import Judged
-from monitor.otlp.auth import Gate, open_gate
-from monitor.otlp.receiver import Listener, bind, in_words
-from monitor.otlp.status import Refusal
+from monitor.serving.auth import Gate, open_gate
+from monitor.serving.listener import Listener, bind, in_words
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
 
@@ -46,7 +46,7 @@ class Prometheus(Listener, Sink):
             tasks.cancel_scope.cancel()
 
     async def _serve(self, runtime: Runtime, up: anyio.Event) -> None:
-        from monitor.otlp import http_server  # noqa: PLC0415 - uvicorn is slow to import
+        from monitor.serving import http_server  # noqa: PLC0415 - uvicorn is slow to import
 
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
         gate = self.auth.gate(runtime.clock, runtime.events) if self.auth else open_gate
@@ -75,10 +75,13 @@ class _Endpoints:
 
     async def __call__(self, scope: dict[str, Any], receive: object, send: _Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        status, kind, body = self._answer(scope["method"], scope["path"], headers)
-        fields = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
-        if status == 401:  # noqa: PLR2004
-            fields.append((b"www-authenticate", b'Bearer realm="metrics"'))
+        challenge = []
+        try:
+            status, kind, body = self._answer(scope["method"], scope["path"], headers)
+        except Unauthenticated as error:
+            status, kind, body = 401, _TEXT, f"{error}\n".encode()
+            challenge = [(b"www-authenticate", error.challenge.encode())]
+        fields = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *challenge]
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -87,10 +90,7 @@ class _Endpoints:
             return 405, _TEXT, b"only GET and HEAD\n"
         if path == "/-/healthy":
             return 200, _TEXT, b"healthy\n"
-        try:
-            self._gate(headers.get("authorization"))
-        except Refusal as refusal:
-            return 401, _TEXT, f"{refusal.message}\n".encode()
+        self._gate(headers.get("authorization"))
         if path == "/metrics":
             encode, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, encode(self._runtime.metrics.registry)

@@ -8,8 +8,9 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from monitor.model.span import Signal
-from monitor.otlp.receiver import OtlpReceiver, Reception, bind, in_words
+from monitor.otlp.receiver import OtlpReceiver, Reception
 from monitor.quantities import Duration
+from monitor.serving.listener import bind, in_words
 from monitor.stages import Intake, Runtime
 
 
@@ -57,7 +58,8 @@ class OtlpHttp(OtlpReceiver):
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
-        from monitor.otlp import http_app, http_server  # noqa: PLC0415 - uvicorn is slow to import
+        from monitor.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
+        from monitor.serving import http_server  # noqa: PLC0415
 
         reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None

@@ -8,7 +8,7 @@ import pytest
 
 from monitor import registry
 from monitor.errors import ConfigError
-from monitor.otlp.receiver import in_words, is_loopback
+from monitor.serving.listener import in_words, is_loopback
 from monitor.stages import Source
 
 TLS = {"cert_file": "c.pem", "key_file": "k.pem"}

@@ -1,4 +1,4 @@
-"""Encryption of both receivers, and client certificates, rotated without a restart."""
+"""Encryption, and client certificates, rotated without a restart."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
-from monitor.otlp import files
+from monitor.serving import files
 from monitor.telemetry.events import Events
 
 
 class Tls(BaseModel):
-    """The certificate that a receiver shows, and the authority whose clients it trusts."""
+    """The certificate that a server shows, and the authority whose clients it trusts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -1,4 +1,4 @@
-"""Who may send: a bearer token, compared in constant time, rotated without a restart."""
+"""Who may come in: a bearer token, compared in constant time, rotated without a restart."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
 from monitor.clock import Clock
-from monitor.errors import ConfigError
-from monitor.otlp import files
-from monitor.otlp.status import unauthenticated
+from monitor.errors import ConfigError, Unauthenticated
+from monitor.serving import files
 from monitor.telemetry.events import Events
 
 _HASHED = re.compile(r"sha256:([0-9a-fA-F]{64})")
@@ -22,7 +21,7 @@ _SCHEME = "bearer "
 
 
 class Auth(BaseModel):
-    """Tokens that senders show as `Authorization: Bearer TOKEN` (gRPC: metadata `authorization`)."""
+    """Tokens that clients show as `Authorization: Bearer TOKEN` (gRPC: metadata `authorization`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -52,7 +51,7 @@ class Auth(BaseModel):
 
 
 class Gate:
-    """Lets a request pass or raises `Refusal`."""
+    """Lets a request pass or raises `Unauthenticated`."""
 
     def __init__(self, digests: Callable[[], tuple[bytes, ...]]) -> None:
         self._digests = digests
@@ -63,14 +62,14 @@ class Gate:
         A wrong token is `UNAUTHENTICATED` like none at all: a sender that nobody knows cannot be denied a permission.
         """
         if authorization is None:
-            raise unauthenticated("a bearer token is needed", 'Bearer realm="otlp"')
+            raise Unauthenticated("a bearer token is needed", 'Bearer realm="rag-monitor"')
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
-            raise unauthenticated("the authorization scheme must be Bearer", 'Bearer realm="otlp"')
+            raise Unauthenticated("the authorization scheme must be Bearer", 'Bearer realm="rag-monitor"')
         shown = hashlib.sha256(authorization[len(_SCHEME) :].strip().encode()).digest()
         # All tokens are compared, whichever fits, and hashing hides their lengths.
         fitting = [hmac.compare_digest(shown, digest) for digest in self._digests()]
         if not any(fitting):
-            raise unauthenticated("the token is not valid", 'Bearer realm="otlp", error="invalid_token"')
+            raise Unauthenticated("the token is not valid", 'Bearer realm="rag-monitor", error="invalid_token"')
 
 
 def open_gate(authorization: str | None) -> None:

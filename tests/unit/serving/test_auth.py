@@ -9,17 +9,17 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.clock import ManualClock
-from monitor.errors import ConfigError
-from monitor.otlp.auth import Auth, Gate
-from monitor.otlp.status import Refusal
+from monitor.errors import ConfigError, Unauthenticated
+from monitor.serving.auth import Auth, Gate
 from tests.support.runtime import runtime, total
 
 
 def passes(gate: Gate, authorization: str | None) -> bool:
     try:
         gate(authorization)
-    except Refusal as refusal:
-        return (refusal.http, refusal.code, refusal.headers[0][0]) != (401, "UNAUTHENTICATED", b"www-authenticate")
+    except Unauthenticated as refusal:
+        assert refusal.challenge.startswith("Bearer realm=")
+        return False
     return True
 
 
