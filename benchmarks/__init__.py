@@ -1,0 +1,1 @@
+"""Repeatable measurements; each is a command that prints a table."""

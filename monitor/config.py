@@ -1,7 +1,7 @@
 """The configuration: one YAML file as one frozen model. Everything has a default; an empty file runs.
 
-`${NAME}` in any text is replaced by the environment variable NAME. Unknown keys, duplicate keys and wrong values are errors
-that name the place, the value and what is allowed.
+`${NAME}` in any text is replaced by the environment variable NAME. Unknown keys, duplicate keys and wrong values are
+errors that name the place, the value and what is allowed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sampling(Section):
     """Share of traces kept, by a hash of the trace id: a number from 0 to 1, or a percentage. All replicas agree."""
 
     salt: str = "rag-monitor"
-    """Key of the hash that chooses what evaluators judge. The same in all replicas; changing it draws another sample."""
+    """Key of the hash that chooses what evaluators judge. The same in all replicas; another one, another sample."""
 
 
 def default_state_path() -> Path:
@@ -59,7 +59,8 @@ class Storage(Section):
     """The folder on disk: the spool of traces that are not yet done, and the history of results."""
 
     path: Path = Field(default_factory=default_state_path)
-    """The folder; made if missing, readable by its owner only. Default: `$STATE_DIRECTORY` or `~/.local/state/rag-monitor`."""
+    """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
+    `~/.local/state/rag-monitor`."""
 
     keep: Duration = 7 * 86400.0
     """How long results are kept, and how long a trace may wait before it is given up (and counted as `shed`)."""
@@ -165,7 +166,8 @@ class Config(Section):
         for index, policy in enumerate(value):
             if policy.evaluator not in names:
                 raise ConfigError(
-                    f"alerts[{index}].evaluator: there is no evaluator {policy.evaluator!r}; configured: {', '.join(names)}"
+                    f"alerts[{index}].evaluator: there is no evaluator {policy.evaluator!r}; "
+                    f"configured: {', '.join(names)}"
                 )
         return value
 
@@ -253,7 +255,7 @@ def _sampler(given: object, place: str) -> Sampler:
 
 
 def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
-    """A defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`, held against the evaluator's direction."""
+    """A defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`, held against the scale's direction."""
     allowed = "one of `{below: x}`, `{at_least: x}`, `{label: name}`"
     if not isinstance(given, Mapping) or len(given) != 1:
         raise ConfigError(f"{place}: {given!r:.80} is not {allowed}")

@@ -30,8 +30,8 @@ class Overloaded(MonitorError):  # noqa: N818
 
     Args:
         message: what is full, in words for the sender.
-        retry_after: seconds until another try makes sense; between 1 and 2, since the exporters of the OpenTelemetry SDKs
-            give up after about seven seconds in all.
+        retry_after: seconds until another try makes sense; between 1 and 2, since the exporters of the OpenTelemetry
+            SDKs give up after about seven seconds in all.
     """
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:

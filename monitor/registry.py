@@ -100,7 +100,7 @@ def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -
 
 @functools.cache
 def _installed() -> Any:
-    """Every entry point on this machine, read once: it takes some ten milliseconds. (Before Python 3.12 of another type.)"""
+    """Every entry point on this machine, read once: that takes milliseconds. Its type changed in Python 3.12."""
     return importlib.metadata.entry_points()
 
 

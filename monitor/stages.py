@@ -124,7 +124,7 @@ class Convention(ABC):
 
     @abstractmethod
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span says, with the log records that belong to it, oldest first; None where it is another dialect's."""
+        """What the span says, with its own log records, oldest first; None where it is not this dialect's."""
 
 
 class Sampler(Component, ABC):
@@ -170,7 +170,7 @@ class Judge(Protocol):
     model: str
 
     async def ask(self, question: Question) -> Verdict:
-        """Answer one question within the configured limits of time. Raises `JudgeError` with the reason, nothing else."""
+        """Answer one question within the configured limits. Raises `JudgeError` with the reason, nothing else."""
         ...
 
 

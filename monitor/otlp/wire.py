@@ -1,8 +1,8 @@
 """OTLP requests on the wire, cut into encoded spans and log records without decoding them.
 
-The trick that makes head sampling cheap: protobuf messages that mirror `ExportTraceServiceRequest` but declare each span
-as `bytes`. The C parser then cuts a request in 0.3 us a span, and the trace id lies at a known place of the raw span.
-Unknown fields are ignored, as the protocol asks.
+The trick that makes head sampling cheap: protobuf messages that mirror `ExportTraceServiceRequest` but declare each
+span as `bytes`. The C parser then cuts a request in 0.3 us a span, and the trace id lies at a known place of the raw
+span. Unknown fields are ignored, as the protocol asks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
 def _mirror() -> Any:
-    """The outline that requests for traces and for logs share: groups by resource, in them groups by scope, in them items.
+    """The outline that requests for traces and for logs share: groups by resource, in them by scope, in them items.
 
     resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records all carry the same field numbers.
     """

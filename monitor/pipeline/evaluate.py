@@ -88,9 +88,9 @@ class _Tally:
 class Evaluation:
     """Runs every assignment over every case.
 
-    Local evaluators run at once, in a worker thread. Judged ones wait for the judge, as many cases at a time as fit into
-    `waiting_limit` characters of text; beyond that a judgement is `unscored{overloaded}`, so that a slow judge holds up
-    neither the local evaluators nor the receivers.
+    Local evaluators run at once, in a worker thread. Judged ones wait for the judge, as many cases at a time as fit
+    into `waiting_limit` characters of text; beyond that a judgement is `unscored{overloaded}`, so that a slow judge
+    holds up neither the local evaluators nor the receivers.
 
     Args:
         judge: None when no model is configured; then `assignments` must not hold judged evaluators.

@@ -2,7 +2,8 @@
 
     batch -> which traces are kept (a hash of the trace id; nothing is decoded) -> spool (durable) -> OK -> assembly
 
-What is not kept costs a look at 28 bytes a span. What is kept is checked in full before the sender hears that all is well.
+What is not kept costs a look at 28 bytes a span. What is kept is checked in full before the sender hears that all is
+well.
 """
 
 from __future__ import annotations
@@ -238,20 +239,11 @@ class TraceIntake:
 
     def _admit(self, batch: SpanBatch, found: _Sorted, receipt: Receipt | None, received_at: float) -> None:
         """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""
-        source, ledger, seen = batch.source, self._ledger, self._ended_at_the_door
-        for trace_id, app in found.dropped.items():
-            if seen.first(trace_id):
-                ledger.passed(app, source, Fate.SAMPLED_OUT)
-        for trace_id, app in found.own.items():
-            if trace_id not in found.kept and not self._assembly.is_known(trace_id) and seen.first(trace_id):
-                ledger.passed(app, source, Fate.SELF)
-        for app, number in found.unidentified.items():
-            ledger.passed(app, source, Fate.INVALID, number)
+        source = batch.source
+        self._pass(source, found)
         now = self._runtime.clock.monotonic()
         for trace_id, entry in found.kept.items():
             if not entry.parts:
-                if not self._assembly.is_known(trace_id) and seen.first(trace_id):
-                    ledger.passed(entry.app, source, Fate.INVALID)
                 continue
             added = self._assembly.add(
                 trace_id,
@@ -264,7 +256,7 @@ class TraceIntake:
                 received_at=received_at,
             )
             if added.opened:
-                ledger.received(entry.app, source)
+                self._ledger.received(entry.app, source)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
         if receipt is not None:
@@ -274,10 +266,28 @@ class TraceIntake:
         if found.kept:
             self._added()
 
+    def _pass(self, source: str, found: _Sorted) -> None:
+        """Count the traces that end at the door, each once however many requests it is spread over."""
+        ledger, seen = self._ledger, self._ended_at_the_door
+        for trace_id, app in found.dropped.items():
+            if seen.first(trace_id):
+                ledger.passed(app, source, Fate.SAMPLED_OUT)
+        for trace_id, app in found.own.items():
+            if trace_id not in found.kept and self._is_new(trace_id):
+                ledger.passed(app, source, Fate.SELF)
+        for trace_id, entry in found.kept.items():
+            if not entry.parts and self._is_new(trace_id):
+                ledger.passed(entry.app, source, Fate.INVALID)
+        for app, number in found.unidentified.items():
+            ledger.passed(app, source, Fate.INVALID, number)
+
+    def _is_new(self, trace_id: bytes) -> bool:
+        return not self._assembly.is_known(trace_id) and self._ended_at_the_door.first(trace_id)
+
     def _shed(self, source: str, found: _Sorted) -> None:
         """Count traces that waited in the spool for longer than they are kept."""
         for trace_id, entry in found.kept.items():
-            if not self._assembly.is_known(trace_id) and self._ended_at_the_door.first(trace_id):
+            if self._is_new(trace_id):
                 self._ledger.passed(entry.app, source, Fate.SHED)
 
     def _count(self, signal: Signal, source: str, counts: Counts) -> None:

@@ -2,7 +2,8 @@
 
     received = the sum over all fates + pending
 
-All changes are made on the event loop without waiting in between, and so is the scrape: the equation holds at every scrape.
+All changes are made on the event loop without waiting in between, and so is the scrape: the equation holds at every
+scrape.
 """
 
 from __future__ import annotations

