@@ -57,6 +57,14 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.15g}s"
 
 
+def format_size(size: int) -> str:
+    """The shortest exact text: 2147483648 -> `2GiB`, 1000 -> `1000B`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size >= _BYTES[unit] and size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
 def _number(value: object, allowed: str) -> float:
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:

@@ -5,28 +5,20 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from monitor.errors import MonitorError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from monitor.cli.embedded import Started
     from monitor.cli.table import View
 
 REDRAW = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A running monitor as the demo needs it: what to show now, and the traffic to feed it with."""
-
-    next_view: Callable[[], View]
-    feed: Callable[[], Awaitable[object]]
-
-
-Start = Callable[[], AbstractAsyncContextManager[Started]]
+Start: TypeAlias = "Callable[[], AbstractAsyncContextManager[Started]]"
 """Starts a monitor; leaving the context drains and stops it."""
 
 

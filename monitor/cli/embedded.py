@@ -7,8 +7,9 @@ import logging
 import random
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import anyio
 
 from monitor import app, config
 from monitor.cli import seen
-from monitor.cli.demo import Started
 from monitor.cli.table import View
 from monitor.clock import Clock, SystemClock
 from monitor.demo import feeder
@@ -45,6 +45,14 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
             }
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A running monitor as the demo needs it: what to show now, and the traffic to feed it with."""
+
+    next_view: Callable[[], View]
+    feed: Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.quantities import format_duration, format_size, parse_duration, parse_rate, parse_size
+
 
 class Page(enum.StrEnum):
     """The pages there are."""
@@ -114,7 +116,19 @@ def _default(field: Any) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, tuple):
         return "; ".join(f"`{one}`" for one in value) or "none"
-    return f"`{value:.15g}`" if isinstance(value, float) else f"`{value}`"
+    return f"`{_as_written(field, value)}`"
+
+
+def _as_written(field: Any, value: Any) -> str:
+    """A default as a person would write it: `30s`, `2GiB`, `10%`."""
+    reads = {getattr(one, "func", None) for one in field.metadata}
+    if parse_duration in reads:
+        return format_duration(value)
+    if parse_size in reads:
+        return format_size(value)
+    if parse_rate in reads:
+        return f"{value * 100:g}%"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _default_of_section(field: Any) -> str:
@@ -131,7 +145,7 @@ def _metrics() -> Iterator[str]:
     yield ""
     yield "Written by `rag-monitor reference metrics`; do not edit."
     yield ""
-    yield from _paragraph(inspect.getmodule(Metrics).__doc__)
+    yield from _paragraph(_METRICS)
     yield ""
     yield "| series | type | labels | what it is |"
     yield "| --- | --- | --- | --- |"
@@ -140,6 +154,29 @@ def _metrics() -> Iterator[str]:
     for name, kind, labels, text in sorted(metrics.catalogue()):
         shown = ", ".join(f"`{label}`" for label in labels) or "none"
         yield f"| `{name}` | {kind} | {shown} | {_oneline(text)} |"
+
+
+_METRICS = """
+No series is a ratio: ratios do not add over replicas, counters do. Label values come from closed sets, or are capped
+(200 apps, then `__other__`). Every label set is created at 0. Counters of evaluations carry the trace id as an exemplar
+(OpenMetrics).
+
+From three families PromQL computes, over any window and any number of replicas, the defect rate of *all* traffic and
+its limits. With `Sw` the increase of `ragmonitor_evaluation_weight_total`, `Swy` the part of it with `defect="true"`
+and `Sw2y` that of `ragmonitor_evaluation_weight_squares_total`:
+
+    rate  = Swy / Sw
+    k     = Swy^2 / Sw2y                                    (the effective number of defects)
+    lower = rate * max(1 - 1/(9k) - z/(3 sqrt k), 0)^3      (z = 3.09 is wrong once in 1000 times, 2.33 once in 100)
+
+`level=~"medium|high"` in place of `defect="true"` gives the rate at another severity. `rag-monitor rules` writes these
+out.
+
+The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `fate` +
+`ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_evaluations_selected_total` =
+`ragmonitor_evaluations_total` + `ragmonitor_unscored_total` + `ragmonitor_skipped_total` +
+`ragmonitor_evaluations_pending`, for every app and evaluator.
+"""
 
 
 def _paragraph(text: str | None) -> Iterator[str]:

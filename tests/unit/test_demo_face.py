@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from monitor.cli.demo import Started, run_demo, show
+from monitor.cli.demo import run_demo, show
+from monitor.cli.embedded import Started
 from monitor.cli.table import AlertRow, RateRow, View, WorstAnswer, clean, lines, percent, render, summary
 from monitor.errors import InvalidData
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.quantities import format_duration, parse_duration, parse_rate, parse_size
+from monitor.quantities import format_duration, format_size, parse_duration, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,8 @@ def test_a_rate_beyond_one_is_an_error(bad):
 @given(st.integers(0, 10**7))
 def test_a_formatted_duration_reads_back(seconds):
     assert parse_duration(format_duration(seconds)) == seconds
+
+
+@given(st.integers(0, 2**45))
+def test_a_formatted_size_reads_back(size):
+    assert parse_size(format_size(size)) == size

@@ -1,1 +1,0 @@
-"""How good an evaluator is on labelled data."""

@@ -1,0 +1,164 @@
+"""Head sampling: which traces of a batch are kept, by a hash of the trace id, before anything is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from monitor.errors import InvalidData
+from monitor.model.span import EncodedGroup, Part, Signal, SpanBatch
+from monitor.otlp import decode, wire
+from monitor.samplers import _consistent
+
+SELF = "rag-monitor"
+"""Our own service name: what carries it is never judged."""
+
+_GENAI_MARKS = (b"gen_ai",)
+"""A log record without one of these is an ordinary application log and of no use here."""
+
+
+class Kept(NamedTuple):
+    """The parts of one trace in one batch."""
+
+    parts: list[Part]
+    app: str
+    probability: float
+
+
+class Sorted(NamedTuple):
+    """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own."""
+
+    groups: list[EncodedGroup]
+    kept: dict[bytes, Kept]
+    dropped: dict[bytes, str]
+    own: dict[bytes, str]
+    unidentified: dict[str, int]
+    counts: dict[str, int]
+    fault: str
+
+
+class _Service(NamedTuple):
+    app: str
+    is_self: bool
+
+
+class HeadSampling:
+    """Sorts batches into what is kept and what is not. Keeps nothing itself, save who is who.
+
+    Args:
+        is_open: whether parts of a trace are awaited: its log records follow it.
+        intern: the one copy of an encoded resource or scope.
+    """
+
+    def __init__(self, is_open: Callable[[bytes], bool], intern: Callable[[bytes], bytes]) -> None:
+        self._is_open = is_open
+        self._intern = intern
+        self._services: dict[tuple[bytes, bytes], _Service] = {}
+
+    def sort(self, batch: SpanBatch, rate: float) -> Sorted:
+        """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
+        found = Sorted([], {}, {}, {}, {}, {}, "")
+        sort = self._sort_spans if batch.signal == "traces" else self._sort_records
+        fault = ""
+        for group in batch.groups:
+            service = self._service(group.resource, group.scope)
+            if service.is_self:
+                self._sort_self(batch.signal, group, service.app, found)
+            else:
+                fault = sort(group, service.app, rate, found) or fault
+        return found._replace(fault=fault)
+
+    def _sort_spans(self, group: EncodedGroup, app: str, rate: float, found: Sorted) -> str:
+        items = group.items
+        resource, scope = self._intern(group.resource), self._intern(group.scope)
+        kept, dropped, counts = found.kept, found.dropped, found.counts
+        mine: list[bytes] = []
+        fault = ""
+        sampled_out = 0
+        for item in items:
+            trace_id = wire.trace_id_of(item)
+            if trace_id in dropped:
+                sampled_out += 1
+                continue
+            if not trace_id:
+                fault = "a trace id must be 16 bytes and not all zero"
+                counts["invalid"] = counts.get("invalid", 0) + 1
+                found.unidentified[app] = found.unidentified.get(app, 0) + 1
+                continue
+            entry = kept.get(trace_id)
+            if entry is None:
+                chosen, probability = _consistent.keep(trace_id, wire.trace_state_of(item), rate)
+                if not chosen:
+                    dropped[trace_id] = app
+                    sampled_out += 1
+                    continue
+                entry = kept[trace_id] = Kept([], app, probability)
+            try:
+                entry.parts.append(wire.span_part(item, resource, scope))
+            except InvalidData as error:
+                fault = str(error)
+                counts["invalid"] = counts.get("invalid", 0) + 1
+                continue
+            mine.append(item)
+        if sampled_out:
+            counts["sampled_out"] = counts.get("sampled_out", 0) + sampled_out
+        if mine:
+            found.groups.append(EncodedGroup(resource, scope, mine))
+        return fault
+
+    def _sort_records(self, group: EncodedGroup, app: str, rate: float, found: Sorted) -> str:
+        items = group.items
+        resource, scope = self._intern(group.resource), self._intern(group.scope)
+        counts = found.counts
+        mine: list[bytes] = []
+        fault = ""
+        for item in items:
+            fate = "kept"
+            if not any(mark in item for mark in _GENAI_MARKS):
+                fate = "unrelated"
+            else:
+                try:
+                    trace_id, part = wire.record_part(item, resource, scope)
+                except InvalidData as error:
+                    fault, fate = str(error), "invalid"
+                else:
+                    fate = self._keep_record(trace_id, part, app, rate, found)
+            if fate == "kept":
+                mine.append(item)
+            else:
+                counts[fate] = counts.get(fate, 0) + 1
+        if mine:
+            found.groups.append(EncodedGroup(resource, scope, mine))
+        return fault
+
+    def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:
+        """A record carries no tracestate: it follows its trace where that is open already, else the hash decides."""
+        if not trace_id:
+            return "unrelated"
+        chosen, _ = _consistent.keep(trace_id, "", rate)
+        if not (chosen or self._is_open(trace_id)):
+            return "sampled_out"
+        entry = found.kept.get(trace_id)
+        if entry is None:
+            entry = found.kept[trace_id] = Kept([], app, 1.0 if rate == 0 else rate)
+        entry.parts.append(part)
+        return "kept"
+
+    def _sort_self(self, signal: Signal, group: EncodedGroup, app: str, found: Sorted) -> None:
+        found.counts["self"] = found.counts.get("self", 0) + len(group.items)
+        if signal == "traces":
+            for item in group.items:
+                trace_id = wire.trace_id_of(item)
+                if trace_id:
+                    found.own[trace_id] = app
+
+    def _service(self, resource: bytes, scope: bytes) -> _Service:
+        """Who sent a group; decoded once per distinct resource and scope."""
+        key = (resource, scope)
+        known = self._services.get(key)
+        if known is None:
+            if len(self._services) >= 4096:  # noqa: PLR2004 - a bound, in case resources carry something that changes
+                self._services.clear()
+            app = decode.service_name(resource)
+            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope)
+        return known
