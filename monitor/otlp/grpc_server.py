@@ -12,7 +12,7 @@ import anyio
 import grpc
 import grpc.aio
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, Unauthenticated
 from monitor.model.span import Signal
 from monitor.otlp.receiver import Reception
 from monitor.otlp.status import Refusal, success
@@ -90,11 +90,11 @@ class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
             return self._refusing(Refusal(501, "UNIMPLEMENTED", f"there is no {call.method}, only traces and logs"))
         try:
             self._reception.check_token(_authorization(call.invocation_metadata))
-        except Refusal as refusal:
-            return self._refusing(refusal)
+        except Unauthenticated as error:
+            return self._refusing(error)
         return export
 
-    def _refusing(self, refusal: Refusal) -> Any:
+    def _refusing(self, refusal: Exception) -> Any:
         async def refuse(_messages: Any, context: Any) -> bytes:
             return _refused(self._reception, context, refusal)
 
