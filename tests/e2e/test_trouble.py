@@ -1,4 +1,4 @@
-"""What the service beside us notices when something is wrong here: nothing, or an answer that its exporter understands."""
+"""What the service beside us notices when something is wrong here: nothing, or an answer that exporters understand."""
 
 from __future__ import annotations
 
