@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import anyio
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
@@ -14,7 +16,7 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from monitor import __version__, registry
 from monitor.alerts import run as alerting
 from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.notify import Log, Notifier
+from monitor.alerts.notify import Log
 from monitor.assembly import Assembly
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
@@ -28,7 +30,7 @@ from monitor.pipeline.evaluate import Assignment, Evaluation
 from monitor.pipeline.run import Pipeline
 from monitor.sinks.history import History
 from monitor.spool import open_spool
-from monitor.stages import Deliver, Judge, Runtime, Source, type_name
+from monitor.stages import Component, Deliver, Judge, Runtime, Source, type_name
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
@@ -36,13 +38,17 @@ from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 @dataclass(slots=True)
 class Running:
-    """A running monitor, for whoever shows it: nothing here changes it."""
+    """A running monitor, for whoever shows it."""
 
     runtime: Runtime
     windows: Windows
     history: History
     assignments: Sequence[Assignment]
     alerts: Sequence[AlertState] = field(default_factory=tuple)
+
+    def show(self, states: Sequence[AlertState]) -> None:
+        """The alerts as they stand now."""
+        self.alerts = states
 
 
 async def run(
@@ -79,16 +85,15 @@ async def run(
                 events=runtime.events,
             )
         )
+        listening = anyio.Event()
         judge: Judge | None = None
         if config.judge.model is not None:
-            judge = await stack.enter_async_context(open_judge(config.judge, runtime, rng=random.Random()))
+            opening = open_judge(config.judge, runtime, rng=random.Random(), begin=listening)
+            judge = await stack.enter_async_context(opening)
         sinks: dict[str, Deliver] = {"windows": _into(windows, metrics)}
-        sinks["history"] = await stack.enter_async_context(history.open(runtime))
-        for number, sink in enumerate(config.sinks):
-            name = type_name(sink)
-            sinks[name if name not in sinks else f"{name}_{number}"] = await stack.enter_async_context(
-                sink.open(runtime)
-            )
+        sinks["storage"] = await stack.enter_async_context(history.open(runtime))
+        for name, sink in _named(config.sinks):
+            sinks[name] = await stack.enter_async_context(sink.open(runtime))
         await _restore(windows, history, clock.now())
         running = Running(runtime, windows, history, _active(config, runtime))
         pipeline = Pipeline(
@@ -109,49 +114,51 @@ async def run(
             runtime=runtime,
             rate=config.sampling.traces,
         )
+        runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
-        await _run(config, running, pipeline, stop, alerts_every)
+        engine = AlertEngine(config.alerts, windows)
+        notifiers = (Log(), *config.notify)
+        async with anyio.create_task_group() as beside:
+            look = partial(alerting.run, engine, notifiers, runtime, every=alerts_every, show=running.show)
+            beside.start_soon(look)
+            await pipeline.run(stop, _arrivals(config, runtime, listening))
+            runtime.events.info(Event.STOPPING, "drained")
+            beside.cancel_scope.cancel()
     runtime.events.info(Event.STOPPED, "stopped")
 
 
-async def _run(
-    config: Config,
-    running: Running,
-    pipeline: Pipeline,
-    stop: anyio.Event,
-    alerts_every: float,
-) -> None:
-    runtime = running.runtime
-    for source in config.sources:
-        runtime.health.expect(type_name(source))
+def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Callable[[Source, str], None]:
+    """Waits for all sources to listen; returns what each is to tell its address to."""
+    names = {id(source): name for name, source in _named(config.sources)}
+    for name in names.values():
+        runtime.health.expect(name)
+    if not names:
+        all_listen.set()
 
-    def listening(source: Source, address: str) -> None:
-        name = type_name(source)
+    def is_listening(source: Source, address: str) -> None:
+        name = names[id(source)]
         runtime.events.info(Event.LISTENING, "listening for traces", source=name, address=address)
         runtime.health.addresses[name] = address
         runtime.health.up(name)
+        if runtime.health.ready:
+            all_listen.set()
 
-    def show(states: Sequence[AlertState]) -> None:
-        running.alerts = tuple(states)
-
-    runtime.events.info(Event.STARTED, "starting", version=__version__)
-    engine = AlertEngine(config.alerts, running.windows)
-    async with anyio.create_task_group() as beside:
-        notifiers = (Log(), *config.notify)
-        beside.start_soon(_alerting, engine, notifiers, runtime, alerts_every, show)
-        await pipeline.run(stop, listening)
-        runtime.events.info(Event.STOPPING, "drained")
-        beside.cancel_scope.cancel()
+    return is_listening
 
 
-async def _alerting(
-    engine: AlertEngine,
-    notifiers: Sequence[Notifier],
-    runtime: Runtime,
-    every: float,
-    show: Callable[[Sequence[AlertState]], None],
-) -> None:
-    await alerting.run(engine, notifiers, runtime, every=every, show=show)
+C = TypeVar("C", bound=Component)
+
+
+def _named(components: Sequence[C]) -> list[tuple[str, C]]:
+    """Each component under its type; a second one of a type under `type_2` and so on."""
+    found: dict[str, C] = {}
+    for one in components:
+        name, number = type_name(one), 1
+        while name in found:
+            number += 1
+            name = f"{type_name(one)}_{number}"
+        found[name] = one
+    return list(found.items())
 
 
 def _metrics() -> Metrics:

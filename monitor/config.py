@@ -193,11 +193,14 @@ def load(path: Path | None) -> Config:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    return parse_text(text, str(path))
+    return parse_text(text, str(path), path.parent)
 
 
-def parse_text(text: str, place: str = "configuration") -> Config:
-    """The configuration in a YAML text. Raises `ConfigError` whose lines begin with `place`."""
+def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:
+    """The configuration in a YAML text; rubric files are looked for from `folder`, that of the file.
+
+    Raises `ConfigError` whose lines begin with `place`.
+    """
     try:
         data = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.YAMLError as error:
@@ -207,7 +210,7 @@ def parse_text(text: str, place: str = "configuration") -> Config:
     if not isinstance(data, dict):
         raise ConfigError(f"{place}: must be a mapping of sections, such as `sources:`, not {type(data).__name__}")
     try:
-        return parse(data)
+        return parse(_with_rubrics_from(folder, data) if folder is not None else data)
     except ConfigError as error:
         raise ConfigError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
 
@@ -279,6 +282,20 @@ def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
             f"{place}.{kind}: {value!r} is not on the scale of {evaluator.name}, {scale.lowest:g} to {scale.highest:g}"
         )
     return DefectRule("below" if kind == "below" else "at_least", float(threshold))
+
+
+def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same data with each evaluator's `file` made relative to `folder`, wherever the process was started."""
+    entries = data.get("evaluators")
+    if not isinstance(entries, list):
+        return data
+    moved = [
+        {**entry, "file": str(folder / entry["file"])}
+        if isinstance(entry, dict) and isinstance(entry.get("file"), str)
+        else entry
+        for entry in entries
+    ]
+    return {**data, "evaluators": moved}
 
 
 def _with_environment(value: Any, place: str) -> Any:

@@ -32,9 +32,12 @@ from monitor.telemetry.events import Event
 
 
 @asynccontextmanager
-async def open_judge(settings: JudgeSettings, runtime: Runtime, *, rng: random.Random) -> AsyncIterator[Judge]:
+async def open_judge(
+    settings: JudgeSettings, runtime: Runtime, *, rng: random.Random, begin: anyio.Event | None = None
+) -> AsyncIterator[Judge]:
     """A judge for the life of the context. Returns at once; the first question waits until litellm is imported.
 
+    The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen.
     Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
     configured, or where a budget in dollars could never be spent because nobody knows the model's price.
     """
@@ -45,6 +48,8 @@ async def open_judge(settings: JudgeSettings, runtime: Runtime, *, rng: random.R
     client = Client(settings, runtime, provider, tariff, rng=rng)
 
     async def load() -> None:
+        if begin is not None:
+            await begin.wait()
         try:
             await anyio.to_thread.run_sync(provider.load, abandon_on_cancel=True)
         except Exception as error:  # noqa: BLE001 - whatever an import may raise: judging is off, the monitor is not

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 import yaml
@@ -89,6 +90,16 @@ def test_a_mistake_is_named_by_place_value_and_what_is_allowed(text, words):
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         config.load(tmp_path / "none.yaml")
+
+
+def test_a_rubric_s_file_is_looked_for_beside_the_configuration(tmp_path, monkeypatch):
+    rubrics = Path(config.__file__).parent / "evaluators" / "rubrics"
+    text = (rubrics / "relevance.md").read_text().replace("name: relevance", "name: tone")
+    (tmp_path / "tone.md").write_text(text)
+    (tmp_path / "config.yaml").write_text("evaluators: [{type: rubric, file: tone.md}]\nalerts: []")
+    monkeypatch.chdir("/")
+    (assignment,) = config.load(tmp_path / "config.yaml").assignments
+    assert assignment.evaluator.name == "tone"
 
 
 plain = st.recursive(
