@@ -35,6 +35,8 @@ from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
+_WAITING_FOR_THE_JUDGE = 64 * 1024 * 1024  # characters of cases, before judgements are given up as overloaded
+
 
 @dataclass(slots=True)
 class Running:
@@ -96,24 +98,27 @@ async def run(
             sinks[name] = await stack.enter_async_context(sink.open(runtime))
         await _restore(windows, history, clock.now())
         running = Running(runtime, windows, history, _active(config, runtime))
+        evaluation = Evaluation(
+            running.assignments,
+            judge=judge,
+            sinks=sinks,
+            counting=Counting(metrics),
+            delivered=spool,
+            runtime=runtime,
+            salt=config.sampling.salt,
+            waiting_limit=_WAITING_FOR_THE_JUDGE,
+        )
         pipeline = Pipeline(
             sources=config.sources,
             conventions=registry.conventions(),
             assembly=Assembly(config.assembly),
-            evaluation=Evaluation(
-                running.assignments,
-                judge=judge,
-                sinks=sinks,
-                counting=Counting(metrics),
-                delivered=spool,
-                runtime=runtime,
-                salt=config.sampling.salt,
-                waiting_limit=64 * 1024 * 1024,
-            ),
+            evaluation=evaluation,
             spool=spool,
             runtime=runtime,
             rate=config.sampling.traces,
         )
+        for app, _ in windows.keys():  # noqa: SIM118 - not a mapping
+            evaluation.prepare(app)
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
         engine = AlertEngine(config.alerts, windows)

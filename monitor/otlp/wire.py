@@ -20,6 +20,7 @@ from monitor.model.span import EncodedGroup, Part, Signal
 
 _BYTES, _MESSAGE = 12, 11
 _OPTIONAL, _REPEATED = 1, 3
+_NO_TRACE = bytes(16)
 _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
@@ -74,14 +75,14 @@ def trace_id_of(span: bytes) -> bytes:
 
     Every known exporter writes field 1 first (`0a 10` and 16 bytes); any other order is parsed in full.
     """
-    if span[:2] == b"\x0a\x10" and len(span) >= 28 and span[18:20] == b"\x12\x08":  # noqa: PLR2004
+    if span.startswith(b"\x0a\x10") and span.startswith(b"\x12\x08", 18):
         trace_id = span[2:18]
-    else:
-        try:
-            trace_id = SpanProto.FromString(span).trace_id
-        except DecodeError:
-            return b""
-    return trace_id if len(trace_id) == 16 and any(trace_id) else b""  # noqa: PLR2004
+        return trace_id if trace_id != _NO_TRACE else b""
+    try:
+        trace_id = SpanProto.FromString(span).trace_id
+    except DecodeError:
+        return b""
+    return trace_id if len(trace_id) == len(_NO_TRACE) and trace_id != _NO_TRACE else b""
 
 
 def trace_state_of(span: bytes) -> str:

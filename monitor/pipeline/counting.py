@@ -54,7 +54,7 @@ class Counting:
         self._durations[evaluator.name] = self._metrics.evaluation_duration.labels(evaluator.name)
 
     def prepare(self, app: str) -> None:
-        """Create all series of `app` at 0: a counter that is born at 1 is invisible to `increase()`."""
+        """Create all series of `app`, at 0, for every evaluator."""
         for name in self._rules:
             self._of(app, name)
 

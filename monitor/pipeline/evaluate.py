@@ -129,9 +129,12 @@ class Evaluation:
         """Characters of text of the cases that wait for the judge now."""
         return self._waiting
 
+    def prepare(self, app: str) -> None:
+        """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
+        self._counting.prepare(app)
+
     async def run_local(self, case: Case) -> None:
         """Every local evaluator on `case`, one after the other; returns when the sinks have the results."""
-        self._counting.prepare(case.app)
         for assignment in self._local:
             probability = self._draw(assignment, case)
             if probability > 0:

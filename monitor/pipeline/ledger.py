@@ -8,6 +8,7 @@ scrape.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -40,10 +41,15 @@ class _Page(NamedTuple):
 
 
 class Ledger:
-    """Counts traces in and out. An app's series are all created, at 0, when it is first seen."""
+    """Counts traces in and out. An app's series are all created, at 0, when it is first seen.
 
-    def __init__(self, metrics: Metrics) -> None:
+    Args:
+        first_seen: called with the name of each app before its first trace is counted.
+    """
+
+    def __init__(self, metrics: Metrics, first_seen: Callable[[str], None] = lambda _: None) -> None:
         self._metrics = metrics
+        self._first_seen = first_seen
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
         """Traces that came in and have not ended, over all apps."""
@@ -71,6 +77,7 @@ class Ledger:
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))
         if page is None:
+            self._first_seen(app)
             labels = (self._metrics.app(app or UNKNOWN_APP), source)
             page = self._pages[app, source] = _Page(
                 self._metrics.traces_received.labels(*labels),

@@ -64,7 +64,7 @@ class Pipeline:
         self._evaluation = evaluation
         self._runtime = runtime
         self._drain = drain
-        self._ledger = Ledger(runtime.metrics)
+        self._ledger = Ledger(runtime.metrics, evaluation.prepare)
         self._closed: Channel[ClosedTrace] = Channel("closed_traces", closed_limit, runtime.metrics)
         self._in_hand: dict[bytes, float] = {}
         self._nothing_in_hand = anyio.Event()

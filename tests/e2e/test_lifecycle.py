@@ -40,6 +40,25 @@ def test_what_a_real_exporter_sends_is_judged_and_the_ledger_balances_at_every_s
         assert monitor.terminate() == 0
 
 
+def test_every_series_of_an_app_is_there_at_zero_before_its_first_verdict_and_after_a_restart(tmp_path):
+    def zeros(monitor: MonitorProcess) -> int:
+        values = [value for at, value in monitor.samples()["ragmonitor_evaluations_total"] if at["app"] == "shop"]
+        assert not any(values)
+        return len(values)
+
+    with MonitorProcess(tmp_path, {"assembly": {"quiet": "2s"}}) as monitor:
+        service = RagService.over_http(monitor.http)
+        service.ask()
+        service.flush()
+        service.close()
+        assert monitor.total("ragmonitor_traces_received_total") == 1
+        assert zeros(monitor) >= 5
+        wait_until(lambda: all_ended(monitor, 1), 20, "the verdict")
+        assert monitor.terminate() == 0
+        monitor.start()
+        assert zeros(monitor) >= 5
+
+
 def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
     asked = set()
     monitor = MonitorProcess(tmp_path, {"assembly": {"quiet": "1s"}}).start()
