@@ -121,7 +121,7 @@ async def run(
             evaluation.prepare(app)
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
-        engine = AlertEngine(config.alerts, windows)
+        engine = AlertEngine(config.alerts, windows, runbooks=config.runbooks)
         notifiers = (Log(), *config.notify)
         async with anyio.create_task_group() as beside:
             look = partial(alerting.run, engine, notifiers, runtime, every=alerts_every, show=running.show)

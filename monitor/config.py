@@ -125,6 +125,10 @@ class Config(Section):
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
     """Which defect rates are too high. A policy for an evaluator that is not configured is an error."""
 
+    runbooks: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """Address of the folder that holds your copy of docs/runbooks: each alert then carries a link to its page,
+    `runbook_url`. Default: no link."""
+
     notify: tuple[Notifier, ...] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
 

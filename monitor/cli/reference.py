@@ -135,7 +135,7 @@ def _default_of_section(field: Any) -> str:
     value = field.default
     if isinstance(value, tuple) and value and isinstance(value[0], dict):
         return ", ".join(f"`{one.get('type') or one.get('evaluator')}`" for one in value)
-    return "none" if value == () else "below"
+    return "none" if value in ((), "") else "below"
 
 
 def _metrics() -> Iterator[str]:

@@ -20,7 +20,8 @@ def rules(
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.alerts.rules import render  # noqa: PLC0415
 
-    text = render(configuration.load(config).alerts)
+    loaded = configuration.load(config)
+    text = render(loaded.alerts, runbooks=loaded.runbooks)
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -16,6 +16,9 @@ SELF = "rag-monitor"
 _GENAI_MARKS = (b"gen_ai",)
 """A log record without one of these is an ordinary application log and of no use here."""
 
+_VERDICT_MARK = b"gen_ai.evaluation."
+"""A log record with this one is somebody's verdict, perhaps our own coming back: it says nothing of the request."""
+
 
 class Kept(NamedTuple):
     """The parts of one trace in one batch."""
@@ -114,7 +117,7 @@ class HeadSampling:
         fault = ""
         for item in items:
             fate = "kept"
-            if not any(mark in item for mark in _GENAI_MARKS):
+            if _VERDICT_MARK in item or not any(mark in item for mark in _GENAI_MARKS):
                 fate = "unrelated"
             else:
                 try:

@@ -134,15 +134,16 @@ async def test_our_own_spans_are_never_taken_in(tmp_path):
         assert at.closed() == []
 
 
-async def test_a_log_record_follows_its_trace_and_ordinary_logs_are_left_out(tmp_path):
+async def test_a_log_record_follows_its_trace_and_ordinary_logs_and_verdicts_are_left_out(tmp_path):
     async with door(tmp_path, rate=0.5) as at:
         await at.intake.accept(records(trace_id(1), trace_id(2, randomness=0)))
         await at.intake.accept(records(trace_id(1), text="user logged in"))
+        await at.intake.accept(records(trace_id(1), text="gen_ai.evaluation.result"))
         counted = {
             fate: total(at.metrics, "ragmonitor_log_records_total", fate=fate)
             for fate in ("kept", "sampled_out", "unrelated")
         }
-        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 1}
+        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 2}
 
 
 async def test_a_backlog_is_refused_before_anything_is_taken_or_counted(tmp_path):
