@@ -16,7 +16,7 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from monitor import __version__, registry
 from monitor.alerts import run as alerting
 from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.notify import Log
+from monitor.alerts.policy import longest_window
 from monitor.assembly import Assembly
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
@@ -70,9 +70,7 @@ async def run(
     clock = clock if clock is not None else SystemClock()
     metrics = _metrics()
     runtime = Runtime(clock=clock, metrics=metrics, events=Events(metrics), health=Health())
-    windows = Windows(
-        clock, longest=max([86400.0, *(one.window for policy in config.alerts for one in policy.windows)])
-    )
+    windows = Windows(clock, longest=longest_window(config.alerts))
     history = History(
         path=config.storage.path / "history.db", keep=config.storage.keep, keep_texts=config.storage.keep_texts
     )
@@ -122,9 +120,8 @@ async def run(
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
         engine = AlertEngine(config.alerts, windows, runbooks=config.runbooks)
-        notifiers = (Log(), *config.notify)
         async with anyio.create_task_group() as beside:
-            look = partial(alerting.run, engine, notifiers, runtime, every=alerts_every, show=running.show)
+            look = partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
             beside.start_soon(look)
             await pipeline.run(stop, _arrivals(config, runtime, listening))
             runtime.events.info(Event.STOPPING, "drained")

@@ -16,8 +16,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from monitor import registry
-from monitor.alerts.notify import Notifier, read_notifier
+from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.policy import check as check_policies
 from monitor.assembly import AssemblySettings
 from monitor.errors import ConfigError
 from monitor.judge.settings import JudgeSettings
@@ -86,7 +87,6 @@ class EvaluatorEntry(Section):
     """One entry of `evaluators`: who evaluates, who is sampled for it, and what counts as a defect."""
 
     assignment: Assignment
-    name_in_file: str
 
 
 DEFAULT_EVALUATORS: tuple[Mapping[str, Any], ...] = (
@@ -129,7 +129,7 @@ class Config(Section):
     """Address of the folder that holds your copy of docs/runbooks: each alert then carries a link to its page,
     `runbook_url`. Default: no link."""
 
-    notify: tuple[Notifier, ...] = ()
+    notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
 
     sinks: Annotated[tuple[Sink, ...], Field(validate_default=True)] = DEFAULT_SINKS  # type: ignore[assignment]
@@ -154,7 +154,7 @@ class Config(Section):
     @field_validator("notify", mode="before")
     @classmethod
     def _read_notify(cls, value: object) -> object:
-        return tuple(read_notifier(entry, place) for place, entry in _entries("notify", value))
+        return read_notifiers([entry for _, entry in _entries("notify", value)])
 
     @field_validator("evaluators", mode="before")
     @classmethod
@@ -165,14 +165,9 @@ class Config(Section):
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
         names = [entry.assignment.evaluator.name for entry in info.data.get("evaluators", ())]
-        if value and value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
+        if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
-        for index, policy in enumerate(value):
-            if policy.evaluator not in names:
-                raise ConfigError(
-                    f"alerts[{index}].evaluator: there is no evaluator {policy.evaluator!r}; "
-                    f"configured: {', '.join(names)}"
-                )
+        check_policies(value, names)
         return value
 
     @model_validator(mode="after")
@@ -242,12 +237,13 @@ def _evaluator_entry(entry: Mapping[str, Any], place: str) -> EvaluatorEntry:
     options = dict(entry)
     sample, rule = options.pop("sample", None), options.pop("defect", None)
     evaluator = registry.read("evaluators", options, Evaluator, place)
-    assignment = Assignment(
-        evaluator=evaluator,
-        sampler=_sampler(sample, f"{place}.sample"),
-        defect=evaluator.default_defect if rule is None else _defect(rule, evaluator, f"{place}.defect"),
+    return EvaluatorEntry(
+        assignment=Assignment(
+            evaluator=evaluator,
+            sampler=_sampler(sample, f"{place}.sample"),
+            defect=evaluator.default_defect if rule is None else _defect(rule, evaluator, f"{place}.defect"),
+        )
     )
-    return EvaluatorEntry(assignment=assignment, name_in_file=str(entry.get("type", "")))
 
 
 def _sampler(given: object, place: str) -> Sampler:

@@ -83,5 +83,5 @@ def _alerts(config: Config) -> Iterator[str]:
             f"Alerts when the defect rate of {policy.evaluator} is, with its interval, {' and '.join(levels)}, "
             f"over {windows}{state}."
         )
-    receivers = ", ".join(["the log", *(type_name(one) for one in config.notify)])
-    yield f"Alerts are told to {receivers}."
+    receivers = ", ".join(type(one).__name__.lower() for one in config.notify)
+    yield f"Alerts are told to: {receivers}."

@@ -21,7 +21,6 @@ class Fate(StrEnum):
     """Where a trace can end. The values are the metric label `fate`."""
 
     SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
-    DUPLICATE = "duplicate"  # delivered again after it had ended
     NOT_RAG = "not_rag"
     INCOMPLETE = "incomplete"
     NO_CONTEXT = "no_context"  # judged, by the evaluators that need no context

@@ -80,6 +80,7 @@ class Pipeline:
             added=self._reconsider,
         )
         metrics = runtime.metrics
+        metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)
         metrics.oldest_pending.set_function(self._oldest)
 

@@ -211,6 +211,7 @@ class Metrics:
             "When the oldest trace that is not yet done arrived; 0 when there is none.",
             registry=r,
         )
+        self.open_traces = Gauge("ragmonitor_open_traces", "Traces that are not yet complete.", registry=r)
         self.open_traces_bytes = Gauge(
             "ragmonitor_open_traces_bytes", "Memory held by traces that are not yet complete.", registry=r
         )

@@ -71,7 +71,7 @@ storage: {path: /var/lib/rag-monitor, keep: 7d, at_most: 2GiB}
         ("evaluators: [{type: groundedness, defect: {under: 3}}]", ["evaluators[0].defect", "under", "below"]),
         ("evaluators: [{type: groundedness, defect: {at_least: 3}}]", ["evaluators[0].defect", "higher is better"]),
         ("evaluators: [{type: relevance}, {type: relevance}]", ["evaluators[1]", "relevance", "twice"]),
-        ("alerts: [{evaluator: humour, warning: 5%}]", ["alerts[0].evaluator", "humour", "groundedness"]),
+        ("alerts: [{evaluator: humour, warning: 5%}]", ["alerts[0]", "evaluator", "humour", "groundedness"]),
         ("judge: {api_key: '${NO_SUCH_VARIABLE}'}", ["judge.api_key", "NO_SUCH_VARIABLE", "not set"]),
         ("notify: [{type: pigeon}]", ["notify[0]", "pigeon", "webhook"]),
         ("- a\n- b", ["mapping", "list"]),
