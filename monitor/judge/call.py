@@ -152,6 +152,6 @@ class Caller:
         self._count.breaker(is_open)
         if is_open:
             message = "calls to the judge are held back after failures; it is probed until it answers"
-            self._events.warning(Event.JUDGE_BREAKER, message, model=self._model)
+            self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
         else:
-            self._events.info(Event.JUDGE_BREAKER, "the judge answers again", model=self._model)
+            self._events.info(Event.JUDGE_BREAKER_CLOSED, "the judge answers again", model=self._model)

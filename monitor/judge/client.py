@@ -119,7 +119,7 @@ class Client:
 
     def broken(self, why: str) -> None:
         """Calls can never be made."""
-        self._events.error(Event.JUDGE_BREAKER, f"the judge cannot work: {why}", model=self.model)
+        self._events.error(Event.JUDGE_BROKEN, f"the judge cannot work: {why}", model=self.model)
         self._broken = why
         self._loaded.set()
 

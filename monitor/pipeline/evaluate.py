@@ -114,6 +114,7 @@ class Evaluation:
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
         self._judge = judge
         self._sinks = sinks
+        self._sink_failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
         self._counting = counting
         self._delivered = delivered
         self._runtime = runtime
@@ -220,7 +221,7 @@ class Evaluation:
             try:
                 await deliver(judged)
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
-                self._runtime.metrics.sink_failures.labels(name).inc()
+                self._sink_failures[name].inc()
                 self._runtime.events.error(
                     Event.SINK_FAILED,
                     "a sink did not take a result",

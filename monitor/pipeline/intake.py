@@ -9,7 +9,7 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import Counter
 
@@ -22,6 +22,9 @@ from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.spool import Record, Spool
 from monitor.stages import Accepted, Runtime
+
+_SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large")
+_RECORD_FATES = (*_SPAN_FATES, "unrelated")
 
 
 class _Seen:
@@ -47,6 +50,7 @@ class TraceIntake:
     """The `Intake` that sources see.
 
     Args:
+        sources: the names of all that will deliver, whose series begin at 0.
         rate: the head sampling rate, 0 <= rate <= 1.
         backlog: says why nothing more can be taken now, or an empty string.
         added: called after traces were handed to assembly, so that its timer can be set anew.
@@ -55,6 +59,7 @@ class TraceIntake:
     def __init__(
         self,
         *,
+        sources: Iterable[str],
         rate: float,
         spool: Spool,
         assembly: Assembly,
@@ -73,6 +78,11 @@ class TraceIntake:
         self._ended_at_the_door = _Seen()
         self._head = HeadSampling(assembly.is_open, assembly.intern)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
+        for source in sources:
+            for fate in _SPAN_FATES:
+                self._counter("traces", source, fate)
+            for fate in _RECORD_FATES:
+                self._counter("logs", source, fate)
 
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""

@@ -27,7 +27,7 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.spool import Spool
-from monitor.stages import Convention, Runtime, Source
+from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class Pipeline:
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
         self._intake = TraceIntake(
+            sources={type_name(source) for source in sources},
             rate=rate,
             spool=spool,
             assembly=assembly,

@@ -29,7 +29,9 @@ class Event(StrEnum):
     READING_FAILED = "reading_failed"
     EVALUATOR_FAILED = "evaluator_failed"
     EVALUATOR_OFF = "evaluator_off"
-    JUDGE_BREAKER = "judge_breaker"
+    JUDGE_BREAKER_OPENED = "judge_breaker_opened"
+    JUDGE_BREAKER_CLOSED = "judge_breaker_closed"
+    JUDGE_BROKEN = "judge_broken"
     JUDGE_UNAUTHORISED = "judge_unauthorised"
     JUDGE_BUDGET_SPENT = "judge_budget_spent"
     JUDGE_READY = "judge_ready"
@@ -43,7 +45,7 @@ class Events:
     """Writes occurrences to the log and to `ragmonitor_events_total`."""
 
     def __init__(self, metrics: Metrics, logger: logging.Logger | None = None) -> None:
-        self._metrics = metrics
+        self._counters = {event: metrics.events.labels(event.value) for event in Event}
         self._logger = logger if logger is not None else logging.getLogger("monitor")
 
     def info(self, event: Event, message: str, **fields: object) -> None:
@@ -59,5 +61,5 @@ class Events:
         self._emit(logging.ERROR, event, message, fields)
 
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:
-        self._metrics.events.labels(event.value, logging.getLevelName(level).lower()).inc()
+        self._counters[event].inc()
         self._logger.log(level, message, extra={"event": event.value, "fields": fields})

@@ -222,9 +222,7 @@ class Metrics:
             "Spool records that could not be read back and were given up.",
             registry=r,
         )
-        self.events = Counter(
-            "ragmonitor_events", "Occurrences worth a log line, by name.", ("event", "severity"), registry=r
-        )
+        self.events = Counter("ragmonitor_events", "Occurrences worth a log line, by name.", ("event",), registry=r)
         self.evaluator_info = Info(
             "ragmonitor_evaluator",
             "What an evaluator is: version, scale, direction, defect rule.",

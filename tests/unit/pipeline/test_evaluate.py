@@ -90,14 +90,14 @@ def case(number=0, context="facts", **more):
 class Bench:
     """An evaluation with one assignment, and what its sink got."""
 
-    def __init__(self, evaluator, rate=1.0, judge=None, limit=1_000_000, memory=None):
+    def __init__(self, evaluator, rate=1.0, judge=None, *, limit=1_000_000, memory=None, before=None):
         self.runtime = runtime()
         self.memory = memory or Memory()
         self.results = []
         self.evaluation = Evaluation(
             [Assignment(evaluator, Uniform(rate=rate), evaluator.default_defect)],
             judge=judge,
-            sinks={"test": self.take},
+            sinks={**(before or {}), "test": self.take},
             counting=Counting(self.runtime.metrics),
             delivered=self.memory,
             runtime=self.runtime,
@@ -185,12 +185,10 @@ async def test_cases_beyond_the_waiting_limit_are_unscored_while_the_judge_is_sl
 
 
 async def test_a_sink_that_fails_is_counted_and_does_not_stop_the_others():
-    bench = Bench(Local())
-
     async def broken(judged):
         raise OSError("disk")
 
-    bench.evaluation._sinks = {"broken": broken, "test": bench.take}
+    bench = Bench(Local(), before={"broken": broken})
     await bench.run(case())
     assert len(bench.results) == 1
     assert total(bench.runtime.metrics, "ragmonitor_sink_failures_total", sink="broken") == 1

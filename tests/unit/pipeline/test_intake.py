@@ -54,7 +54,7 @@ class Door:
         self.full = ""
         self.ledger = Ledger(lent.metrics)
         self.intake = TraceIntake(
-            rate=rate, spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
+            sources=["otlp_http"], rate=rate, spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
             backlog=lambda: self.full, added=lambda: None,
         )  # fmt: skip
 
