@@ -69,6 +69,7 @@ class TraceIntake:
         added: Callable[[], None],
     ) -> None:
         self._rate = rate
+        self._meta = json.dumps({"rate": rate}).encode()
         self._spool = spool
         self._assembly = assembly
         self._ledger = ledger
@@ -93,8 +94,7 @@ class TraceIntake:
         found = self._head.sort(batch, self._rate)
         receipt = None
         if found.groups:
-            meta = json.dumps({"rate": self._rate}).encode()
-            record = Record(batch.source, batch.signal, now, meta=meta, payload=wire.join(found.groups))
+            record = Record(batch.source, batch.signal, now, meta=self._meta, payload=wire.join(found.groups))
             receipt = await self._spool.append(record)
         self._admit(batch, found, receipt, now)
         rejected = found.counts.get("invalid", 0)
@@ -151,9 +151,12 @@ class TraceIntake:
     def _pass(self, source: str, found: Sorted) -> None:
         """Count the traces that end at the door, each once however many requests it is spread over."""
         ledger, seen = self._ledger, self._ended_at_the_door
+        sampled_out: dict[str, int] = {}
         for trace_id, app in found.dropped.items():
             if seen.first(trace_id):
-                ledger.passed(app, source, Fate.SAMPLED_OUT)
+                sampled_out[app] = sampled_out.get(app, 0) + 1
+        for app, number in sampled_out.items():
+            ledger.passed(app, source, Fate.SAMPLED_OUT, number)
         for trace_id, app in found.own.items():
             if trace_id not in found.kept and self._is_new(trace_id):
                 ledger.passed(app, source, Fate.SELF)
