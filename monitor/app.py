@@ -105,6 +105,7 @@ async def run(
             runtime=runtime,
             salt=config.sampling.salt,
             waiting_limit=_WAITING_FOR_THE_JUDGE,
+            repeat=config.judge.repeat,
         )
         pipeline = Pipeline(
             sources=config.sources,

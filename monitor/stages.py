@@ -141,6 +141,7 @@ class Question:
 
     `material` is untrusted text by name, shown to the model as data between random fences, in this order, before the
     instructions. `schema` is the JSON Schema of the answer, an object whose required keys are all that is read of it.
+    Another number of `repeat` asks the same anew, past the cache.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Question:
     material: Mapping[str, str]
     schema: Mapping[str, JsonValue]
     max_tokens: int = 1024
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from monitor.stages import Question, Verdict
 
 
 def question_key(model: str, question: Question) -> str:
-    """A hash of all that decides the answer: model, instructions, material, schema. 32 hex digits."""
-    parts = (model, question.name, question.instructions, list(question.material.items()), question.schema)
+    """A hash of all that decides the answer: model, instructions, material, schema, repeat. 32 hex digits."""
+    material = list(question.material.items())
+    parts = (model, question.name, question.instructions, material, question.schema, question.repeat)
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from monitor.errors import ConfigError
 from monitor.judge.address import check_address
-from monitor.quantities import Duration
+from monitor.quantities import Duration, Rate
 from monitor.stages import Component
 
 
@@ -98,6 +98,10 @@ class JudgeSettings(Component):
     max_characters: int = Field(default=400_000, ge=1_000)
     """The longest material (question, context and response together) that is sent, in characters. What is longer is
     unscored with the reason `too_large`: a verdict on a part would be a verdict on something else."""
+
+    repeat: Rate = 0.01
+    """Share of judged cases that are judged a second time, to learn how often the same judge says something else
+    (`ragmonitor_judge_repeats_total`). The second verdict counts in no rate; it is paid for out of the same budget."""
 
     budget: Budget = Budget()
     """What judging may cost."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -61,14 +61,15 @@ class Delivered(Protocol):
 class _Tally:
     """A judge for one evaluation, which adds up what the answers cost: evaluators keep no state, so it is kept here."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, repeat: int = 0) -> None:
         self._judge = judge
+        self._repeat = repeat
         self.model = judge.model
         self.verdicts: list[Verdict] = []
 
     async def ask(self, question: Question) -> Verdict:
         """See `stages.Judge.ask`."""
-        verdict = await self._judge.ask(question)
+        verdict = await self._judge.ask(replace(question, repeat=self._repeat))
         self.verdicts.append(verdict)
         return verdict
 
@@ -96,6 +97,7 @@ class Evaluation:
         judge: None when no model is configured; then `assignments` must not hold judged evaluators.
         sinks: by the name under which their failures are counted.
         salt: key of the hash that draws: the same in all replicas.
+        repeat: share of judged cases that are judged twice, 0 to 1.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Evaluation:
         runtime: Runtime,
         salt: str,
         waiting_limit: int,
+        repeat: float = 0.0,
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
@@ -121,6 +124,12 @@ class Evaluation:
         self._salt = salt
         self._waiting_limit = waiting_limit
         self._waiting = 0
+        self._repeat = repeat
+        self._repeats = {
+            (one.evaluator.name, outcome): runtime.metrics.judge_repeats.labels(one.evaluator.name, outcome)
+            for one in self._judged
+            for outcome in ("same", "other", "unscored")
+        }
         self._versions = {one.evaluator.name: _version(one.evaluator, judge) for one in assignments}
         for one in assignments:
             counting.declare(one.evaluator, one.defect)
@@ -199,6 +208,22 @@ class Evaluation:
                 outcome = Unscored(UnscoredReason.ERROR, type(error).__name__)
         spent = tally.spending(clock.monotonic() - started) if tally else Spending(seconds=clock.monotonic() - started)
         await self._finish(assignment, case, probability, outcome, spent)
+        if tally is not None and tally.verdicts and isinstance(outcome, Score):
+            await self._judge_again(assignment, case, outcome)
+
+    async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
+        """For a few cases, whether the same judge says the same again. Changes no result."""
+        if self._judge is None or not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat):
+            return
+        evaluator, rule = assignment.evaluator, assignment.defect
+        try:
+            second = _checked(evaluator, await evaluator.evaluate(case, _Tally(self._judge, repeat=1)))
+        except Exception:  # noqa: BLE001 - what went wrong is counted with the judge's requests, by reason
+            agreement = "unscored"
+        else:
+            same = isinstance(second, Score) and rule.matches(second) == rule.matches(first)
+            agreement = "same" if same else "other" if isinstance(second, Score) else "unscored"
+        self._repeats[evaluator.name, agreement].inc()
 
     async def _finish(
         self, assignment: Assignment, case: Case, probability: float, outcome: Outcome, spending: Spending

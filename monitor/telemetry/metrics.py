@@ -179,6 +179,12 @@ class Metrics:
             ("model",),
             registry=r,
         )
+        self.judge_repeats = Counter(
+            "ragmonitor_judge_repeats",
+            "Cases judged a second time, by whether both verdicts agree that it is a defect: same, other, unscored.",
+            ("evaluator", "outcome"),
+            registry=r,
+        )
         self.judge_duration = Histogram(
             "ragmonitor_judge_request_duration_seconds",
             "Wall clock of one call to the judge's provider.",

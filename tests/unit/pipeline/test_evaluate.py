@@ -90,7 +90,7 @@ def case(number=0, context="facts", **more):
 class Bench:
     """An evaluation with one assignment, and what its sink got."""
 
-    def __init__(self, evaluator, rate=1.0, judge=None, *, limit=1_000_000, memory=None, before=None):
+    def __init__(self, evaluator, rate=1.0, judge=None, *, limit=1_000_000, memory=None, before=None, repeat=0.0):
         self.runtime = runtime()
         self.memory = memory or Memory()
         self.results = []
@@ -103,6 +103,7 @@ class Bench:
             runtime=self.runtime,
             salt="s",
             waiting_limit=limit,
+            repeat=repeat,
         )
 
     async def take(self, judged):
@@ -200,3 +201,26 @@ async def test_what_is_judged_at_one_rate_is_judged_at_every_higher_rate():
         one = case(number)
         if low.evaluation._draw(low.evaluation._local[0], one):
             assert high.evaluation._draw(high.evaluation._local[0], one)
+
+
+@pytest.mark.parametrize(("second", "outcome"), [(5, "same"), (1, "other"), (None, "unscored")])
+async def test_a_case_judged_twice_tells_how_steady_the_judge_is_and_changes_no_rate(second, outcome):
+    class Moody(FakeJudge):
+        async def ask(self, question):
+            if question.repeat and second is None:
+                raise JudgeError(UnscoredReason.TIMEOUT, "no")
+            return Verdict({"score": second if question.repeat else 4}, self.model)
+
+    bench = Bench(Judged(), judge=Moody(), repeat=1.0)
+    await bench.run(case())
+    assert [one.outcome.value for one in bench.results] == [4]
+    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total", outcome=outcome) == 1
+    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total") == 1
+    assert total(bench.runtime.metrics, "ragmonitor_evaluations_total") == 1
+    assert total(bench.runtime.metrics, "ragmonitor_unscored_total") == 0
+
+
+async def test_no_case_is_judged_twice_where_nobody_asked_for_it():
+    bench = Bench(Judged(), judge=FakeJudge())
+    await bench.run(case())
+    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total") == 0
