@@ -121,6 +121,7 @@ def test_what_was_not_scored_adds_to_no_weight(outcome, series):
 
 
 def test_selected_is_scored_and_unscored_and_skipped_and_pending():
+    """Rule J2 of the judge."""
     made, metrics = counting()
     for outcome in (Score(1, "x"), Unscored(UnscoredReason.BUDGET), Skipped(SkippedReason.NO_CONTEXT), None):
         made.selected("shop", "steps")
