@@ -87,6 +87,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 def _parts(path: Path) -> list[tuple[bytes, Part]]:
     """The parts in one capture. Raises `_NotOTLP`, `InvalidData` or `OSError`."""
+    path.stat()  # a file that is not there has nothing wrong with its name
     if path.suffix == ".pb":
         signal: Signal = "logs" if path.name.endswith(".logs.pb") else "traces"
         return wire.offline_parts(signal, wire.split(path.read_bytes()))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib.util
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import anyio
 import typer
 
 if TYPE_CHECKING:
@@ -30,12 +33,10 @@ def run(config: ConfigPath = None) -> None:
 
 async def until_signal(config: Config) -> None:
     """Run the monitor until SIGTERM or SIGINT."""
-    import anyio  # noqa: PLC0415
-
     from monitor import app  # noqa: PLC0415
 
     # What is loaded by now lives as long as the process, and what comes in is many small objects that are soon gone:
-    # collecting less often halves what garbage collection costs on the way in.
+    # looking through them seldom is enough.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -46,25 +47,19 @@ async def until_signal(config: Config) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stop: anyio.Event) -> None:  # type: ignore[name-defined] # noqa: F821
-    import anyio  # noqa: PLC0415
-
+async def _stop_on_signal(stop: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for _ in received:
             stop.set()  # draining is bounded in time: further signals change nothing
 
 
-def in_event_loop(main: object) -> None:
+def in_event_loop(main: Callable[[], Awaitable[None]]) -> None:
     """Run an async function to its end, on uvloop where it is installed; a `ConfigError` inside comes out as itself."""
-    import importlib.util  # noqa: PLC0415
-
-    import anyio  # noqa: PLC0415
-
     from monitor.pipeline.run import first_config_error  # noqa: PLC0415
 
     uvloop = importlib.util.find_spec("uvloop") is not None
     try:
-        anyio.run(main, backend_options={"use_uvloop": uvloop})  # type: ignore[arg-type]
+        anyio.run(main, backend_options={"use_uvloop": uvloop})
     except BaseExceptionGroup as group:
         found = first_config_error(group)
         if found is None:

@@ -23,7 +23,7 @@ from monitor.model.case import Reading, Status
 from monitor.model.trace import Closed
 from monitor.otlp import decode
 from monitor.pipeline.channel import Channel
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import Assignment, Evaluation
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.spool import Spool
@@ -148,8 +148,8 @@ class Pipeline:
                 else:
                     self._end(closed, _FATES[reading.status])
 
-    async def _judge(self, closed: ClosedTrace, reading: Reading, chosen: Sequence[tuple[object, float]]) -> None:
-        await self._evaluation.run_judged(reading.case, chosen)  # type: ignore[arg-type]
+    async def _judge(self, closed: ClosedTrace, reading: Reading, chosen: Sequence[tuple[Assignment, float]]) -> None:
+        await self._evaluation.run_judged(reading.case, chosen)
         self._end(closed, _FATES[reading.status])
 
     async def _reading(self, closed: ClosedTrace) -> Reading | None:

@@ -108,3 +108,9 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_read_all_the_same(t
     assert unreadable == 4
     for path in ("000.pb", "001.json", "missing.pb", "notes.txt"):
         assert f"{path}: cannot be read: " in notes
+
+
+def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    rows, notes, unreadable = run(tmp_path / "none")
+    assert (rows, unreadable) == ([], 1)
+    assert "No such file" in notes
