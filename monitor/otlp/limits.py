@@ -40,7 +40,10 @@ def inflate(body: bytes, limit: int) -> bytes:
     """
     try:
         stream = isal_zlib.decompressobj(_GZIP)
-        content = stream.decompress(body, limit + 1)
+        # The stream ends with the size of its last member, true or not: room of that size spares growing step by step.
+        content = stream.decompress(body, min(int.from_bytes(body[-4:], "little"), limit) + 1)
+        if stream.unconsumed_tail and len(content) <= limit:
+            content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
         if len(content) > limit:
             raise TooLarge(f"the body inflates to more than {limit} bytes")
         if stream.eof and not stream.unused_data:

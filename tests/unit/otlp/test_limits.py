@@ -155,3 +155,19 @@ def test_requests_in_work_are_bounded_in_bytes_and_number_and_give_back_what_the
         first.hold(3)
         third.hold(1)
     assert (in_flight.requests, in_flight.bytes) == (0, 0)
+
+
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.integers(1, 5))
+def test_members_of_any_sizes_in_any_order_are_inflated_whole(members: list[bytes], times: int) -> None:
+    contents = [member * times for member in members]
+    body = b"".join(gzip.compress(content) for content in contents)
+    assert limits.inflate(body, 1 << 20) == b"".join(contents)
+
+
+@given(st.binary(min_size=1, max_size=3000), st.integers(0, 2999))
+def test_not_a_byte_more_than_the_limit_is_let_in(content: bytes, limit: int) -> None:
+    if len(content) <= limit:
+        assert limits.inflate(gzip.compress(content), limit) == content
+    else:
+        with pytest.raises(TooLarge):
+            limits.inflate(gzip.compress(content), limit)
