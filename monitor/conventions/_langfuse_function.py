@@ -1,0 +1,89 @@
+"""What a traced function was given and what it gave back, in Langfuse's spans: arguments, and documents among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from monitor.content import documents, evidence, exchange, messages, values
+from monitor.model.case import Document
+from monitor.model.span import Value
+
+_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
+
+
+def arguments(given: Value) -> Value:
+    """Positional arguments come without their names, as `{"args": [], "kwargs": {}}` or as a bare list.
+
+    The first is what is asked and the second the conversation, where those with names do not say otherwise.
+    """
+    named: Value = None
+    if isinstance(given, Mapping) and given and given.keys() <= {"args", "kwargs"}:
+        placed, named = values.elements(given.get("args")) or (), given.get("kwargs")
+    elif isinstance(given, list) and given and isinstance(given[0], str):
+        placed = values.elements(given) or ()
+    else:
+        return given
+    keys = ("query", "history", *(str(at) for at in range(2, len(placed))))
+    by_name = named if isinstance(named, Mapping) else {}
+    return {**dict(zip(keys, placed, strict=False)), **by_name}
+
+
+def asked(given: Value) -> exchange.Asked | None:
+    """The question among what was given, and the conversation before it."""
+    return exchange.read_request(arguments(given))
+
+
+def query(given: Value) -> str | None:
+    """The question alone."""
+    found = asked(given)
+    return found.query if found else None
+
+
+def documents_step(given: Value, put_out: Value) -> dict[str, Any] | None:
+    """A function that gives documents back: decorated ones are mere spans unless their author names another type."""
+    after = _documents_alone(put_out)
+    if after is None:
+        return None
+    if is_part(after, given) if after else any(_documents_alone(listed) for listed in _lists(given)):
+        return {"kind": "rerank", "documents": after}
+    return {"kind": "retrieval", "query": query(given), "documents": after} if after else None
+
+
+def is_part(after: tuple[Document, ...], given: Value) -> bool:
+    """Whether all of the documents were given to the step: what it does is filter or reorder."""
+    several = (documents.read(listed) for listed in _lists(given) if not messages.read(listed))
+    return any(before and evidence.within(after, before) for before in several)
+
+
+def state_documents(state: Value) -> tuple[Document, ...] | None:
+    """Documents in the state that a chain hands on."""
+    if not isinstance(state, Mapping):
+        return None
+    for key in _STATE_KEYS:
+        held = values.unfold(state.get(key))
+        if isinstance(held, list):
+            return documents.read(held)
+    return None
+
+
+def _documents_alone(listed: Value) -> tuple[Document, ...] | None:
+    """The documents of a list in which each element says itself that it is one: a text alone may be anything."""
+    if not isinstance(listed, list) or messages.read(listed):
+        return None
+    found = documents.read(listed) or ()
+    if len(found) != len(listed):
+        return None
+    for raw, read in zip(listed, found, strict=True):
+        known = read.doc_id or read.doc_uri or read.score is not None
+        if not (isinstance(raw, Mapping) and read.content and (known or "metadata" in raw)):
+            return None
+    return found
+
+
+def _lists(given: Value) -> Iterator[list[Value]]:
+    """The lists among what a step was given: it itself, its fields, the arguments of a call."""
+    named = arguments(given)
+    for one in (given, *(named.values() if isinstance(named, Mapping) else ())):
+        if isinstance(one, list):
+            yield one

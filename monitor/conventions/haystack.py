@@ -1,0 +1,244 @@
+"""Haystack's own tracer: pipelines, their components and agents, told apart by the sockets that a component declares.
+
+Keys: https://github.com/deepset-ai/haystack/tree/main/haystack/tracing and the `set_content_tag` calls of its pipelines
+and agents. Texts come only where content tracing is on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Literal
+
+from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.model.case import Document, Message, Usage
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
+
+_PREFIX: Final = "haystack."
+_OPERATIONS: Final[tuple[tuple[str, _Kind], ...]] = (
+    ("haystack.agent.step.llm", "generation"),
+    ("haystack.agent.step.tool", "tool"),
+    ("haystack.agent.step", "other"),
+    ("haystack.agent", "request"),
+    ("haystack.pipeline", "request"),
+)
+_QUESTIONS: Final = ("question", "query", "text", "messages", "prompt")
+_OF_DOCUMENTS: Final = re.compile(r"\bDocument\b")
+
+
+class Haystack(Convention):
+    """Reads spans with `haystack.*` attributes."""
+
+    name: ClassVar[str] = "haystack"
+    precedence: ClassVar[int] = 40
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
+        """What the span says; None where it has no attribute of this dialect."""
+        attributes = span.attributes
+        if not any(key.startswith(_PREFIX) for key in attributes):
+            return None
+        kind, where = _role(span)
+        given = values.first(attributes, (f"{where}.input", f"{where}.input_data"))
+        put_out = values.first(attributes, (f"{where}.output", f"{where}.output_data"))
+        observation = Observation(
+            kind=kind,
+            convention=self.name,
+            span=span,
+            session_id=values.text(attributes.get("session.id")),
+            user_id=values.text(attributes.get("user.id")),
+            error=failures.of_span(span),
+            attributes=slices.of_attributes({"metadata": attributes.get("haystack.pipeline.metadata")}),
+        )
+        return replace(observation, **_content(kind, attributes, given, put_out))
+
+
+def _content(kind: _Kind, attributes: Mapping[str, Value], given: Value, put_out: Value) -> dict[str, Any]:
+    if kind == "request":
+        return _request(given, put_out)
+    if kind == "generation":
+        return _generation(_mapping(given), _mapping(put_out))
+    if kind in ("retrieval", "rerank"):
+        return _retrieval(attributes, _mapping(given), _mapping(put_out))
+    return {"documents": _results(values.unfold(put_out))} if kind == "tool" else {}
+
+
+def _role(span: Span) -> tuple[_Kind, str]:
+    """The role of a span, and the beginning of the keys of its input and output."""
+    attributes = span.attributes
+    named = values.text(attributes.get("haystack.component.type"))
+    if named or any(key.startswith("haystack.component.") for key in attributes):
+        return _component(named, attributes), "haystack.component"
+    if any(key.startswith("haystack.tool.") for key in attributes):
+        return "tool", "haystack.agent.step.tool"
+    for prefix, kind in _OPERATIONS:
+        if any(key == prefix or key.startswith(f"{prefix}.") for key in attributes):
+            return kind, prefix
+    return "other", _PREFIX
+
+
+def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
+    """Components are anyone's classes: the role shows in what goes in and out, and names only where that is silent."""
+    if named.endswith("Embedder"):
+        return "embedding"
+    if named == "ToolInvoker":
+        return "tool"
+    put_out = _sockets(attributes, "output")
+    if "last_message" in put_out or named == "Agent":
+        return "request"
+    if "replies" in put_out or named.endswith("Generator"):
+        return "generation"
+    if any(_holds_documents(socket, told) for socket, told in put_out.items()):
+        given = _sockets(attributes, "input")
+        return "rerank" if any(_holds_documents(socket, told) for socket, told in given.items()) else "retrieval"
+    return "retrieval" if not put_out and named.endswith("Retriever") else "other"
+
+
+def _sockets(attributes: Mapping[str, Value], side: Literal["input", "output"]) -> dict[str, str]:
+    """The sockets of a component with the types they declare; those without a declaration by what came or went."""
+    declared = values.unfold_cut(attributes.get(f"haystack.component.{side}_spec"))
+    if isinstance(declared, Mapping) and declared:
+        return {
+            name: values.text(told.get("type")) if isinstance(told, Mapping) else "" for name, told in declared.items()
+        }
+    return dict.fromkeys(_mapping(attributes.get(f"haystack.component.{side}")), "")
+
+
+def _holds_documents(socket: str, told: str) -> bool:
+    return bool(_OF_DOCUMENTS.search(told)) or socket == "documents"
+
+
+def _request(given: Value, put_out: Value) -> dict[str, Any]:
+    asked = _asked(_mapping(given)) or exchange.read_request(given)
+    told = _mapping(put_out)
+    return {
+        "query": asked.query if asked else None,
+        "history": asked.history if asked else None,
+        "response": _answer(told),
+        "usage": _usage(told.get("token_usage")),
+    }
+
+
+def _asked(given: Mapping[str, Value]) -> exchange.Asked | None:
+    """The question among the inputs of a pipeline's components, where all that name it so agree."""
+    for key in _QUESTIONS:
+        stated: dict[str, exchange.Asked] = {}
+        for inner in (given, *given.values()):
+            told = inner.get(key) if isinstance(inner, Mapping) else None
+            if isinstance(told, Mapping):
+                continue  # a component of that name
+            asked = exchange.read_request({"messages": _chat(told)} if key == "messages" else told)
+            if asked is not None:
+                stated.setdefault(asked.query, asked)
+        if stated:
+            return next(iter(stated.values())) if len(stated) == 1 else None
+    return None
+
+
+def _answer(put_out: Mapping[str, Value]) -> str | None:
+    """What the components at the end of a pipeline answered; None where several did, and differently."""
+    ends = [inner for inner in (put_out, *put_out.values()) if isinstance(inner, Mapping)]
+    for said in (
+        {_best(end.get("answers")) for end in ends},
+        {_reply(end.get("replies")) for end in ends},
+        {_reply([end.get("last_message")]) for end in ends},
+    ):
+        told = {text for text in said if text}
+        if told:
+            return told.pop() if len(told) == 1 else None
+    return None
+
+
+def _best(answers: Value) -> str | None:
+    """The first answer with words of those that an answer builder or a reader gave."""
+    told = [_mapping(one) for one in values.elements(answers) or ()]
+    texts = [values.text(_mapping(one.get("init_parameters", one)).get("data")) for one in told]
+    return next((text for text in texts if text.strip()), None)
+
+
+def _generation(given: Mapping[str, Value], put_out: Mapping[str, Value]) -> dict[str, Any]:
+    replies = values.elements(put_out.get("replies")) or ()
+    said = _told_of(replies[0]) if replies else {}
+    described = values.elements(put_out.get("meta"))  # of generators whose replies are bare texts
+    told = _mapping(said.get("meta")) or _mapping(described[0] if described else None)
+    return {
+        "messages": _sent(given),
+        "response": _reply(replies) if replies else None,
+        "model": values.text(told.get("model")),
+        "usage": _usage(told.get("usage")),
+    }
+
+
+def _sent(given: Mapping[str, Value]) -> tuple[Message, ...] | None:
+    told = values.first(given, ("messages", "prompt"))
+    sent = (Message("user", told),) if isinstance(told, str) and told.strip() else messages.read(_chat(told))
+    system = values.text(given.get("system_prompt"))
+    return (Message("system", system), *sent) if sent and system else sent
+
+
+def _reply(replies: Value) -> str | None:
+    """The first reply with words; empty where the model ended without one, None where it called a tool instead."""
+    listed = values.elements(replies) or ()
+    texts = [one if isinstance(one, str) else exchange.read_answer(_chat([one])) for one in listed]
+    text = next((text for text in texts if text and text.strip()), None)
+    ended = [_mapping(_told_of(one).get("meta")).get("finish_reason") == "stop" for one in listed]
+    return text if text or not ended or not all(ended) else ""
+
+
+def _usage(told: Value) -> Usage | None:
+    told = _mapping(told)
+    given = values.count(values.first(told, ("prompt_tokens", "input_tokens")))
+    put_out = values.count(values.first(told, ("completion_tokens", "output_tokens")))
+    total = values.count(told.get("total_tokens"))
+    return Usage(given, put_out, total) if (given, put_out, total) != (None, None, None) else None
+
+
+def _retrieval(
+    attributes: Mapping[str, Value], given: Mapping[str, Value], put_out: Mapping[str, Value]
+) -> dict[str, Any]:
+    declared = _sockets(attributes, "output")
+    found: list[Document] | None = None
+    for socket, held in put_out.items():
+        if _holds_documents(socket, declared.get(socket, "")) and isinstance(held, (list, tuple)):
+            found = [*(found or ()), *(documents.read(held) or ())]
+    return {
+        "query": values.text(given.get("query")) or None,
+        "documents": None if found is None else tuple(found),
+        "documents_without_text": documents.without_text(found or ()),
+    }
+
+
+def _results(put_out: Value) -> tuple[Document, ...] | None:
+    """What tools returned: of one call as it is, of a step's calls in the messages that carry it."""
+    if not isinstance(put_out, Mapping) or "tool_messages" not in put_out:
+        return documents.read_result(put_out) if put_out is not None else None
+    carried = [documents.read_result(one.content) for one in messages.read(_chat(put_out["tool_messages"])) or ()]
+    told = [found for found in carried if found is not None]
+    return tuple(document for found in told for document in found) if told else None
+
+
+def _chat(value: Value) -> list[Value]:
+    """Chat messages with the keys that all dialects share: some versions write `_role`, and results wrap their text."""
+    chat: list[Value] = []
+    for item in values.elements(values.unfold(value)) or ():
+        told = _told_of(item)
+        parts = values.elements(told.get("content"))
+        chat.append({**told, "content": [_part(part) for part in parts]} if parts is not None else told or item)
+    return chat
+
+
+def _part(part: Value) -> Value:
+    result = part.get("tool_call_result") if isinstance(part, Mapping) else None
+    return {"type": "tool_result", "result": result.get("result")} if isinstance(result, Mapping) else part
+
+
+def _told_of(item: Value) -> dict[str, Value]:
+    return {key.removeprefix("_"): held for key, held in _mapping(item).items()}
+
+
+def _mapping(value: Value) -> Mapping[str, Value]:
+    unfolded = values.unfold(value)
+    return unfolded if isinstance(unfolded, Mapping) else {}

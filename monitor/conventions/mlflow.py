@@ -1,0 +1,187 @@
+"""MLflow: the spans of its tracing SDK and autologging, sent over OTLP; every attribute is a JSON text.
+
+Keys: https://mlflow.org/docs/latest/genai/tracing/ (`SpanType`, `SpanAttributeKey` of the SDK).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Literal
+
+from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.model.case import Document, Message, Usage
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
+
+_KINDS: Final[dict[str, _Kind]] = {
+    "CHAIN": "request",
+    "AGENT": "request",
+    "WORKFLOW": "request",
+    "TASK": "request",
+    "UNKNOWN": "request",  # what the decorator gives a function of which nothing is said
+    "RETRIEVER": "retrieval",
+    "RERANKER": "rerank",
+    "LLM": "generation",
+    "CHAT_MODEL": "generation",
+    "TOOL": "tool",
+    "EMBEDDING": "embedding",
+}
+_INPUTS: Final = "mlflow.spanInputs"
+_OUTPUTS: Final = "mlflow.spanOutputs"
+_CONTENT: Final = (_INPUTS, _OUTPUTS, "mlflow.traceRequestId", "mlflow.chat.")
+_CHUNK: Final = "mlflow.chunk.item."
+_SENT_KEYS: Final = ("messages", "input", "contents", "prompt", "prompts")
+_SYSTEM_KEYS: Final = ("system", "instructions", "system_instruction")
+_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
+_SESSION_KEYS: Final = ("session_id", "conversation_id", "thread_id")
+_USAGE_KEYS: Final = ("input_tokens", "output_tokens", "total_tokens")
+
+
+class MLflow(Convention):
+    """Reads spans that carry `mlflow.spanType`."""
+
+    name: ClassVar[str] = "mlflow"
+    precedence: ClassVar[int] = 30
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
+        """What the span says; None where it has no span type of this dialect."""
+        named = _decoded(span.attributes, "mlflow.spanType")
+        if not isinstance(named, str):
+            return None
+        kind = _KINDS.get(named.upper(), "other")
+        observation = Observation(
+            kind=kind,
+            convention=self.name,
+            span=span,
+            session_id=_session(span.attributes),
+            user_id=values.text(_first(span.attributes, ("mlflow.trace.user", "mlflow.user", "user.id"))),
+            error=failures.of_span(span),
+            attributes=_facts(span.attributes),
+        )
+        read = _READERS.get(kind)
+        return replace(observation, **read(span)) if read else observation
+
+
+def _request(span: Span) -> dict[str, Any]:
+    given, put_out = _decoded(span.attributes, _INPUTS), _decoded(span.attributes, _OUTPUTS)
+    asked = exchange.read_request(given)
+    state = _state_documents(put_out)
+    return {
+        "query": asked.query if asked else None,
+        "history": asked.history if asked else None,
+        "response": _streamed(span, put_out) or exchange.read_answer(put_out),
+        "documents": state if state is not None else _state_documents(given),
+    }
+
+
+def _streamed(span: Span, put_out: Value) -> str | None:
+    """The text of a function that yielded it piece by piece: the pieces stand in a list, and each made an event."""
+    pieces = values.elements(put_out)
+    if not pieces or not any(event.name.startswith(_CHUNK) for event in span.events):
+        return None
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    return "".join(texts) if len(texts) == len(pieces) else None
+
+
+def _state_documents(state: Value) -> tuple[Document, ...] | None:
+    """Documents in the state that a chain hands on."""
+    for key in _STATE_KEYS if isinstance(state, Mapping) else ():
+        held = values.unfold(state.get(key))  # type: ignore[union-attr]
+        if isinstance(held, (list, tuple)):
+            return documents.read(held)
+    return None
+
+
+def _retrieval(span: Span) -> dict[str, Any]:
+    asked = exchange.read_request(_decoded(span.attributes, _INPUTS))
+    put_out = _decoded(span.attributes, _OUTPUTS)
+    found = documents.read(put_out) if put_out is not None else None
+    return {
+        "query": asked.query if asked else None,
+        "documents": found,
+        "documents_without_text": documents.without_text(found or ()),
+    }
+
+
+def _generation(span: Span) -> dict[str, Any]:
+    put_out = _decoded(span.attributes, _OUTPUTS)
+    return {
+        "messages": _sent(_decoded(span.attributes, _INPUTS)),
+        "response": _streamed(span, put_out) or _said(put_out),
+        "model": values.text(_first(span.attributes, ("mlflow.llm.model", "model"))),
+        "usage": _usage(_decoded(span.attributes, "mlflow.chat.tokenUsage")),
+    }
+
+
+def _sent(given: Value) -> tuple[Message, ...] | None:
+    """The chat in the arguments of a provider's client, whose system prompt may stand beside the messages."""
+    if not isinstance(given, Mapping):
+        return _chat(given)
+    sent = next((chat for key in _SENT_KEYS if (chat := _chat(values.unfold(given.get(key))))), None)
+    instructions = messages.text_of(values.first(given, _SYSTEM_KEYS))
+    return (Message("system", instructions), *(sent or ())) if instructions else sent
+
+
+def _chat(given: Value) -> tuple[Message, ...] | None:
+    if isinstance(given, str):
+        return (Message("user", given),) if given.strip() else None
+    chat = messages.read(given)
+    if chat is None:
+        prompts = [text for text in values.elements(given) or () if isinstance(text, str) and text.strip()]
+        chat = tuple(Message("user", text) for text in prompts) or None
+    return chat
+
+
+def _said(put_out: Value) -> str | None:
+    if isinstance(put_out, Mapping) and values.elements(put_out.get("candidates")):
+        put_out = put_out["candidates"]
+    return exchange.read_answer(put_out)
+
+
+def _usage(told: Value) -> Usage | None:
+    counts = [values.count(told.get(key)) for key in _USAGE_KEYS] if isinstance(told, Mapping) else []
+    return Usage(*counts) if any(count is not None for count in counts) else None
+
+
+def _tool(span: Span) -> dict[str, Any]:
+    asked = exchange.read_request(_decoded(span.attributes, _INPUTS))
+    put_out = _decoded(span.attributes, _OUTPUTS)
+    return {
+        "query": asked.query if asked else None,
+        "documents": documents.read_result(put_out) if put_out is not None else None,
+    }
+
+
+def _session(attributes: Mapping[str, Value]) -> str:
+    """MLflow keeps the session with the trace, which OTLP does not carry; LangChain's metadata has it once more."""
+    told = values.text(_first(attributes, ("mlflow.trace.session", "session.id")))
+    if told:
+        return told
+    metadata = _decoded(attributes, "metadata")
+    return values.text(values.first(metadata, _SESSION_KEYS)) if isinstance(metadata, Mapping) else ""
+
+
+def _facts(attributes: Mapping[str, Value]) -> dict[str, str]:
+    """The short attributes without the quotes of JSON."""
+    return slices.of_attributes({key: _decoded(attributes, key) for key in attributes if not key.startswith(_CONTENT)})
+
+
+def _first(attributes: Mapping[str, Value], keys: tuple[str, ...]) -> Value:
+    return next((told for key in keys if (told := _decoded(attributes, key)) is not None), None)
+
+
+def _decoded(attributes: Mapping[str, Value], key: str) -> Value:
+    """The value that the SDK was given: it encodes once, so a text that looks like JSON itself stays a text."""
+    return values.unfold(attributes.get(key), 1)
+
+
+_READERS: Final = {
+    "request": _request,
+    "retrieval": _retrieval,
+    "rerank": _retrieval,
+    "generation": _generation,
+    "tool": _tool,
+}

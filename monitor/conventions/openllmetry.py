@@ -1,0 +1,192 @@
+"""OpenLLMetry: the dialect of Traceloop's instrumentations and its SDK's decorators, of 0.62 and of 0.40 and before.
+
+Keys: https://github.com/traceloop/openllmetry, packages `opentelemetry-semantic-conventions-ai` and `traceloop-sdk`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Literal
+
+from monitor.content import documents, evidence, exchange, failures, messages, values
+from monitor.conventions import gen_ai
+from monitor.model.case import Document
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
+
+_KINDS: Final[dict[str, _Kind]] = {"workflow": "request", "agent": "request", "task": "request", "tool": "tool"}
+
+_PROPERTIES: Final = "traceloop.association.properties."
+_INDEXED: Final = re.compile(r"gen_ai\.(?:prompt|completion)\.[0-9]+\.")
+_SESSION_KEYS: Final = ("session_id", "sessionId", "conversation_id", "thread_id")
+_USER_KEYS: Final = ("user_id", "userId")
+_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
+
+
+class OpenLLMetry(Convention):
+    """Reads spans that Traceloop's libraries made: entities of a workflow, and calls of models.
+
+    The SDK stamps the properties of a workflow on every span of the process; a span that has nothing else is not its.
+    Its calls of models are written in OpenTelemetry's own words, or were in words of their own that are translated.
+    """
+
+    name: ClassVar[str] = "openllmetry"
+    precedence: ClassVar[int] = 60
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
+        """What the span and its log records say; None where no library of Traceloop made it."""
+        if not _recognised(span.attributes):
+            return None
+        said = gen_ai.GenAI().observe(replace(span, attributes=_translated(span.attributes)), records)
+        seen = said or Observation(kind="other", convention=self.name, span=span, error=failures.of_span(span))
+        named = values.text(span.attributes.get("traceloop.span.kind")).lower()
+        kind = seen.kind if seen.kind != "other" else _KINDS.get(named, "other")
+        told: dict[str, Any] = {"kind": kind, "convention": self.name, "span": span, **_identity(span.attributes)}
+        read = _READERS.get(kind)
+        told |= read(span.attributes) if read else {}
+        return replace(seen, **{field: value for field, value in told.items() if value not in (None, "")})
+
+
+def _recognised(attributes: Mapping[str, Value]) -> bool:
+    if "traceloop.span.kind" in attributes or "llm.request.type" in attributes or _is_indexed(attributes):
+        return True
+    return "gen_ai.operation.name" in attributes and any(key.startswith("traceloop.") for key in attributes)
+
+
+def _is_indexed(attributes: Mapping[str, Value]) -> bool:
+    return any(_INDEXED.match(key) for key in attributes)
+
+
+def _identity(attributes: Mapping[str, Value]) -> dict[str, str]:
+    """Session and user: properties of the association, else what the run was given as metadata."""
+    given = values.unfold(attributes.get("traceloop.entity.input"))
+    metadata = given.get("metadata") if isinstance(given, Mapping) else None
+    told = metadata if isinstance(metadata, Mapping) else {}
+
+    def first(keys: Sequence[str]) -> str:
+        stamped = values.first(attributes, [_PROPERTIES + key for key in keys])
+        return values.text(stamped) or values.text(values.first(told, keys))
+
+    return {"session_id": first(_SESSION_KEYS), "user_id": first(_USER_KEYS)}
+
+
+def _translated(attributes: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Attributes in OpenTelemetry's words: indexed keys of 0.40 as lists, and a role for what a model put out."""
+    found = dict(attributes)
+    sent = values.unflatten(attributes, "gen_ai.prompt")
+    if sent and "gen_ai.input.messages" not in found:
+        found["gen_ai.input.messages"] = [_spoken(one, "user") for one in sent]
+    said = values.unflatten(attributes, "gen_ai.completion")
+    if not said or "gen_ai.output.messages" in found:
+        said = list(values.elements(values.unfold(attributes.get("gen_ai.output.messages"))) or ())
+    if said:  # a stream tells no role; whatever it says, a model has said it
+        found["gen_ai.output.messages"] = [_spoken(one, "assistant") for one in said]
+    found.setdefault("gen_ai.usage.total_tokens", attributes.get("llm.usage.total_tokens"))
+    asked = values.text(attributes.get("llm.request.type"))
+    if asked or _is_indexed(attributes):
+        found.setdefault("gen_ai.operation.name", asked if asked and asked != "unknown" else "chat")
+    return found
+
+
+def _spoken(message: Value, role: str) -> Value:
+    if not isinstance(message, Mapping) or messages.read_one(message) is not None:
+        return message
+    return {**message, "role": role}
+
+
+def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
+    given, put_out = _given(attributes), _put_out(attributes)
+    found = _documents(put_out)
+    if found is not None:
+        before = [one for taken in _lists(given) for one in _documents(taken) or ()]
+        filtered = bool(before) and evidence.within(found, before)
+        return {"kind": "rerank" if filtered else "retrieval", "query": _query(given), **_found(found)}
+    asked = exchange.read_request(given)
+    state = _state(put_out)
+    return {
+        "query": asked.query if asked else None,
+        "history": asked.history if asked else None,
+        "response": exchange.read_answer(put_out),
+        "documents": state if state is not None else _state(given),
+    }
+
+
+def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
+    put_out = _put_out(attributes)
+    found = _found(documents.read(put_out)) if put_out is not None else {}
+    return {"query": _query(_given(attributes)), **found}
+
+
+def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
+    put_out = _put_out(attributes)
+    result = put_out if put_out is not None else attributes.get("gen_ai.tool.call.result")
+    found = documents.read_result(result) if result is not None else None
+    return {"query": _query(_given(attributes)), "documents": found}
+
+
+def _given(attributes: Mapping[str, Value]) -> Value:
+    """What an entity was given. LangChain's inputs are wrapped; those of a stream come late, with its output."""
+    told = values.unfold(values.first(attributes, ("traceloop.entity.input", "gen_ai.task.input")))
+    if not isinstance(told, Mapping) or "inputs" not in told:
+        return told
+    late = values.unfold(values.first(attributes, ("traceloop.entity.output", "gen_ai.task.output")))
+    around = late.get("kwargs") if isinstance(late, Mapping) else None
+    inputs = around.get("inputs") if isinstance(around, Mapping) else None
+    return inputs or told["inputs"]
+
+
+def _put_out(attributes: Mapping[str, Value]) -> Value:
+    told = values.unfold(values.first(attributes, ("traceloop.entity.output", "gen_ai.task.output")))
+    return values.unfold(told["outputs"]) if isinstance(told, Mapping) and "outputs" in told else told
+
+
+def _query(given: Value) -> str | None:
+    asked = exchange.read_request(given)
+    return asked.query if asked else None
+
+
+def _found(found: tuple[Document, ...] | None) -> dict[str, Any]:
+    return {"documents": found, "documents_without_text": documents.without_text(found or ())}
+
+
+def _documents(value: Value) -> tuple[Document, ...] | None:
+    """The documents of a list of nothing else: any step may put out a list, and of texts alone it may be anything."""
+    listed = values.elements(value)
+    if not listed or messages.read(listed) is not None:
+        return None
+    found = documents.read(listed)
+    if found is None or len(found) != len(listed):
+        return None
+    is_evident = all(d.content and (d.doc_id or d.doc_uri or d.score is not None) for d in found)
+    return found if is_evident or all(_is_langchain(item) for item in listed) else None
+
+
+def _is_langchain(item: Value) -> bool:
+    inner = item.get("kwargs", item) if isinstance(item, Mapping) else None
+    return isinstance(inner, Mapping) and "page_content" in inner
+
+
+def _lists(given: Value) -> Iterator[Value]:
+    """Lists among what a step was given: the whole of it, a value of its state, an argument of its function."""
+    yield given
+    if isinstance(given, Mapping):
+        for inner in given.values():
+            yield inner
+            nested = inner.values() if isinstance(inner, Mapping) else values.elements(inner) or ()
+            yield from (one for one in nested if isinstance(one, (list, tuple)))
+
+
+def _state(state: Value) -> tuple[Document, ...] | None:
+    """Documents in the state that a chain hands on."""
+    for key in _STATE_KEYS if isinstance(state, Mapping) else ():
+        held = values.unfold(state.get(key))  # type: ignore[union-attr]
+        if isinstance(held, (list, tuple)):
+            return documents.read(held)
+    return None
+
+
+_READERS: Final = {"request": _request, "retrieval": _retrieval, "tool": _tool}

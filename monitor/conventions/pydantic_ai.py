@@ -1,0 +1,132 @@
+"""Pydantic AI's own instrumentation, formats 2 to 6: the spans of a run of an agent and of its tools.
+
+Keys: https://ai.pydantic.dev/logfire/ and `pydantic_ai/capabilities/instrumentation.py` of the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from monitor.content import documents, exchange, failures, messages, prompt, values
+from monitor.model.case import Document, Message, Usage
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_SCOPE: Final = "pydantic-ai"
+_ALL_MESSAGES: Final = "pydantic_ai.all_messages"
+_ARGUMENTS: Final = ("gen_ai.tool.call.arguments", "tool_arguments")
+_RESULT: Final = ("gen_ai.tool.call.result", "tool_response")
+_OF_FORMAT_2: Final = ("tool_arguments", "tool_response")
+_OUTPUT_FUNCTION: Final = "running output function"
+_INPUT_TOKENS: Final = ("gen_ai.aggregated_usage.input_tokens", "gen_ai.usage.input_tokens")
+_OUTPUT_TOKENS: Final = ("gen_ai.aggregated_usage.output_tokens", "gen_ai.usage.output_tokens")
+
+
+class PydanticAI(Convention):
+    """Reads the runs of agents and the calls of their tools.
+
+    Its calls of models carry OpenTelemetry's own keys and nothing else of weight: `gen_ai` reads them.
+    """
+
+    name: ClassVar[str] = "pydantic_ai"
+    precedence: ClassVar[int] = 40
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
+        """What a run or a tool says; None for any other span."""
+        operation = span.attributes.get("gen_ai.operation.name")
+        ours = span.origin.scope_name == _SCOPE
+        if _ALL_MESSAGES in span.attributes or (ours and operation == "invoke_agent"):
+            return self._run(span)
+        if operation not in (None, "execute_tool") or "gen_ai.tool.name" not in span.attributes:
+            return None
+        return self._tool(span) if ours or any(key in span.attributes for key in _OF_FORMAT_2) else None
+
+    def _run(self, span: Span) -> Observation:
+        sent = messages.read(span.attributes.get(_ALL_MESSAGES)) or ()
+        at = _question(sent, values.count(span.attributes.get("pydantic_ai.new_message_index")) or 0)
+        return Observation(
+            kind="request",
+            convention=self.name,
+            span=span,
+            query=sent[at].content if at >= 0 else None,
+            history=messages.turns(sent[:at]) if at >= 0 else None,
+            response=_answer(span.attributes.get("final_result")),
+            usage=_usage(span.attributes),
+            session_id=_session(span),
+            error=failures.of_span(span),
+        )
+
+    def _tool(self, span: Span) -> Observation:
+        # An output function makes the answer out of what the model said: its result is no evidence for it.
+        makes_answer = values.text(span.attributes.get("logfire.msg")).startswith(_OUTPUT_FUNCTION)
+        asked = exchange.read_request(values.first(span.attributes, _ARGUMENTS))
+        error = failures.of_span(span)
+        # Of a failed call the result is what the model is told to do better.
+        found = None if error or makes_answer else _documents(values.first(span.attributes, _RESULT))
+        return Observation(
+            kind="other" if makes_answer else "tool",
+            convention=self.name,
+            span=span,
+            query=asked.query if asked and not makes_answer else None,
+            documents=found,
+            documents_without_text=documents.without_text(found or ()),
+            session_id=_session(span),
+            error=error,
+        )
+
+
+def _question(sent: Sequence[Message], before: int) -> int:
+    """Where the question of this run stands; -1 where it does not.
+
+    It comes before the model first speaks: what comes later in the user's name is the library asking for a correction.
+    """
+    start = _start(sent, before)
+    end = next((at for at, one in enumerate(sent) if at >= start and one.role == "assistant"), len(sent))
+    at = messages.last_user(sent[:end])
+    return at if at >= 0 else messages.last_user(sent)
+
+
+def _start(sent: Sequence[Message], before: int) -> int:
+    """Where the messages of this run begin, after `before` requests and responses of earlier ones.
+
+    A response is one message; a request may be several in a row (system, tool, user), which count as one.
+    """
+    passed, in_request = 0, False
+    for at, one in enumerate(sent):
+        is_request = one.role != "assistant"
+        if not (is_request and in_request):
+            if passed >= before:
+                return at
+            passed += 1
+        in_request = is_request
+    return len(sent)
+
+
+def _answer(result: Value) -> str | None:
+    """The answer; a structured output without a field that is known for one is an answer as a whole."""
+    said = exchange.read_answer(result)
+    if said is None and isinstance(result, str) and isinstance(values.unfold(result), (list, dict)):
+        return result
+    return said
+
+
+def _documents(result: Value) -> tuple[Document, ...] | None:
+    """What a tool found; the documents that it wrote into one text are taken apart at their marks."""
+    if result is None:
+        return None
+    found = documents.read_result(result)
+    unfolded = values.unfold(result)
+    if found and isinstance(unfolded, str):
+        return tuple(Document(piece) for piece in prompt.blocks(unfolded)) or found
+    return found
+
+
+def _usage(attributes: Mapping[str, Value]) -> Usage | None:
+    given = values.count(values.first(attributes, _INPUT_TOKENS))
+    put_out = values.count(values.first(attributes, _OUTPUT_TOKENS))
+    return Usage(given, put_out) if (given, put_out) != (None, None) else None
+
+
+def _session(span: Span) -> str:
+    return values.text(span.attributes.get("gen_ai.conversation.id")) or values.text(span.attributes.get("session.id"))

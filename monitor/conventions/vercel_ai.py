@@ -1,0 +1,150 @@
+"""The Vercel AI SDK: what its `ai.*` spans say, from the outer call to the single model call and the tools.
+
+Keys: https://ai-sdk.dev/docs/ai-sdk-core/telemetry
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Literal
+
+from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.model.case import Document, Message, Usage
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
+
+_REQUESTS: Final = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+_METADATA: Final = "ai.telemetry.metadata."
+_ANSWERS: Final = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+
+
+class VercelAI(Convention):
+    """Reads spans that carry `ai.operationId`."""
+
+    name: ClassVar[str] = "vercel_ai"
+    precedence: ClassVar[int] = 45
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
+        """What the span says; None where it names no operation of the SDK."""
+        attributes = span.attributes
+        operation = values.text(attributes.get("ai.operationId"))
+        if not operation.startswith("ai."):
+            return None
+        kind = _kind(operation)
+        observation = Observation(
+            kind=kind,
+            convention=self.name,
+            span=span,
+            session_id=_said_of(attributes, "session"),
+            user_id=_said_of(attributes, "user"),
+            error=failures.of_span(span),
+            attributes=slices.of_attributes({"metadata": _metadata(attributes)}),
+        )
+        return replace(observation, **_content(kind, attributes))
+
+
+def _kind(operation: str) -> _Kind:
+    """One call of a model is a `do...` span within the span of the whole: `ai.generateText.doGenerate`."""
+    if operation in _REQUESTS:
+        return "request"
+    if operation.startswith("ai.embed"):
+        return "embedding"
+    if operation.startswith("ai.rerank"):
+        return "rerank"
+    if operation == "ai.toolCall":
+        return "tool"
+    return "generation" if operation.startswith(_REQUESTS) else "other"
+
+
+def _content(kind: _Kind, attributes: Mapping[str, Value]) -> dict[str, Any]:
+    if kind == "request":
+        asked = exchange.read_request(attributes.get("ai.prompt"))
+        return {
+            "query": asked.query if asked else None,
+            "history": asked.history if asked else None,
+            "response": _answer(attributes),
+            "usage": _usage(attributes),
+        }
+    if kind == "generation":
+        return {
+            "messages": _sent(attributes),
+            "response": _answer(attributes),
+            "model": values.text(
+                values.first(attributes, ("ai.response.model", "gen_ai.response.model", "ai.model.id"))
+            ),
+            "usage": _usage(attributes),
+        }
+    if kind == "tool":
+        asked = exchange.read_request(attributes.get("ai.toolCall.args"))
+        result = attributes.get("ai.toolCall.result")
+        return {
+            "query": asked.query if asked else None,
+            "documents": documents.read_result(result) if result is not None else None,
+        }
+    return {"documents": _ranked(attributes)} if kind == "rerank" else {}
+
+
+def _ranked(attributes: Mapping[str, Value]) -> tuple[Document, ...] | None:
+    """The documents given to a reranker in the order of its ranking, which names them by their place."""
+    given, ranking = (values.elements(attributes.get(key)) for key in ("ai.documents", "ai.ranking"))
+    if given is None or ranking is None:
+        return None
+    found: list[Document] = []
+    for unread in ranking:
+        place = values.unfold(unread)
+        if not isinstance(place, Mapping):
+            continue
+        at = values.count(values.first(place, ("index", "originalIndex")))
+        score = values.number(values.first(place, ("relevanceScore", "score")))
+        told = documents.read([given[at]]) if at is not None and at < len(given) else None
+        found += [replace(one, score=score) for one in told or ()]
+    return tuple(found) if found or not ranking else None
+
+
+def _sent(attributes: Mapping[str, Value]) -> tuple[Message, ...] | None:
+    listed = values.elements(values.unfold(attributes.get("ai.prompt.messages")))
+    return messages.read(listed) if listed is not None else None
+
+
+def _answer(attributes: Mapping[str, Value]) -> str | None:
+    """The text of the answer, or the object as it was written; empty where the model stopped without a word."""
+    text = next((text for key in _ANSWERS if (text := values.text(attributes.get(key))).strip()), None)
+    if (
+        text is None
+        and attributes.get("ai.response.finishReason") == "stop"
+        and not attributes.get("ai.response.toolCalls")
+    ):
+        return "" if "ai.response.text" in attributes else None
+    return text
+
+
+def _usage(attributes: Mapping[str, Value]) -> Usage | None:
+    given = values.count(values.first(attributes, ("ai.usage.inputTokens", "ai.usage.promptTokens")))
+    put_out = values.count(values.first(attributes, ("ai.usage.outputTokens", "ai.usage.completionTokens")))
+    total = values.count(attributes.get("ai.usage.totalTokens"))
+    return Usage(given, put_out, total) if (given, put_out, total) != (None, None, None) else None
+
+
+def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """What the application says of a call, without the names of people and sessions, which are no slices."""
+    return {
+        name: value
+        for key, value in attributes.items()
+        if key.startswith(_METADATA) and _folded(name := key.removeprefix(_METADATA)) not in ("sessionid", "userid")
+    }
+
+
+def _said_of(attributes: Mapping[str, Value], whom: str) -> str:
+    """The id of a session or a user: the SDK has no key for it, applications put it among their own metadata."""
+    told = values.text(attributes.get(f"{whom}.id"))
+    for key, value in attributes.items():
+        if not told and key.startswith(_METADATA) and _folded(key.removeprefix(_METADATA)) == f"{whom}id":
+            told = values.text(value)
+    return told
+
+
+def _folded(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
