@@ -80,6 +80,7 @@ _NONE_FOUND: Final = re.compile(
     re.IGNORECASE,
 )
 _DEPTH: Final = 6
+_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
 
 
 def read(value: Value) -> tuple[Document, ...] | None:
@@ -258,3 +259,15 @@ def _from_repr(text: str) -> Document | None:
         return None
     uri = values.repr_field(text.replace("': '", "='"), "|".join(_URI_KEYS)) or ""
     return Document(content, uri, doc_id[1] if doc_id else "", float(score[1]) if score else None)
+
+
+def of_state(state: Value) -> tuple[Document, ...] | None:
+    """Documents in the state that a chain or function hands on; None where it holds none under any usual name."""
+    if not isinstance(state, Mapping):
+        return None
+    for place in (state, state.get("kwargs"), state.get("inputs")):
+        for key in _STATE_KEYS if isinstance(place, Mapping) else ():
+            held = values.unfold(place.get(key))  # type: ignore[union-attr] # a mapping: the line above says so
+            if isinstance(held, (list, tuple)):
+                return read(held)
+    return None

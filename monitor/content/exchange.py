@@ -99,7 +99,9 @@ def _request(value: Value, depth: int) -> Asked | None:
 
 
 def _request_of_list(listed: Sequence[Value], depth: int) -> Asked | None:
-    chat = messages.read(listed)
+    # The arguments of a call, question first, turns after it, would else be taken for the turns alone.
+    first = values.unfold(listed[0])
+    chat = messages.read(listed) if not (isinstance(first, str) and first.strip()) else None
     if chat:
         return _of_chat(chat)
     asked = _request(listed[0], depth - 1)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from monitor.content import documents, evidence, exchange, messages, values
 from monitor.model.case import Document
 from monitor.model.span import Value
-
-_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
 
 
 def arguments(given: Value) -> Value:
@@ -54,17 +52,6 @@ def is_part(after: tuple[Document, ...], given: Value) -> bool:
     """Whether all of the documents were given to the step: what it does is filter or reorder."""
     several = (documents.read(listed) for listed in _lists(given) if not messages.read(listed))
     return any(before and evidence.within(after, before) for before in several)
-
-
-def state_documents(state: Value) -> tuple[Document, ...] | None:
-    """Documents in the state that a chain hands on."""
-    if not isinstance(state, Mapping):
-        return None
-    for key in _STATE_KEYS:
-        held = values.unfold(state.get(key))
-        if isinstance(held, list):
-            return documents.read(held)
-    return None
 
 
 def _documents_alone(listed: Value) -> tuple[Document, ...] | None:

@@ -94,12 +94,12 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     # An application that sets the input and output of its trace does so because those of the span are less telling.
     asked = exchange.read_request(attributes.get("langfuse.trace.input")) or function.asked(given)
     answer = exchange.read_answer(attributes.get("langfuse.trace.output"))
-    state = function.state_documents(put_out)
+    state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
         "response": answer if answer is not None else exchange.read_answer(put_out),
-        "documents": state if state is not None else function.state_documents(given),
+        "documents": state if state is not None else documents.of_state(given),
     }
 
 

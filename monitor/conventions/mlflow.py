@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 from monitor.content import documents, exchange, failures, messages, slices, values
-from monitor.model.case import Document, Message, Usage
+from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
 
@@ -35,7 +35,6 @@ _CONTENT: Final = (_INPUTS, _OUTPUTS, "mlflow.traceRequestId", "mlflow.chat.")
 _CHUNK: Final = "mlflow.chunk.item."
 _SENT_KEYS: Final = ("messages", "input", "contents", "prompt", "prompts")
 _SYSTEM_KEYS: Final = ("system", "instructions", "system_instruction")
-_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
 _SESSION_KEYS: Final = ("session_id", "conversation_id", "thread_id")
 _USAGE_KEYS: Final = ("input_tokens", "output_tokens", "total_tokens")
 
@@ -68,12 +67,12 @@ class MLflow(Convention):
 def _request(span: Span) -> dict[str, Any]:
     given, put_out = _decoded(span.attributes, _INPUTS), _decoded(span.attributes, _OUTPUTS)
     asked = exchange.read_request(given)
-    state = _state_documents(put_out)
+    state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
         "response": _streamed(span, put_out) or exchange.read_answer(put_out),
-        "documents": state if state is not None else _state_documents(given),
+        "documents": state if state is not None else documents.of_state(given),
     }
 
 
@@ -84,15 +83,6 @@ def _streamed(span: Span, put_out: Value) -> str | None:
         return None
     texts = [piece for piece in pieces if isinstance(piece, str)]
     return "".join(texts) if len(texts) == len(pieces) else None
-
-
-def _state_documents(state: Value) -> tuple[Document, ...] | None:
-    """Documents in the state that a chain hands on."""
-    for key in _STATE_KEYS if isinstance(state, Mapping) else ():
-        held = values.unfold(state.get(key))  # type: ignore[union-attr]
-        if isinstance(held, (list, tuple)):
-            return documents.read(held)
-    return None
 
 
 def _retrieval(span: Span) -> dict[str, Any]:

@@ -25,7 +25,6 @@ _KINDS: Final[dict[str, _Kind]] = {
     "TOOL": "tool",
     "EMBEDDING": "embedding",
 }
-_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
 
 
 class OpenInference(Convention):
@@ -58,12 +57,12 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     if filtered is not None:
         return {"kind": "rerank", "documents": filtered, "documents_without_text": documents.without_text(filtered)}
     asked = exchange.read_request(given)
-    state = _state_documents(put_out)
+    state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
         "response": exchange.read_answer(put_out),
-        "documents": state if state is not None else _state_documents(given),
+        "documents": state if state is not None else documents.of_state(given),
     }
 
 
@@ -78,18 +77,6 @@ def _filtered(given: Value, put_out: Value) -> tuple[Document, ...] | None:
     before = documents.read(taken) if isinstance(taken, list) else None
     after = documents.read(put_out) if before else None
     return after if before and after is not None and (is_cut or evidence.within(after, before)) else None
-
-
-def _state_documents(state: Value) -> tuple[Document, ...] | None:
-    """Documents in the state that a chain hands on."""
-    if not isinstance(state, Mapping):
-        return None
-    for place in (state, state.get("kwargs"), state.get("inputs")):
-        for key in _STATE_KEYS if isinstance(place, Mapping) else ():
-            held = values.unfold(place.get(key))  # type: ignore[union-attr]
-            if isinstance(held, (list, tuple)):
-                return documents.read(held)
-    return None
 
 
 def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
