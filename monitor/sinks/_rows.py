@@ -4,7 +4,7 @@
 |---|---|
 | `id` | the same for a repeat of the same evaluation; 32 hex digits |
 | `judged_at`, `answered_at` | seconds since 1970 |
-| `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention`, `attributes` | of the case |
+| `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
 | `model` | the service's own |
 | `evaluator`, `version` | who judged |
 | `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; why, where it is not `score`; more on that |
@@ -12,7 +12,7 @@
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: stretches of the response, offsets in characters |
 | `weight` | the requests that this one stands for |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
-| `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
+| `request`, `retrieved_context`, `response`, `user_id`, `attributes` | only where texts are kept |
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
         "session_id": case.session_id,
         "model": case.model,
         "convention": case.convention,
-        "attributes": dict(case.attributes),
         "evaluator": judged.evaluator,
         "version": judged.version,
         "outcome": type(outcome).__name__.lower(),
@@ -59,6 +58,7 @@ def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
     if texts:
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
+        row["attributes"] = dict(case.attributes)
     return row
 
 

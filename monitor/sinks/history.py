@@ -42,7 +42,7 @@ class History(Sink):
     at_most: Size = Field(default=1024**3, gt=0)
     """What the database may take; beyond it the oldest results go first."""
 
-    keep_texts: bool = True
+    keep_texts: bool = False
     """Whether question, context and answer are kept, to be shown; else only the verdict, which may quote them."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:

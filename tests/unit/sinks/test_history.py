@@ -25,7 +25,7 @@ async def deliver(history: History, *results: Judged, clock: ManualClock | None 
 
 @pytest.fixture
 def history(tmp_path: Path) -> History:
-    return History(path=tmp_path / "storage" / "history.db")
+    return History(path=tmp_path / "storage" / "history.db", keep_texts=True)
 
 
 async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: History) -> None:
