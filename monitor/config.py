@@ -225,11 +225,11 @@ def parse(data: Mapping[str, Any]) -> Config:
 
 def _entries(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{section}: must be a list of entries with a `type`, not {value!r:.80}")
+        raise ConfigError(f"{section}: must be a list of entries with a `type`, not {registry.shown(value)}")
     for index, entry in enumerate(value):
         place = f"{section}[{index}]"
         if not isinstance(entry, Mapping):
-            raise ConfigError(f"{place}: must be a mapping with a `type`, not {entry!r:.80}")
+            raise ConfigError(f"{place}: must be a mapping with a `type`, not {registry.shown(entry)}")
         yield place, entry
 
 

@@ -86,11 +86,15 @@ def conventions() -> tuple[Convention, ...]:
 
 
 def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -> str:
-    """A pydantic error in one line for each fault: the key, the value given, and what is allowed."""
+    """A pydantic error in one line for each fault: the key, the value given, and what is allowed.
+
+    What may hold a secret is not repeated: the value of an option that is one, and whole sections.
+    """
     lines = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"])
-        given = "" if fault["type"] in ("missing", "extra_forbidden") else f" (given: {fault['input']!r:.80})"
+        telling = fault["type"] not in ("missing", "extra_forbidden") and not _SECRET.intersection(fault["loc"])
+        given = f" (given: {shown(fault['input'])})" if telling and where else ""
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = "unknown key" + (f"; allowed: {', '.join(allowed)}" if allowed and len(fault["loc"]) == 1 else "")
@@ -106,6 +110,18 @@ def _installed() -> Any:
 
 def _plugged(folder: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in _installed().select(group=f"rag_monitor.{folder}")}
+
+
+_SECRET = frozenset({"api_key", "api_base", "token", "password", "secret", "url", "headers"})
+
+
+def shown(value: object) -> str:
+    """A value for an error message: plain values as they are written, of a section only that it is one."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return f"{value!r:.80}"
 
 
 T = TypeVar("T")

@@ -73,15 +73,15 @@ def _alerts(config: Config) -> Iterator[str]:
     }
     for policy in config.alerts:
         levels = [
-            f"{severity} above {threshold:.3g}"
+            f"{severity} when it is surely above {threshold * 100:.3g} %"
             for severity, threshold in (("warning", policy.warning), ("critical", policy.critical))
             if threshold is not None
         ]
         windows = ", ".join(format_duration(window.window) for window in policy.windows)
         state = "" if policy.evaluator in active else " (silent while the evaluator is off)"
         yield (
-            f"Alerts when the defect rate of {policy.evaluator} is, with its interval, {' and '.join(levels)}, "
-            f"over {windows}{state}."
+            f"Alerts on the defect rate of {policy.evaluator}: {', '.join(levels)}, "
+            f"by the lower limit of its interval over {windows}{state}."
         )
     receivers = ", ".join(type(one).__name__.lower() for one in config.notify)
     yield f"Alerts are told to: {receivers}."

@@ -87,6 +87,27 @@ def test_a_mistake_is_named_by_place_value_and_what_is_allowed(text, words):
         assert word in message, message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sources: [{type: otlp_http, host: 0.0.0.0, auth: {token: canary}}]",
+        "sources: [{type: otlp_http, auth: {token: [canary]}}]",
+        "sources: {token: canary}",
+        "sources: [[canary]]",
+        "judge: {api_key: [canary]}",
+        "judge: [{api_key: canary}]",
+        "judge: {api_key: {value: canary}}",
+        "judge: {model: m, api_base: 'http://user:canary@host/v1'}",
+        "notify: [{type: webhook, url: 'ftp://canary'}]",
+        "notify: [{type: webhook, url: 'http://host', token: [canary]}]",
+    ],
+)
+def test_no_error_repeats_what_may_be_a_secret(text):
+    with pytest.raises(ConfigError) as caught:
+        config.parse_text(text)
+    assert "canary" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         config.load(tmp_path / "none.yaml")
