@@ -179,7 +179,8 @@ def _megabytes(pid: int, name: str) -> float:
     return int(found[1]) / 1024 if found else float("nan")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -214,7 +215,7 @@ def _pending(port: int) -> float:
 
 def measure(row: Row, spans: int) -> Figures:
     """Start a monitor, load it, and read what it cost."""
-    ports = {"http": _free_port(), "grpc": _free_port(), "metrics": _free_port()}
+    ports = {"http": free_port(), "grpc": free_port(), "metrics": free_port()}
     bodies = _bodies(row.batch, spans, compressed=row.compressed and row.transport == "HTTP")
     sent = len(bodies) * row.batch
     with tempfile.TemporaryDirectory() as folder:
