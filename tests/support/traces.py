@@ -9,11 +9,20 @@ from typing import Any
 
 from monitor import compose, registry
 from monitor.model.case import Reading
-from monitor.model.span import LogRecord, Origin, Part, Span, SpanStatus, Value
+from monitor.model.span import LogRecord, Origin, Part, Signal, Span, SpanStatus, Value
 from monitor.model.trace import Closed, Trace
-from monitor.otlp import wire
+from monitor.otlp import json_mapping, wire
 
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+_DATA = Path(__file__).parents[1] / "data"
+CAPTURES, RECORDED = _DATA / "captures", _DATA / "recorded"
+SETUPS = {
+    f"{folder.name}/{path.name}": path
+    for folder in (CAPTURES, RECORDED)
+    for path in sorted(folder.iterdir())
+    if path.is_dir()
+}
+"""Every recorded set-up by name: `captures/...` came to us as they are, `recorded/...` by `tests/record`."""
+
 TRACE_ID = "0123456789abcdef0123456789abcdef"
 
 
@@ -96,16 +105,20 @@ def documents(prefix: str, texts: Sequence[str]) -> dict[str, Value]:
 
 
 def captured_parts(setup: str) -> dict[bytes, list[Part]]:
-    """The parts of every recorded trace of a set-up, in order of arrival."""
+    """The parts of every recorded trace of a set-up (a key of `SETUPS`), in order of arrival."""
     traces: dict[bytes, list[Part]] = {}
-    for path in sorted((CAPTURES / setup).glob("*.pb")):
-        signal = "logs" if path.name.endswith(".logs.pb") else "traces"
-        for trace_id, part in wire.offline_parts(signal, wire.split(path.read_bytes())):  # type: ignore[arg-type]
+    for path in sorted(SETUPS[setup].iterdir()):
+        content = path.read_bytes()
+        if path.name == "expected.json" or path.is_dir():
+            continue
+        signal: Signal = "logs" if path.name.endswith(".logs.pb") or b'"resourceLogs"' in content else "traces"
+        encoded = json_mapping.to_protobuf(signal, content) if path.suffix == ".json" else content
+        for trace_id, part in wire.offline_parts(signal, wire.split(encoded)):
             traces.setdefault(trace_id, []).append(part)
     return traces
 
 
 def expected(setup: str) -> dict[str, dict[str, Any]]:
     """What the recorded application itself asked and answered, by trace id."""
-    found: dict[str, dict[str, Any]] = json.loads((CAPTURES / setup / "expected.json").read_text())["traces"]
+    found: dict[str, dict[str, Any]] = json.loads((SETUPS[setup] / "expected.json").read_text())["traces"]
     return found

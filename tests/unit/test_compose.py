@@ -15,7 +15,7 @@ from monitor.model.case import Document, Message, Reading, Status
 from monitor.model.span import Part, Span
 from monitor.model.trace import Closed
 from monitor.otlp.decode import decode
-from tests.support.traces import TRACE_ID, Builder, captured_parts, documents
+from tests.support.traces import SETUPS, TRACE_ID, Builder, captured_parts, documents
 
 REFUND, CREDIT, ZONE = "Refunds take thirty days.", "Later it is credit.", "Zones differ in price."
 
@@ -381,12 +381,6 @@ def test_a_circle_of_parents_is_incomplete_and_ends() -> None:
 
 # -- properties
 
-SETUPS = (
-    "langchain__openinference",
-    "llamaindex__openinference",
-    "openai__otel_genai__event",
-    "openai__otel_v2__legacy",
-)
 TRACES = [(trace_id, parts) for setup in SETUPS for trace_id, parts in captured_parts(setup).items()]
 
 

@@ -149,7 +149,7 @@ def test_the_service_name_comes_from_the_resource_and_is_empty_where_there_is_no
     assert [service_name(raw) for raw in (RESOURCE, b"", b"\xff", number)] == ["shop", "", "", ""]
 
 
-PARTS = list(next(iter(captured_parts("openai__otel_v2__legacy").values())))
+PARTS = list(next(iter(captured_parts("captures/openai__otel_v2__legacy").values())))
 
 
 @given(st.randoms(use_true_random=False), st.lists(st.integers(0, len(PARTS) - 1), max_size=8))
