@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import cut, documents, evidence, exchange, failures, messages, values
+from monitor.content import cut, documents, evidence, exchange, failures, fields, messages, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -25,6 +25,13 @@ _KINDS: Final[dict[str, _Kind]] = {
     "TOOL": "tool",
     "EMBEDDING": "embedding",
 }
+_MODEL_KEYS: Final = ("llm.response.model_name", "llm.model_name", "llm.request.model_name")
+_TELLING: Final = {
+    "retrieval.documents.": "RETRIEVER",
+    "reranker.output_documents.": "RERANKER",
+    "llm.input_messages.": "LLM",
+    "llm.output_messages.": "LLM",
+}
 
 
 class OpenInference(Convention):
@@ -35,8 +42,8 @@ class OpenInference(Convention):
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
         """What the span says; None where it has no span kind of this dialect."""
-        named = span.attributes.get("openinference.span.kind")
-        if not isinstance(named, str):
+        named = _named(span)
+        if named is None:
             return None
         kind = _KINDS.get(named.upper(), "other")
         observation = Observation(
@@ -48,11 +55,20 @@ class OpenInference(Convention):
             error=failures.of_span(span),
         )
         read = _READERS.get(kind)
-        return replace(observation, **read(span.attributes)) if read else observation
+        return replace(observation, **read(span)) if read else observation
 
 
-def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    given, put_out = values.unfold(attributes.get("input.value")), values.unfold(attributes.get("output.value"))
+def _named(span: Span) -> str | None:
+    """The kind that the span is given, or shows by its keys where that was among the attributes that an SDK dropped."""
+    named = span.attributes.get("openinference.span.kind")
+    if isinstance(named, str):
+        return named
+    shown = (kind for prefix, kind in _TELLING.items() if any(key.startswith(prefix) for key in span.attributes))
+    return next(shown, None) if span.dropped_attributes else None
+
+
+def _request(span: Span) -> dict[str, Any]:
+    given, put_out = (values.unfold(span.attributes.get(key)) for key in ("input.value", "output.value"))
     filtered = _filtered(given, put_out)
     if filtered is not None:
         return {"kind": "rerank", "documents": filtered, "documents_without_text": documents.without_text(filtered)}
@@ -79,20 +95,32 @@ def _filtered(given: Value, put_out: Value) -> tuple[Document, ...] | None:
     return after if before and after is not None and (is_cut or evidence.within(after, before)) else None
 
 
-def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    asked = exchange.read_request(attributes.get("input.value"))
-    listed = values.unflatten(attributes, "retrieval.documents")
-    put_out = attributes.get("output.value")
+def _retrieval(span: Span) -> dict[str, Any]:
+    asked = exchange.read_request(span.attributes.get("input.value"))
+    return {"query": asked.query if asked else None, **_documents(span, "retrieval.documents")}
+
+
+def _rerank(span: Span) -> dict[str, Any]:
+    query = values.text(span.attributes.get("reranker.query"))
+    return {"query": query or None, **_documents(span, "reranker.output_documents")}
+
+
+def _documents(span: Span, prefix: str) -> dict[str, Any]:
+    """The documents of a span, those of its output where that has more to say.
+
+    An SDK that has no room for all attributes drops the earliest (Python) or the latest (JavaScript): documents that
+    are missing leave a hole in the indexes, or nothing but the count of dropped attributes.
+    """
+    listed = values.unflatten(span.attributes, prefix)
+    put_out = span.attributes.get("output.value")
     told = documents.read(put_out) if put_out is not None else None
     found = documents.read(listed) if listed is not None else told
-    missing = listed.count(None) if listed else 0
-    if found and told and len(told) == len(found):
+    lost = max(listed.count(None), int(span.dropped_attributes > 0)) if listed else 0
+    if lost and found and told and not documents.without_text(told) and evidence.within(found, told):
+        found, lost = told, 0
+    elif found and told and len(told) == len(found):
         found = tuple(_completed(one, other) for one, other in zip(found, told, strict=True))
-    return {
-        "query": asked.query if asked else None,
-        "documents": found,
-        "documents_without_text": documents.without_text(found or ()) + missing,
-    }
+    return {"documents": found, "documents_without_text": documents.without_text(found or ()) + lost}
 
 
 def _completed(document: Document, other: Document) -> Document:
@@ -107,37 +135,37 @@ def _completed(document: Document, other: Document) -> Document:
     )
 
 
-def _rerank(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    listed = values.unflatten(attributes, "reranker.output_documents")
-    put_out = attributes.get("output.value")
-    found = documents.read(listed) if listed is not None else documents.read(put_out) if put_out is not None else None
-    return {
-        "query": values.text(attributes.get("reranker.query")) or None,
-        "documents": found,
-        "documents_without_text": documents.without_text(found or ()) + (listed.count(None) if listed else 0),
-    }
-
-
-def _generation(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    sent = _messages(attributes, "llm.input_messages")
-    answered = _messages(attributes, "llm.output_messages")
-    model = values.text(attributes.get("llm.model_name"))
+def _generation(span: Span) -> dict[str, Any]:
+    attributes = span.attributes
+    answered = messages.read(values.unflatten(attributes, "llm.output_messages") or ())
+    sent = _sent(span, answered is not None)
+    model = values.text(values.first(attributes, _MODEL_KEYS))
     usage = _usage(attributes)
-    if sent is None and answered is None and not model and usage is None:
-        # A framework's own helper around the answer, marked as LLM although it calls no model.
+    put_out = values.unfold(attributes.get("output.value"))
+    makes_a_prompt = isinstance(put_out, Mapping) and "messages" in put_out
+    if sent is None and answered is None and usage is None and (not model or makes_a_prompt):
+        # A framework's own helper around the call, marked as LLM although it calls no model.
         return {"kind": "other"}
     response = None
     if answered is not None:
         said = [m.content for m in answered if m.role == "assistant"]
         response = next((text for text in reversed(said) if text.strip()), None)
-    if response is None and answered is None:
-        response = exchange.read_answer(attributes.get("output.value"))
-    return {"messages": sent, "response": response, "model": model, "usage": usage}
+    else:
+        response = exchange.read_answer(put_out)
+    response = fields.answer(response) if response else None
+    return {"messages": fields.plain(sent) if sent else None, "response": response, "model": model, "usage": usage}
 
 
-def _messages(attributes: Mapping[str, Value], prefix: str) -> tuple[Message, ...] | None:
-    listed = values.unflatten(attributes, prefix)
-    return messages.read(listed) if listed else None
+def _sent(span: Span, answered: bool) -> tuple[Message, ...] | None:
+    """The chat as sent; where an SDK has dropped a part of it, as the input has it, or not at all.
+
+    The answer is set last. It comes without the end of the chat only where the earliest attributes are dropped.
+    """
+    listed = values.unflatten(span.attributes, "llm.input_messages")
+    chat = messages.read(listed) if listed else None
+    if span.dropped_attributes and (listed is None or len(chat or ()) < len(listed) or not answered):
+        return messages.read(span.attributes.get("input.value"))
+    return chat
 
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:
@@ -145,9 +173,9 @@ def _usage(attributes: Mapping[str, Value]) -> Usage | None:
     return Usage(*counts) if any(count is not None for count in counts) else None
 
 
-def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    asked = exchange.read_request(attributes.get("input.value"))
-    put_out = attributes.get("output.value")
+def _tool(span: Span) -> dict[str, Any]:
+    asked = exchange.read_request(span.attributes.get("input.value"))
+    put_out = span.attributes.get("output.value")
     return {
         "query": asked.query if asked else None,
         "documents": documents.read_result(put_out) if put_out is not None else None,

@@ -26,7 +26,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.record import library
-from tests.record.llm import COMPLETION_TOKENS, MODEL, PROMPT_TOKENS, ScriptedModel
+from tests.record.llm import COMPLETION_TOKENS, MODEL, PROMPT_TOKENS, ScriptedModel, read_body
 
 HERE = Path(__file__).parent
 SETUPS = HERE / "setups"
@@ -58,7 +58,7 @@ class Capture:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                content = _read(self)
+                content = read_body(self)
                 if self.headers.get("content-encoding") == "gzip":
                     content = gzip.decompress(content)
                 status, answer = 200, b""
@@ -143,17 +143,6 @@ class Capture:
         self._server.server_close()
 
 
-def _read(handler: BaseHTTPRequestHandler) -> bytes:
-    if handler.headers.get("transfer-encoding", "").lower() == "chunked":
-        content = b""
-        while size := int(handler.rfile.readline().split(b";")[0], 16):
-            content += handler.rfile.read(size)
-            handler.rfile.readline()
-        handler.rfile.readline()
-        return content
-    return handler.rfile.read(int(handler.headers.get("content-length", 0)))
-
-
 def _trace_ids(signal: str, content: bytes, *, as_json: bool) -> tuple[str, ...]:
     if as_json:
         found = [
@@ -198,6 +187,14 @@ def prepare(setup: Path, work: Path) -> list[str]:
     raise SystemExit(f"{setup}: has neither requirements.txt, package.json nor pom.xml")
 
 
+def _without_paths(content: bytes, work: Path) -> bytes:
+    """Stack traces name folders of this machine: others of the same length replace them, so protobuf stays whole."""
+    for path in (work.resolve(), HERE.parents[1], Path(sys.base_prefix)):
+        own = str(path).encode()
+        content = content.replace(own, b"/srv/app".ljust(len(own), b"-")[: len(own)])
+    return content
+
+
 def record(name: str, work: Path) -> None:
     """Run one set-up and write its fixture."""
     setup = SETUPS / name
@@ -234,7 +231,7 @@ def record(name: str, work: Path) -> None:
         shutil.rmtree(target)
     target.mkdir(parents=True)
     for number, body in enumerate(capture.bodies, 1):
-        (target / f"{number:03}{body.suffix}").write_bytes(body.content)
+        (target / f"{number:03}{body.suffix}").write_bytes(_without_paths(body.content, work))
     (target / "expected.json").write_text(
         json.dumps({"traces": capture.facts}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )

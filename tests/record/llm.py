@@ -2,13 +2,15 @@
 
 `POST /v1/chat/completions` (plain and streamed, with tools), `POST /v1/embeddings`. The question asked last in the
 messages picks the case. With tools offered and not yet used for this question it calls the first one, once for each
-search of the case. The case with `error` is refused with status 400, which no client retries.
+search of the case. The case with `error` is refused with status 400, which no client retries. Asked for a `standalone
+question` it gives the search query, and where DSPy asks for fields (`[[ ## answer ## ]]`) it answers in these.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        body = json.loads(read_body(self) or b"{}")
         if self.path.endswith("/embeddings"):
             self._json(200, _embeddings(body))
         elif self.path.endswith("/chat/completions"):
@@ -79,25 +81,50 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+def read_body(handler: BaseHTTPRequestHandler) -> bytes:
+    """The body of a request, which Java's clients send in chunks."""
+    if handler.headers.get("transfer-encoding", "").lower() == "chunked":
+        content = b""
+        while size := int(handler.rfile.readline().split(b";")[0], 16):
+            content += handler.rfile.read(size)
+            handler.rfile.readline()
+        handler.rfile.readline()
+        return content
+    return handler.rfile.read(int(handler.headers.get("content-length", 0)))
+
+
 def _reply(body: dict[str, Any]) -> dict[str, Any] | None:
     """The assistant's message; None where the case is that of a failing model."""
     messages = body.get("messages", [])
     case, at = _case(messages)
     if case.get("error"):
         return None
-    tools = [one["function"]["name"] for one in body.get("tools", ()) if one.get("type") == "function"]
+    tools = [one["function"] for one in body.get("tools", ()) if one.get("type") == "function"]
     if tools and not any(one.get("role") == "tool" for one in messages[at + 1 :]):
         queries = [one["query"] for one in case.get("searches", ())] or [case.get("search_query") or case["question"]]
+        properties = (tools[0].get("parameters") or {}).get("properties") or {"query": {}}
+        parameter = "query" if "query" in properties else next(iter(properties))
         calls = [
             {
                 "id": f"call_{number}",
                 "type": "function",
-                "function": {"name": tools[0], "arguments": json.dumps({"query": query})},
+                "function": {"name": tools[0]["name"], "arguments": json.dumps({parameter: query})},
             }
             for number, query in enumerate(queries)
         ]
         return {"role": "assistant", "content": None, "tool_calls": calls}
-    return {"role": "assistant", "content": case["answer"]}
+    return {"role": "assistant", "content": _words(messages, case)}
+
+
+def _words(messages: list[dict[str, Any]], case: dict[str, Any]) -> str:
+    sent = "\n".join(str(one.get("content")) for one in messages)
+    if "standalone question" in sent.lower():
+        return str(case.get("search_query") or case["question"])
+    fields = re.findall(r"\[\[ ## (\w+) ## \]\]", sent.rpartition("Respond with the corresponding output fields")[2])
+    said = {"reasoning": "The context says so.", "completed": ""}
+    if fields:
+        return "\n\n".join(f"[[ ## {field} ## ]]\n{said.get(field, case['answer'])}" for field in fields).strip()
+    return str(case["answer"])
 
 
 def _case(messages: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
@@ -106,6 +133,11 @@ def _case(messages: list[dict[str, Any]]) -> tuple[dict[str, Any], int]:
         text = json.dumps(messages[at].get("content"), ensure_ascii=False).replace('\\"', '"')
         for case in CASES:
             if case["question"] in text:
+                return case, at
+    for at in range(len(messages) - 1, -1, -1):  # a query engine within an agent is asked what the agent searches for
+        for case in CASES:
+            searched = [case.get("search_query"), *(one["query"] for one in case.get("searches", ()))]
+            if any(query and query in str(messages[at].get("content")) for query in searched):
                 return case, at
     raise LookupError(f"no question of library.json in {messages!r:.300}")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from monitor.conventions.openinference import OpenInference
-from monitor.model.case import Document, Message, Usage
+from monitor.model.case import Document, Message, Status, Usage
 from monitor.model.span import Span, SpanEvent, SpanStatus, Value
 from monitor.stages import Observation
+from tests.support.traces import Builder, documents
 
 
 def see(kind: str, attributes: dict[str, Value] | None = None, **fields: object) -> Observation:
@@ -73,6 +75,37 @@ def test_documents_whose_attributes_were_dropped_are_counted() -> None:
     assert (seen.documents, seen.documents_without_text) == ((Document("Four"),), 3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [("RETRIEVER", "retrieval.documents"), ("RERANKER", "reranker.output_documents")]
+)
+def test_documents_may_be_missing_at_the_end_where_attributes_were_dropped(kind: str, prefix: str) -> None:
+    attributes: dict[str, Value] = {f"{prefix}.{at}.document.content": text for at, text in enumerate(("One", "Two"))}
+    assert see(kind, attributes).documents_without_text == 0
+    assert see(kind, attributes, dropped_attributes=4).documents_without_text == 1
+    whole = {**attributes, "output.value": json.dumps([{"page_content": text} for text in ("One", "Two", "Three")])}
+    seen = see(kind, whole, dropped_attributes=4)
+    assert (seen.documents, seen.documents_without_text) == ((Document("One"), Document("Two"), Document("Three")), 0)
+    other = {**attributes, "output.value": '["doc-1", "doc-2", "doc-3"]'}
+    assert see(kind, other, dropped_attributes=4).documents_without_text == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("retrieval.documents.3.document.content", "retrieval"),
+        ("reranker.output_documents.3.document.content", "rerank"),
+        ("llm.output_messages.0.message.role", "generation"),
+    ],
+)
+def test_a_span_whose_kind_was_dropped_is_known_by_its_keys(key: str, kind: str) -> None:
+    span = Span("0" * 32, "1" * 16, attributes={key: "user"}, dropped_attributes=1)
+    seen = OpenInference().observe(span, ())
+    assert seen is not None
+    assert seen.kind == kind
+    assert OpenInference().observe(replace(span, dropped_attributes=0), ()) is None
+    assert OpenInference().observe(replace(span, attributes={"llm.request.type": "chat"}), ()) is None
+
+
 def test_a_retriever_that_says_nothing_is_not_an_empty_one() -> None:
     assert see("RETRIEVER").documents is None
     assert see("RETRIEVER", {"retrieval.documents": []}).documents == ()
@@ -107,6 +140,50 @@ def test_a_call_of_a_model_gives_chat_answer_model_and_tokens() -> None:
     assert (seen.response, seen.model, seen.usage) == ("Because.", "m", Usage(3, 2, None))
 
 
+def test_the_model_is_the_one_that_answered_where_both_are_named() -> None:
+    asked: dict[str, Value] = {"llm.request.model_name": "m"}
+    assert see("LLM", asked).model == "m"
+    assert see("LLM", {**asked, "llm.response.model_name": "m-2026", "llm.model_name": "n"}).model == "m-2026"
+
+
+CHAT: dict[str, Value] = {
+    "llm.model_name": "m",
+    "llm.input_messages.1.message.role": "assistant",
+    "llm.input_messages.1.message.content": "Hello.",
+    "llm.input_messages.2.message.role": "user",
+    "llm.input_messages.2.message.content": "Why?",
+}
+FIRST: dict[str, Value] = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "Hi."}
+ANSWER: dict[str, Value] = {
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": "Because.",
+}
+
+
+def test_a_chat_of_which_a_part_was_dropped_is_none() -> None:
+    earliest_dropped, latest_dropped = {**CHAT, **ANSWER}, {**FIRST, **CHAT}
+    without_role = {**CHAT, **ANSWER, "llm.input_messages.0.message.content": "Hi."}
+    for attributes in (earliest_dropped, latest_dropped, without_role):
+        assert see("LLM", attributes, dropped_attributes=2).messages is None
+        assert see("LLM", attributes).messages is not None
+    assert see("LLM", {**FIRST, **CHAT, **ANSWER}, dropped_attributes=2).messages is not None
+
+
+def test_a_chat_of_which_a_part_was_dropped_is_read_from_the_input_where_that_is_whole() -> None:
+    sent = json.dumps({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Why?"}]})
+    seen = see("LLM", {**CHAT, **ANSWER, "input.value": sent}, dropped_attributes=2)
+    assert seen.messages == (Message("system", "Be kind."), Message("user", "Why?"))
+
+
+def test_fields_of_dspy_are_read_as_bare_words() -> None:
+    asked = "[[ ## question ## ]]\nWhy?\n\nRespond with the corresponding output fields, starting with `x`."
+    said = "[[ ## reasoning ## ]]\nSo.\n\n[[ ## answer ## ]]\nBecause.\n\n[[ ## completed ## ]]"
+    seen = see("LLM", {**FIRST, "llm.input_messages.0.message.content": asked, "output.value": json.dumps([said])})
+    assert seen.messages == (Message("user", "Why?"),)
+    chat: dict[str, Value] = {**ANSWER, "llm.output_messages.0.message.content": said}
+    assert see("LLM", chat).response == "Because."
+
+
 def test_a_call_that_only_calls_a_tool_has_no_answer() -> None:
     seen = see(
         "LLM",
@@ -122,6 +199,9 @@ def test_a_call_that_only_calls_a_tool_has_no_answer() -> None:
 
 def test_a_helper_that_is_marked_as_llm_and_calls_no_model_is_none() -> None:
     assert see("LLM", {"input.value": "ChatMemoryBuffer(...)"}).kind == "other"
+    chat = '{"messages": ["ChatMessage(role=\'assistant\', text=\'Earlier.\')"], "tools": []}'
+    assert see("LLM", {"llm.model_name": "m", "output.value": chat}).kind == "other"
+    assert see("LLM", {"llm.model_name": "m", "output.value": '{"text": "Because."}'}).response == "Because."
 
 
 @pytest.mark.parametrize(
@@ -142,3 +222,93 @@ def test_an_error_is_told_in_the_spans_own_words(
 def test_session_and_user_are_read_from_any_span() -> None:
     seen = see("PROMPT", {"session.id": "s", "user.id": 7})
     assert (seen.session_id, seen.user_id) == ("s", "7")
+
+
+def genai_chat(build: Builder, parent: str, prompt: str, answer: str) -> str:
+    told = {
+        role: json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+        for role, text in (("user", prompt), ("assistant", answer))
+    }
+    return build.span(
+        "chat m",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "m",
+            "gen_ai.input.messages": told["user"],
+            "gen_ai.output.messages": told["assistant"],
+            "gen_ai.usage.input_tokens": 3,
+            "gen_ai.usage.output_tokens": 2,
+        },
+        parent,
+        kind=3,
+    )
+
+
+def test_a_request_of_this_dialect_may_enclose_a_call_in_another() -> None:
+    build = Builder()
+    root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because.", "session.id": "s"})
+    build.oi("RETRIEVER", documents("retrieval.documents", ["One.", "Two."]), root)
+    build.oi("RERANKER", documents("reranker.output_documents", ["Two."]), root)
+    call = genai_chat(build, root, "Context:\nTwo.\n\nQuestion: Why?", "Because.")
+    reading = build.read()
+    case = reading.case
+    assert (reading.status, case.convention, case.span_id) == (Status.READY, "openinference", call)
+    assert (case.request.query, case.response, case.session_id) == ("Why?", "Because.", "s")
+    assert ([d.content for d in case.retrieved_context], case.model) == (["Two."], "m")
+    assert case.usage == Usage(3, 2, 5)
+
+
+def test_without_its_own_output_a_request_is_answered_by_the_call_in_another_dialect() -> None:
+    build = Builder()
+    root = build.oi("AGENT", {"input.value": "Why?"})
+    build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), root)
+    genai_chat(build, root, "Context:\nOne.\n\nQuestion: Why?", "Because.")
+    reading = build.read()
+    assert (reading.status, reading.case.request.query, reading.case.response) == (Status.READY, "Why?", "Because.")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "status", "texts"),
+    [
+        ("Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?", Status.READY, ["One.", "Two."]),
+        ("One.\nTwo.\nWhy?", Status.CONTENT_MISSING, []),
+    ],
+)
+def test_a_retriever_that_lost_documents_is_made_up_for_by_the_prompt_or_not_judged(
+    prompt: str, status: Status, texts: list[str]
+) -> None:
+    build = Builder()
+    root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."})
+    build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), root)
+    build.spans[-1] = replace(build.spans[-1], dropped_attributes=2)
+    genai_chat(build, root, prompt, "Because.")
+    reading = build.read()
+    assert (reading.status, [d.content for d in reading.case.retrieved_context]) == (status, texts)
+
+
+def test_a_request_whose_retriever_fails_has_failed_whatever_its_steps_have_put_out() -> None:
+    build = Builder()
+    root = build.oi("CHAIN", {"input.value": "And there?"}, status="error", message="no index")
+    rewrite = build.oi("CHAIN", {"input.value": "And there?", "output.value": "Why is it so there?"}, root)
+    build.oi("RETRIEVER", {"input.value": "Why is it so there?"}, root, status="error", message="no index")
+    assert (build.read().status, build.read().error) == (Status.FAILED_REQUEST, "no index")
+    build.llm("Rewrite: And there?", "Why is it so there?", rewrite)
+    assert build.read().status == Status.FAILED_REQUEST
+
+
+def test_a_request_that_answers_in_spite_of_a_failed_step_has_not_failed() -> None:
+    build = Builder()
+    root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."}, status="error", message="not saved")
+    build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), root)
+    build.llm("Context:\nOne.\n\nQuestion: Why?", "Because.", root)
+    assert build.read().status == Status.READY
+
+
+def test_a_call_that_dspy_made_says_all_where_only_the_client_library_is_instrumented() -> None:
+    build = Builder()
+    request = "Respond with the corresponding output fields, starting with the field `[[ ## answer ## ]]`."
+    asked = f'[[ ## context ## ]]\n["One.", "Two."]\n\n[[ ## question ## ]]\nWhy?\n\n{request}'
+    build.llm(asked, "[[ ## reasoning ## ]]\nSo.\n\n[[ ## answer ## ]]\nBecause.\n\n[[ ## completed ## ]]")
+    reading = build.read()
+    assert (reading.status, reading.case.request.query, reading.case.response) == (Status.READY, "Why?", "Because.")
+    assert [d.content for d in reading.case.retrieved_context] == ["One.", "Two."]
