@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.content import documents, exchange, failures, messages, results, slices, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -19,10 +19,12 @@ from monitor.stages import Convention, Observation
 _Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
 
 _PREFIX: Final = "haystack."
+_CALL_OF_AGENT: Final = "haystack.agent.step.llm"
 _OPERATIONS: Final[tuple[tuple[str, _Kind], ...]] = (
-    ("haystack.agent.step.llm", "generation"),
+    (_CALL_OF_AGENT, "generation"),
     ("haystack.agent.step.tool", "tool"),
     ("haystack.agent.step", "other"),
+    ("haystack.agent.hook", "other"),
     ("haystack.agent", "request"),
     ("haystack.pipeline", "request"),
 )
@@ -39,7 +41,7 @@ class Haystack(Convention):
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
         """What the span says; None where it has no attribute of this dialect."""
         attributes = span.attributes
-        if not any(key.startswith(_PREFIX) for key in attributes):
+        if not any(key.startswith(_PREFIX) for key in _named(span)):
             return None
         kind, where = _role(span)
         given = values.first(attributes, (f"{where}.input", f"{where}.input_data"))
@@ -68,16 +70,21 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], given: Value, put_out
 
 def _role(span: Span) -> tuple[_Kind, str]:
     """The role of a span, and the beginning of the keys of its input and output."""
-    attributes = span.attributes
+    attributes, keys = span.attributes, _named(span)
     named = values.text(attributes.get("haystack.component.type"))
-    if named or any(key.startswith("haystack.component.") for key in attributes):
+    if named or any(key.startswith("haystack.component.") for key in keys):
         return _component(named, attributes), "haystack.component"
-    if any(key.startswith("haystack.tool.") for key in attributes):
+    if any(key.startswith("haystack.tool.") for key in keys):
         return "tool", "haystack.agent.step.tool"
     for prefix, kind in _OPERATIONS:
-        if any(key == prefix or key.startswith(f"{prefix}.") for key in attributes):
+        if any(key == prefix or key.startswith(f"{prefix}.") for key in keys):
             return kind, prefix
     return "other", _PREFIX
+
+
+def _named(span: Span) -> tuple[str, ...]:
+    """The keys of a span; where content tracing is off, an agent's calls of its model have none but their name."""
+    return (*span.attributes, _CALL_OF_AGENT) if span.name == _CALL_OF_AGENT else tuple(span.attributes)
 
 
 def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
@@ -214,10 +221,17 @@ def _retrieval(
 def _results(put_out: Value) -> tuple[Document, ...] | None:
     """What tools returned: of one call as it is, of a step's calls in the messages that carry it."""
     if not isinstance(put_out, Mapping) or "tool_messages" not in put_out:
-        return documents.read_result(put_out) if put_out is not None else None
-    carried = [documents.read_result(one.content) for one in messages.read(_chat(put_out["tool_messages"])) or ()]
+        return results.of_tool(put_out)
+    worked = [one for one in values.elements(put_out["tool_messages"]) or () if not _tells_of_failure(one)]
+    carried = [results.of_tool(one.content) for one in messages.read(_chat(worked)) or ()]
     told = [found for found in carried if found is not None]
     return tuple(document for found in told for document in found) if told else None
+
+
+def _tells_of_failure(message: Value) -> bool:
+    """Whether a tool's message says what went wrong, for the model to do better, and not what was found."""
+    parts = values.elements(_told_of(message).get("content")) or ()
+    return any(_mapping(_mapping(part).get("tool_call_result")).get("error") is True for part in parts)
 
 
 def _chat(value: Value) -> list[Value]:

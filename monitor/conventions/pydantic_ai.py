@@ -1,4 +1,4 @@
-"""Pydantic AI's own instrumentation, formats 2 to 6: the spans of a run of an agent and of its tools.
+"""Pydantic AI's own instrumentation, formats 1 to 6: the spans of a run of an agent and of its tools.
 
 Keys: https://ai.pydantic.dev/logfire/ and `pydantic_ai/capabilities/instrumentation.py` of the library.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from monitor.content import documents, exchange, failures, messages, prompt, values
-from monitor.model.case import Document, Message, Usage
+from monitor.content import documents, exchange, failures, messages, results, values
+from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
 
 _SCOPE: Final = "pydantic-ai"
-_ALL_MESSAGES: Final = "pydantic_ai.all_messages"
+_EVENTS: Final = "events"
+_EVENTS_OF_RUN: Final = "all_messages_events"
+_ALL_MESSAGES: Final = ("pydantic_ai.all_messages", _EVENTS_OF_RUN)
 _ARGUMENTS: Final = ("gen_ai.tool.call.arguments", "tool_arguments")
 _RESULT: Final = ("gen_ai.tool.call.result", "tool_response")
 _OF_FORMAT_2: Final = ("tool_arguments", "tool_response")
 _OUTPUT_FUNCTION: Final = "running output function"
+_MODEL: Final = ("gen_ai.response.model", "gen_ai.request.model")
 _INPUT_TOKENS: Final = ("gen_ai.aggregated_usage.input_tokens", "gen_ai.usage.input_tokens")
 _OUTPUT_TOKENS: Final = ("gen_ai.aggregated_usage.output_tokens", "gen_ai.usage.output_tokens")
 
@@ -26,7 +29,8 @@ _OUTPUT_TOKENS: Final = ("gen_ai.aggregated_usage.output_tokens", "gen_ai.usage.
 class PydanticAI(Convention):
     """Reads the runs of agents and the calls of their tools.
 
-    Its calls of models carry OpenTelemetry's own keys and nothing else of weight: `gen_ai` reads them.
+    Its calls of models carry OpenTelemetry's own keys and nothing else of weight: `gen_ai` reads them. Only format 1
+    has a key of its own for the messages of a call.
     """
 
     name: ClassVar[str] = "pydantic_ai"
@@ -36,15 +40,19 @@ class PydanticAI(Convention):
         """What a run or a tool says; None for any other span."""
         operation = span.attributes.get("gen_ai.operation.name")
         ours = span.origin.scope_name == _SCOPE
-        if _ALL_MESSAGES in span.attributes or (ours and operation == "invoke_agent"):
+        if any(key in span.attributes for key in _ALL_MESSAGES) or (ours and operation == "invoke_agent"):
             return self._run(span)
+        if ours and operation == "chat" and _EVENTS in span.attributes:
+            return self._call(span)
         if operation not in (None, "execute_tool") or "gen_ai.tool.name" not in span.attributes:
             return None
         return self._tool(span) if ours or any(key in span.attributes for key in _OF_FORMAT_2) else None
 
     def _run(self, span: Span) -> Observation:
-        sent = messages.read(span.attributes.get(_ALL_MESSAGES)) or ()
-        at = _question(sent, values.count(span.attributes.get("pydantic_ai.new_message_index")) or 0)
+        sent = messages.read(values.first(span.attributes, _ALL_MESSAGES)) or ()
+        before = values.count(span.attributes.get("pydantic_ai.new_message_index")) or 0
+        # Format 1 does not say where the messages of this run begin.
+        at = messages.last_user(sent) if _EVENTS_OF_RUN in span.attributes else _question(sent, before)
         return Observation(
             kind="request",
             convention=self.name,
@@ -57,13 +65,29 @@ class PydanticAI(Convention):
             error=failures.of_span(span),
         )
 
+    def _call(self, span: Span) -> Observation:
+        told = values.elements(values.unfold(span.attributes[_EVENTS])) or ()
+        chosen = [one["message"] for one in told if isinstance(one, Mapping) and "message" in one]
+        said = messages.read(chosen)
+        return Observation(
+            kind="generation",
+            convention=self.name,
+            span=span,
+            messages=messages.read([one for one in told if isinstance(one, Mapping) and "message" not in one]),
+            response=next((one.content for one in said or () if one.content.strip()), None),
+            model=values.text(values.first(span.attributes, _MODEL)),
+            usage=_usage(span.attributes),
+            session_id=_session(span),
+            error=failures.of_span(span),
+        )
+
     def _tool(self, span: Span) -> Observation:
         # An output function makes the answer out of what the model said: its result is no evidence for it.
         makes_answer = values.text(span.attributes.get("logfire.msg")).startswith(_OUTPUT_FUNCTION)
         asked = exchange.read_request(values.first(span.attributes, _ARGUMENTS))
         error = failures.of_span(span)
         # Of a failed call the result is what the model is told to do better.
-        found = None if error or makes_answer else _documents(values.first(span.attributes, _RESULT))
+        found = None if error or makes_answer else results.of_tool(values.first(span.attributes, _RESULT))
         return Observation(
             kind="other" if makes_answer else "tool",
             convention=self.name,
@@ -109,17 +133,6 @@ def _answer(result: Value) -> str | None:
     if said is None and isinstance(result, str) and isinstance(values.unfold(result), (list, dict)):
         return result
     return said
-
-
-def _documents(result: Value) -> tuple[Document, ...] | None:
-    """What a tool found; the documents that it wrote into one text are taken apart at their marks."""
-    if result is None:
-        return None
-    found = documents.read_result(result)
-    unfolded = values.unfold(result)
-    if found and isinstance(unfolded, str):
-        return tuple(Document(piece) for piece in prompt.blocks(unfolded)) or found
-    return found
 
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:

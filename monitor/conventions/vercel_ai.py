@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.content import documents, exchange, failures, messages, results, slices, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -17,20 +17,20 @@ from monitor.stages import Convention, Observation
 _Kind = Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
 
 _REQUESTS: Final = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
-_METADATA: Final = "ai.telemetry.metadata."
+_METADATA: Final = ("ai.telemetry.metadata.", "ai.settings.context.")
 _ANSWERS: Final = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 
 
 class VercelAI(Convention):
-    """Reads spans that carry `ai.operationId`."""
+    """Reads spans that carry `ai.operationId`, and the rankings of version 7, which leaves the rest to `gen_ai`."""
 
     name: ClassVar[str] = "vercel_ai"
     precedence: ClassVar[int] = 45
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it names no operation of the SDK."""
+        """What the span says; None where it tells of no operation of the SDK."""
         attributes = span.attributes
-        operation = values.text(attributes.get("ai.operationId"))
+        operation = values.text(attributes.get("ai.operationId")) or _unnamed(attributes)
         if not operation.startswith("ai."):
             return None
         kind = _kind(operation)
@@ -44,6 +44,11 @@ class VercelAI(Convention):
             attributes=slices.of_attributes({"metadata": _metadata(attributes)}),
         )
         return replace(observation, **_content(kind, attributes))
+
+
+def _unnamed(attributes: Mapping[str, Value]) -> str:
+    """Version 7 speaks OpenTelemetry's words, which have none for what a reranker was given and made of it."""
+    return "ai.rerank" if {"ai.documents", "ai.ranking"} & attributes.keys() else ""
 
 
 def _kind(operation: str) -> _Kind:
@@ -79,10 +84,9 @@ def _content(kind: _Kind, attributes: Mapping[str, Value]) -> dict[str, Any]:
         }
     if kind == "tool":
         asked = exchange.read_request(attributes.get("ai.toolCall.args"))
-        result = attributes.get("ai.toolCall.result")
         return {
             "query": asked.query if asked else None,
-            "documents": documents.read_result(result) if result is not None else None,
+            "documents": results.of_tool(attributes.get("ai.toolCall.result")),
         }
     return {"documents": _ranked(attributes)} if kind == "rerank" else {}
 
@@ -133,7 +137,7 @@ def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
     return {
         name: value
         for key, value in attributes.items()
-        if key.startswith(_METADATA) and _folded(name := key.removeprefix(_METADATA)) not in ("sessionid", "userid")
+        if (name := _name(key)) and _folded(name) not in ("sessionid", "userid")
     }
 
 
@@ -141,9 +145,14 @@ def _said_of(attributes: Mapping[str, Value], whom: str) -> str:
     """The id of a session or a user: the SDK has no key for it, applications put it among their own metadata."""
     told = values.text(attributes.get(f"{whom}.id"))
     for key, value in attributes.items():
-        if not told and key.startswith(_METADATA) and _folded(key.removeprefix(_METADATA)) == f"{whom}id":
+        if not told and _folded(_name(key)) == f"{whom}id":
             told = values.text(value)
     return told
+
+
+def _name(key: str) -> str:
+    """The application's own name for a fact of its metadata or, since version 7, runtime context; empty elsewhere."""
+    return next((key.removeprefix(prefix) for prefix in _METADATA if key.startswith(prefix)), "")
 
 
 def _folded(name: str) -> str:

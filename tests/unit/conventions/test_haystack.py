@@ -150,6 +150,29 @@ def test_the_steps_of_an_agent_are_calls_of_models_and_tools() -> None:
     assert see({"haystack.agent.step": 1}).kind == "other"
 
 
+def test_without_content_tracing_the_name_alone_tells_a_call_of_an_agents_model() -> None:
+    seen = Haystack().observe(Span("0" * 32, "1" * 16, name="haystack.agent.step.llm"), ())
+    assert seen is not None
+    assert (seen.kind, seen.messages, seen.response) == ("generation", None, None)
+    assert Haystack().observe(Span("0" * 32, "1" * 16, name="haystack.tracing.auto_enable"), ()) is None
+
+
+def test_the_hooks_of_an_agent_are_no_runs_of_it() -> None:
+    assert see({"haystack.agent.hook.compaction.target_tokens": 3}).kind == "other"
+
+
+def test_a_tool_that_failed_found_nothing_that_it_could_tell() -> None:
+    failed = {"haystack.tool.name": "search", "haystack.tool.error": True}
+    assert see({**failed, "haystack.agent.step.tool.output": '{"error": "timed out"}'}).documents is None
+    result = {"tool_call_result": {"result": "timed out", "error": True}}
+    assert component("ToolInvoker", {}, {"tool_messages": [{"role": "tool", "content": [result]}]}).documents is None
+
+
+def test_the_documents_that_a_tool_wrote_into_one_text_are_taken_apart() -> None:
+    told = {"haystack.tool.name": "search", "haystack.agent.step.tool.output": "[1] One\n[2] Two"}
+    assert see(told).documents == (Document("One"), Document("Two"))
+
+
 def test_tool_messages_carry_the_documents_of_tools() -> None:
     result = {"tool_call_result": {"result": json.dumps([TWO]), "error": False}}
     seen = component("ToolInvoker", {}, {"tool_messages": [{"role": "tool", "content": [result]}]})

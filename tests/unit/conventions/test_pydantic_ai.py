@@ -151,6 +151,36 @@ def test_what_a_failed_tool_tells_the_model_is_no_document() -> None:
     assert (seen.documents, seen.error) == (None, "bad arguments")
 
 
+def test_format_1_tells_a_call_as_a_list_of_events() -> None:
+    told: list[dict[str, Value]] = [
+        {"event.name": "gen_ai.system.message", "role": "system", "content": "Be brief."},
+        {"event.name": "gen_ai.user.message", "role": "user", "content": "Why?"},
+        {"event.name": "gen_ai.tool.message", "role": "tool", "name": "look_up", "content": [{"text": "One"}]},
+        {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "So."}},
+    ]
+    chat: dict[str, Value] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    seen = see({**chat, "events": json.dumps(told), "gen_ai.usage.input_tokens": 3})
+    assert seen.messages is not None
+    assert [one.role for one in seen.messages] == ["system", "user", "tool"]
+    assert (seen.kind, seen.response, seen.model, seen.usage) == ("generation", "So.", "m", Usage(3, None))
+    asked_for_tool = {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "tool_calls": []}}
+    assert see({**chat, "events": json.dumps([*told[:2], asked_for_tool])}).response is None
+
+
+def test_format_1_tells_a_run_with_its_history_and_the_last_question_is_the_runs() -> None:
+    told = [("user", "Hi?"), ("assistant", "Hello."), ("user", "Why?"), ("assistant", "So.")]
+    events = json.dumps([{"role": role, "content": text} for role, text in told])
+    seen = see({"gen_ai.operation.name": "invoke_agent", "all_messages_events": events, "final_result": "So."})
+    assert (seen.query, seen.response) == ("Why?", "So.")
+    assert seen.history == (Message("user", "Hi?"), Message("assistant", "Hello."))
+
+
+@pytest.mark.parametrize("events", [None, 3, "", "[", '["x", 3, null, {"message": 7}]', '{"message": {}}'])
+def test_events_of_other_shapes_are_ignored(events: Value) -> None:
+    seen = see({"gen_ai.operation.name": "chat", "events": events})
+    assert (seen.messages, seen.response) == (None, None)
+
+
 def test_an_output_function_gives_the_answer_and_no_evidence_for_it() -> None:
     attributes: dict[str, Value] = {"logfire.msg": "running output function: tidy", "gen_ai.tool.call.result": "So."}
     seen = see({**TOOL, **attributes})
@@ -206,6 +236,7 @@ KEYS = [
     "logfire.msg",
     "final_result",
     "pydantic_ai.all_messages",
+    "all_messages_events",
     "pydantic_ai.new_message_index",
     "gen_ai.conversation.id",
     "gen_ai.usage.input_tokens",

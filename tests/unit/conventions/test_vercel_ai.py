@@ -96,7 +96,23 @@ def test_a_ranking_orders_the_documents_that_it_was_given() -> None:
     assert see("ai.rerank", {"ai.documents": ['"One"']}).documents is None
 
 
+def test_a_ranking_is_known_without_an_operation_of_the_sdk() -> None:
+    told: dict[str, Value] = {"ai.documents": ['"One"'], "ai.ranking": ['{"index": 0, "relevanceScore": 0.5}']}
+    span = Span("0" * 32, "1" * 16, attributes={"gen_ai.operation.name": "rerank", **told})
+    seen = VercelAI().observe(span, ())
+    assert seen is not None
+    assert (seen.kind, seen.documents) == ("rerank", (Document("One", score=0.5),))
+
+
+def test_the_documents_that_a_tool_wrote_into_one_text_are_taken_apart() -> None:
+    told: dict[str, Value] = {"ai.toolCall.result": '"[1] One\\n[2] Two"'}
+    assert see("ai.toolCall", told).documents == (Document("One"), Document("Two"))
+
+
 def test_sessions_and_users_stand_in_the_applications_metadata() -> None:
     told: dict[str, Value] = {"ai.telemetry.metadata.session_id": "s", "ai.telemetry.metadata.userId": "u"}
     seen = see("ai.generateText", {**told, "ai.telemetry.metadata.tenant": "acme"})
     assert (seen.session_id, seen.user_id, seen.attributes) == ("s", "u", {"metadata.tenant": "acme"})
+    since_7: dict[str, Value] = {"ai.settings.context.sessionId": "s", "ai.settings.context.tier": "gold"}
+    seen = see("ai.generateText", since_7)
+    assert (seen.session_id, seen.attributes) == ("s", {"metadata.tier": "gold"})

@@ -1,5 +1,5 @@
 
-È
+Ñ
 —
 )
 service.name
@@ -12,13 +12,11 @@
 opentelemetry
 !
 telemetry.sdk.version
-1.49.0u
-
-app.Application`	“vaH)êYU‰aH)ê	INFO*D
-BStarted Application in 15.289 seconds (process running for 16.229)˜
+1.49.0˜
 E
-Corg.springframework.boot.actuate.endpoint.web.EndpointLinksResolverO	áì#ZH)êY=/ZH)ê	INFO*3
+Corg.springframework.boot.actuate.endpoint.web.EndpointLinksResolverO	Œ
+#¿¥)êYc-¿¥)ê	INFO*3
 1Exposing 1 endpoint beneath base path '/actuator'™
 >
-<org.springframework.boot.web.embedded.tomcat.TomcatWebServerW	äáñ^H)êYcê_H)ê	INFO*;
-9Tomcat started on port 41509 (http) with context path '/'
+<org.springframework.boot.web.embedded.tomcat.TomcatWebServerW	Î±Ô¥)êYè¦Õ¥)ê	INFO*;
+9Tomcat started on port 38547 (http) with context path '/'

@@ -1,5 +1,5 @@
 
-ù
+‘
 —
 )
 service.name
@@ -12,11 +12,7 @@
 opentelemetry
 !
 telemetry.sdk.version
-1.49.0½
-3
-1org.springframework.web.servlet.DispatcherServletF	ùCW‹H)êYTùY‹H)ê	INFO**
-(Initializing Servlet 'dispatcherServlet'>	nÚy‹H)êY‹H)ê	INFO*"
- Completed initialization in 2 msœ
-A
-?org.apache.catalina.core.ContainerBase.[Tomcat].[localhost].[/]W	è7‹H)êY×S‹H)ê	INFO*;
-9Initializing Spring DispatcherServlet 'dispatcherServlet'
+1.49.0u
+
+app.Application`	Ã1Ü¥)êY‰	Ü¥)ê	INFO*D
+BStarted Application in 21.958 seconds (process running for 23.138)

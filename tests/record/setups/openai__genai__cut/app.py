@@ -1,4 +1,4 @@
-"""As `openai__genai__span`, with the SDK's limit on the length of attribute values in force, in spans and records."""
+"""As `openai__genai__span`, with texts in spans and log records, and a limit on the length of attribute values."""
 
 from __future__ import annotations
 

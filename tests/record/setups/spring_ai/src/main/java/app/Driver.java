@@ -14,7 +14,7 @@ import java.util.Map;
 import org.springframework.ai.chat.memory.ChatMemory;
 import org.springframework.ai.chat.messages.AssistantMessage;
 import org.springframework.ai.chat.messages.UserMessage;
-import org.springframework.ai.model.ModelOptionsUtils;
+import org.springframework.ai.util.json.JsonParser;
 import org.springframework.boot.ApplicationArguments;
 import org.springframework.boot.ApplicationRunner;
 import org.springframework.boot.SpringApplication;
@@ -80,7 +80,7 @@ class Driver implements ApplicationRunner {
 
     private void post(String address, Map<String, Object> body) throws IOException, InterruptedException {
         var request = HttpRequest.newBuilder(URI.create(address)).header("content-type", "application/json")
-                .timeout(Duration.ofSeconds(60)).POST(BodyPublishers.ofString(ModelOptionsUtils.toJsonString(body))).build();
+                .timeout(Duration.ofSeconds(60)).POST(BodyPublishers.ofString(JsonParser.toJson(body))).build();
         System.out.println(address + " " + http.send(request, BodyHandlers.ofString()).body());
     }
 }

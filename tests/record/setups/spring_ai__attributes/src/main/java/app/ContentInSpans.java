@@ -10,7 +10,7 @@ import org.springframework.ai.chat.client.observation.ChatClientObservationConte
 import org.springframework.ai.chat.messages.Message;
 import org.springframework.ai.chat.model.ChatResponse;
 import org.springframework.ai.chat.observation.ChatModelObservationContext;
-import org.springframework.ai.model.ModelOptionsUtils;
+import org.springframework.ai.util.json.JsonParser;
 import org.springframework.ai.vectorstore.observation.VectorStoreObservationContext;
 import org.springframework.stereotype.Component;
 
@@ -51,6 +51,6 @@ class ContentInSpans implements ObservationFilter {
     }
 
     private static void add(Observation.Context context, String key, Object value) {
-        context.addHighCardinalityKeyValue(KeyValue.of(key, ModelOptionsUtils.toJsonString(value)));
+        context.addHighCardinalityKeyValue(KeyValue.of(key, JsonParser.toJson(value)));
     }
 }

@@ -1,0 +1,1 @@
+../../../../../spring_ai2/src/main/java/app/AskController.java
