@@ -15,7 +15,7 @@ _FED = 20
 """Characters from which on an earlier answer found in a later prompt is taken for handed on, not for chance."""
 
 _LOOK_BACK = 100
-"""Earlier calls that are looked at."""
+"""Calls that are looked at, the last ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +45,16 @@ def calls(forest: Forest) -> list[Call]:
     inner = [one for one, after in itertools.pairwise([*generations, None]) if one and not (after and one.above(after))]
     firsts = [node.first for node in inner]
     around = {id(g): bisect_right(firsts, g.last) - bisect_left(firsts, g.first) for g in generations}
+    enclosing: dict[int, Node | None] = {}  # the next generation above each node
+    for node in forest.nodes:
+        up = node.parent
+        enclosing[node.first] = up if up is None or id(up) in around else enclosing[up.first]
     found = []
     for node in inner:
-        chain = [node, *(one for one in reversed(node.ancestors()) if around.get(id(one)) == 1)]
+        chain, outer = [node], enclosing[node.first]
+        while outer is not None and around[id(outer)] == 1:
+            chain.append(outer)
+            outer = enclosing[outer.first]
         found.append(_one(chain))
     return sorted(found, key=lambda call: (call.node.span.start_ns, call.node.first))
 
@@ -72,7 +79,7 @@ def final(found: Sequence[Call], response: str | None) -> Call | None:
     """The call that gave the answer: the last whose words are in the request's `response`, else the last with words."""
     said = evidence.folded(response) if response else ""
     if said:
-        for call in reversed(found):
+        for call in reversed(found[-_LOOK_BACK:]):
             words = evidence.folded(call.response) if call.response else ""
             if words and (words in said or said in words):
                 return call
@@ -93,9 +100,22 @@ def feeding(found: Sequence[Call], last: Call) -> list[Call]:
     return used
 
 
-def turns_before(call: Call) -> tuple[str, tuple[Message, ...]]:
-    """The last user message of a call as it was sent, and the turns of the conversation before it."""
-    at = messages.last_user(call.messages)
+def said(found: Sequence[Call]) -> list[str]:
+    """What the models said, each answer by its words."""
+    answers = (evidence.folded(call.response) for call in found[-_LOOK_BACK:] if call.response)
+    return [words for words in answers if words]
+
+
+def sent(found: Sequence[Call]) -> str:
+    """All that the models were sent, as one text."""
+    return "\n".join(call.prompt for call in found[-_LOOK_BACK:])
+
+
+def turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, ...]]:
+    """The last user message of a call as it was sent, or that which holds `question`, and the turns before it."""
+    wanted = evidence.folded(question)
+    holding = [at for at, m in enumerate(call.messages) if m.role == "user" and wanted in evidence.folded(m.content)]
+    at = holding[-1] if wanted and holding else messages.last_user(call.messages)
     return (call.messages[at].content, messages.turns(call.messages[:at])) if at >= 0 else ("", ())
 
 
@@ -117,6 +137,11 @@ def usage(forest: Forest) -> Usage:
     if counted.total_tokens is None and counted.input_tokens is not None and counted.output_tokens is not None:
         return Usage(counted.input_tokens, counted.output_tokens, counted.input_tokens + counted.output_tokens)
     return counted
+
+
+def counted(forest: Forest) -> list[Node]:
+    """The spans that count tokens."""
+    return [node for node in forest.of_kind("generation", "request") if node.seen and node.seen.usage is not None]
 
 
 def _add(several: Sequence[Usage | None]) -> Usage | None:

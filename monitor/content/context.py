@@ -7,8 +7,10 @@ from typing import Literal, NamedTuple
 
 from monitor.content import calls, documents, evidence, prompt
 from monitor.content.calls import Call
-from monitor.content.forest import Forest, Node
-from monitor.content.retrieved import Retrieved, of_state, of_tools, retrieved
+from monitor.content.forest import Forest
+from monitor.content.request import Answered
+from monitor.content.retrieved import Retrieved, of_state, of_tools, retrieved, stated
+from monitor.content.template import Template
 from monitor.model.case import ContextSource, Document, Message
 
 
@@ -24,17 +26,23 @@ class Context(NamedTuple):
     finding: Literal["found", "empty", "unsent", "none"]
 
 
-def read(forest: Forest, found: Sequence[Call], last: Call | None, around: Sequence[Node], limit: int) -> Context:
-    """The context of the answer that `last` gave, out of the calls in `found` and the spans `around` it.
+def read(
+    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[Template] = ()
+) -> Context:
+    """The context of the answer, out of the calls in `found`, the spans around the answer, and all retrievals.
 
     `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: what is missing from
-    a prompt that was cut may have stood in it.
+    a prompt that was cut may have stood in it. `templates` are the service's own prompts.
     """
-    evident = retrieved(forest)
+    last = answered.last
+    mapped = stated(forest)
+    if mapped.took_place and all(document.content for document in mapped.documents):
+        return Context(mapped.documents, "spans", "found") if mapped.documents else Context((), "none", "empty")
+    evident = mapped if mapped.took_place else retrieved(forest)
     if not evident.took_place:
         evident = of_tools(forest)
     if not evident.took_place:
-        evident = of_state(around)
+        evident = of_state(answered.around)
     if evident.took_place and evident.known and not evident.documents:
         return Context((), "none", "empty")
     with_text = tuple(document for document in evident.documents if document.content)
@@ -44,7 +52,7 @@ def read(forest: Forest, found: Sequence[Call], last: Call | None, around: Seque
         in_prompt = evidence.reached(with_text, [call.prompt for call in feeding])
         if in_prompt:
             return Context(in_prompt, "spans", "found")
-    told = _in_prompt(last, evident) if last and (whole or not with_text) else None
+    told = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
     if told is not None:
         return told
     if with_text and not evident.lost:
@@ -52,9 +60,10 @@ def read(forest: Forest, found: Sequence[Call], last: Call | None, around: Seque
     return Context((), "none", "unsent" if evident.took_place else "none")
 
 
-def _in_prompt(last: Call, evident: Retrieved) -> Context | None:
+def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[Template]) -> Context | None:
     """The context that stands in the prompt itself; None where the prompt has no mark of one."""
-    parts = [part for m in _instructing(last) if (part := prompt.split(m.content, asks=m.role == "user")) is not None]
+    split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
+    parts = [part for part in split if part is not None]
     if parts:
         blocks = [block for part in parts for block in part.blocks]
     else:

@@ -13,6 +13,9 @@ LOWEST: Final = 32
 """Characters below which a limit is not looked for: no sender could work with it."""
 
 _STRUCTURED: Final = ('{"', '["', "[{", "{}", "[]", "[[")
+_ALSO_PROSE: Final = ("{}", "[]", "[[")
+"""These begin answers too, `[[1]] says so`; where such a bracket is closed before the end the text is no cut JSON."""
+
 _DEPTH: Final = 8
 _ROUND: Final = (50, 64)
 _ENOUGH: Final = 2
@@ -40,7 +43,9 @@ def limit_of(trace: Trace) -> int:
 
 def broken(text: str) -> bool:
     """Whether a text starts as JSON does and is none."""
-    return text.startswith(_STRUCTURED) and isinstance(values.unfold(text), str)
+    if not text.startswith(_STRUCTURED) or not isinstance(values.unfold(text), str):
+        return False
+    return not text.startswith(_ALSO_PROSE) or not isinstance(values.unfold_cut(text), str)
 
 
 def _texts(trace: Trace) -> Iterator[str]:

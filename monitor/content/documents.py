@@ -26,6 +26,9 @@ LIST_KEYS: Final = (
     "chunks",
     "passages",
     "points",
+    "pages",
+    "articles",
+    "snippets",
     "sources",
     "outputs",
     "output",
@@ -41,9 +44,13 @@ _TEXT_KEYS: Final = (
     "chunk",
     "passage",
     "snippet",
+    "excerpt",
     "body",
     "document",
 )
+_METADATA_TEXT_KEYS: Final = ("text", "page_content", "chunk_text")
+"""Where vector stores that hold nothing but metadata keep the text."""
+
 _ID_KEYS: Final = ("doc_id", "document_id", "id", "id_", "_id", "chunk_id", "node_id", "uuid")
 _URI_KEYS: Final = (
     "doc_uri",
@@ -68,7 +75,8 @@ _TEXT_REPR: Final = "page_content|content|text"
 _REPR_ID: Final = re.compile(r"\b(?:id_?|doc_id|node_id)='?([^',)\s]+)")
 _REPR_SCORE: Final = re.compile(r"\bscore=(-?\d+(?:\.\d+)?(?:e-?\d+)?)")
 _HITS: Final = (
-    r"(?:results?|documents?|docs|matches|match|passages?|articles?|hits?|entries|entry|records?|information|context)"
+    r"(?:results?|documents?|docs|matches|match|passages?|articles?|pages?|hits?|entries|entry|records?|information"
+    r"|context)"
 )
 _NONE_FOUND: Final = re.compile(
     rf"(?:sorry,? )?(?:(?:there (?:are|were)|i|we) )?(?:found )?(?:no|0|zero) (?:[\w-]+ ){{0,3}}?{_HITS}"
@@ -219,6 +227,8 @@ def _one(item: Value, depth: int) -> Document | None:
     score = next((found for place in places if (found := _score(place)) is not None), inner.score if inner else None)
     if inner is not None:
         content = inner.content
+    elif not content and isinstance(metadata, Mapping):
+        content = _content({key: metadata.get(key) for key in _METADATA_TEXT_KEYS})
     if not content and not doc_id and not (uri and score is not None):
         return None
     return Document(content, uri, doc_id, score)
@@ -253,12 +263,13 @@ def _score(place: Mapping[str, Value]) -> float | None:
 def _from_repr(text: str) -> Document | None:
     """`NodeWithScore(node=TextNode(id_='a', text='...'), score=0.3)`, `Document(page_content='...')` and the like."""
     content = values.repr_field(text, _TEXT_REPR) or ""
+    text = values.without_field(text, _TEXT_REPR)
     doc_id = _REPR_ID.search(text[: values.MAX_REPR])
     score = _REPR_SCORE.search(text[-200:])
     if not content and doc_id is None:
         return None
     uri = values.repr_field(text.replace("': '", "='"), "|".join(_URI_KEYS)) or ""
-    return Document(content, uri, doc_id[1] if doc_id else "", float(score[1]) if score else None)
+    return Document(content, uri, doc_id[1] if doc_id else "", values.number(score[1]) if score else None)
 
 
 def of_state(state: Value) -> tuple[Document, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from monitor.model.case import Document
@@ -12,8 +12,16 @@ _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _HEAD: Final = 80
 """Characters of a document's beginning that suffice to find it in a prompt that holds only a part of it."""
 
+_TELLING: Final = 20
+"""Characters from which on it is no chance that one text is a part of another."""
+
 _SHARE: Final = 0.5
 _STEP: Final = 40
+_WINDOWS: Final = 50
+"""Pieces of one document that are looked for at the most."""
+
+_WORK: Final = 100_000_000
+"""Documents times characters of prompts beyond which nothing is looked for: finding out would take too long."""
 
 
 def merge(lists: Iterable[Sequence[Document]]) -> tuple[Document, ...]:
@@ -49,7 +57,13 @@ def fill(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Docu
 
 def share(first: Sequence[Document], second: Sequence[Document]) -> bool:
     """Whether two lists have a document in common, by id or by text."""
-    return bool(_keys(first) & _keys(second))
+    return sharing(second)(first)
+
+
+def sharing(known: Sequence[Document]) -> Callable[[Sequence[Document]], bool]:
+    """As `share`, for asking of many lists whether they have a document in common with `known`."""
+    keys = _keys(known)
+    return lambda documents: not keys.isdisjoint(_keys(documents))
 
 
 def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
@@ -61,6 +75,8 @@ def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
 def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Document, ...]:
     """Those of `documents` whose text stands in one of `prompts`, in the order in which they stand there."""
     texts = [(folded(prompt), at) for at, prompt in enumerate(prompts)]
+    if len(documents) * sum(len(text) for text, _ in texts) > _WORK:
+        return ()
     found: list[tuple[int, int, Document]] = []
     for document in documents:
         wanted = folded(document.content)
@@ -70,6 +86,19 @@ def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Docu
                 found.append((at, position, document))
                 break
     return tuple(document for _, _, document in sorted(found, key=lambda one: one[:2]))
+
+
+def agree(text: str, said: Sequence[str]) -> bool:
+    """Whether a text is one of those that were `said`, holds one or is a telling part of one: `200 OK` is not."""
+    own = folded(text)
+    return any(words in own or (len(own) >= _TELLING and own in words) for words in said)
+
+
+def holding(whole: str) -> Callable[[str], bool]:
+    """For asking of texts whether `whole` holds them, or at least half of their words."""
+    text = folded(whole)
+    words = set(text.split())
+    return lambda part: (own := folded(part)) in text or 2 * len(words & set(own.split())) >= len(set(own.split())) > 1
 
 
 def folded(text: str) -> str:
@@ -84,7 +113,8 @@ def _position(wanted: str, text: str) -> int:
     if at < 0 and len(wanted) > _HEAD:
         at = text.find(wanted[:_HEAD])
     if at < 0 and len(wanted) > 2 * _HEAD:
-        windows = [text.find(wanted[start : start + _STEP]) for start in range(0, len(wanted) - _STEP + 1, _STEP)]
+        step = max(_STEP, len(wanted) // _WINDOWS)
+        windows = [text.find(wanted[start : start + _STEP]) for start in range(0, len(wanted) - _STEP + 1, step)]
         hits = [position for position in windows if position >= 0]
         at = min(hits) if len(hits) >= _SHARE * len(windows) else -1
     return at

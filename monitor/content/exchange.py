@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -51,6 +52,7 @@ _ANSWER_KEYS: Final = (
     "response_txt",
     "return_values",
 )
+_STRUCTURED: Final = re.compile(r"""\{\s*["'}]|\[\s*["'\[{\]]""")
 _DEPTH: Final = 8
 _WITHIN: Final = 2
 
@@ -69,7 +71,11 @@ def read_request(value: Value) -> Asked | None:
     is stated.
     """
     unfolded = values.unfold(value)
-    if isinstance(unfolded, str) and not isinstance(repaired := values.unfold_cut(unfolded), str):
+    if (
+        isinstance(unfolded, str)
+        and _STRUCTURED.match(unfolded)
+        and not isinstance(repaired := values.unfold_cut(unfolded), str)
+    ):
         if not isinstance(repaired, Mapping) or "messages" in repaired:
             return None  # the last message, which is the question, is what was cut off
         asked = _request(repaired, _DEPTH)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from monitor.content.settings import ReadingSettings
 from monitor.model.span import LogRecord, Span
 from monitor.stages import Convention, Observation
 
 _SERVER, _CONSUMER = 2, 5
+_PLAIN = ReadingSettings()
 
 
 @dataclass(slots=True, eq=False)
@@ -17,6 +19,7 @@ class Node:
 
     span: Span
     seen: Observation | None
+    records: tuple[LogRecord, ...] = ()
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     depth: int = 0
@@ -56,22 +59,27 @@ class Forest:
         return (node for node in self.nodes if node.seen is not None and node.seen.kind in kinds)
 
 
-def grow(spans: Sequence[Span], records: Sequence[LogRecord], conventions: Sequence[Convention]) -> Forest:
+def grow(
+    spans: Sequence[Span],
+    records: Sequence[LogRecord],
+    conventions: Sequence[Convention],
+    settings: ReadingSettings = _PLAIN,
+) -> Forest:
     """Ask the conventions span by span and set the spans into their trees. A circle of parents counts as orphans."""
     of_span: dict[str, list[LogRecord]] = {}
     for record in records:
         of_span.setdefault(record.span_id, []).append(record)
     by_id: dict[str, Node] = {}
     for span in sorted(spans, key=lambda one: (one.start_ns, one.span_id)):
-        by_id.setdefault(span.span_id, Node(span, _ask(span, tuple(of_span.get(span.span_id, ())), conventions)))
+        own = tuple(of_span.get(span.span_id, ()))
+        by_id.setdefault(span.span_id, Node(span, ask(span, own, conventions, settings), own))
     roots, orphans = [], []
     for node in by_id.values():
         parent = by_id.get(node.span.parent_id)
         if parent is not None and parent is not node:
             node.parent = parent
             parent.children.append(node)
-        elif node.span.is_root or not node.span.parent_id or node.span.kind in (_SERVER, _CONSUMER):
-            # A server or consumer span is entered from another process, whether or not its flags say so.
+        elif settings.foreign_parents or begins(node.span):
             roots.append(node)
         else:
             orphans.append(node)
@@ -89,12 +97,17 @@ def grow(spans: Sequence[Span], records: Sequence[LogRecord], conventions: Seque
     return Forest(tuple(nodes), tuple(roots), tuple(orphans))
 
 
-def _ask(span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention]) -> Observation | None:
-    for convention in conventions:
-        observation = convention.observe(span, records)
-        if observation is not None:
-            return observation
-    return None
+def ask(
+    span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN
+) -> Observation | None:
+    """What one span says, in the words of the first dialect that knows it, and as the configuration maps it."""
+    found = next((seen for one in conventions if (seen := one.observe(span, records)) is not None), None)
+    return settings.attributes.apply(span, found)
+
+
+def begins(span: Span) -> bool:
+    """Whether a request enters the process here. Server and consumer spans do, whether or not their flags say so."""
+    return span.is_root or not span.parent_id or span.kind in (_SERVER, _CONSUMER)
 
 
 def _number(tops: Sequence[Node]) -> list[Node]:

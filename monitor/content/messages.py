@@ -118,8 +118,9 @@ def _one(item: Value, depth: int) -> Message | None:
     if not role:
         return None
     parts = values.first(item, ("parts", "content", "contents", "blocks", "text", "output"))
-    only_results = role == "user" and _holds_only_tool_results(parts)
-    return Message("tool" if only_results else role, text_of(parts))
+    if role in ("user", "assistant") and _holds_only_tool_results(parts):
+        role = "tool"
+    return Message(role, text_of(_own_words(parts) if role == "assistant" else parts))
 
 
 def _role(item: Mapping[str, Value]) -> str:
@@ -133,9 +134,20 @@ def _role(item: Mapping[str, Value]) -> str:
     return ""
 
 
+def _own_words(parts: Value) -> Value:
+    """The parts of an assistant's message without what its tools returned: some agents tell a whole run as one."""
+    listed = values.elements(values.unfold(parts)) or ()
+    own = [part for part in listed if not _is_tool_result(part)]
+    return own if len(own) < len(listed) else parts
+
+
 def _holds_only_tool_results(parts: Value) -> bool:
     listed = values.elements(values.unfold(parts))
-    return bool(listed) and all(isinstance(p, Mapping) and p.get("type") in _TOOL_RESULTS for p in listed or ())
+    return bool(listed) and all(_is_tool_result(part) for part in listed or ())
+
+
+def _is_tool_result(part: Value) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _TOOL_RESULTS
 
 
 def _text_of(content: Value, depth: int) -> str:

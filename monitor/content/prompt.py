@@ -6,10 +6,11 @@ Only where the marks are clear: a text without them is not split, for a guess wo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.content import documents
+from monitor.content import documents, template, values
+from monitor.content.template import Template
 
 MAX_PROMPT: Final = 1_000_000
 """Characters beyond which a prompt is not split."""
@@ -62,6 +63,9 @@ _INTRODUCTION: Final = re.compile(
     r"(?=.*\b(?:context|documents?|passages?|excerpts?|sources?)\b).*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_ASKED_BEFORE: Final = "below, surrounded by "
+"""In an introduction: what stands before it is the question (Spring AI's `QuestionAnswerAdvisor`)."""
+
 _PLACEHOLDER: Final = re.compile(r"\s*\{\w+\}")
 _FENCE: Final = re.compile(r"^[ \t]{0,8}(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]{0,8}$", re.MULTILINE)
 _DOCUMENT_TAG: Final = re.compile(r"<(document|doc|source|passage|chunk|result|item)(?: [^<>]*)?>", re.IGNORECASE)
@@ -95,21 +99,28 @@ class _Tagged(NamedTuple):
     body: str
 
 
-def split(text: str, *, asks: bool = True) -> Stuffed | None:
+def split(text: str, templates: Sequence[Template] = (), *, asks: bool = True) -> Stuffed | None:
     """Take a stuffed prompt apart; None where it has no clear mark of a context. An empty context gives no blocks.
 
-    With `asks` false the text is a system prompt, which states no question: what looks like one belongs to a document.
+    A prompt made with one of the service's own `templates` is taken apart by that. With `asks` false the text is a
+    system prompt, which states no question: what looks like one belongs to a document.
     """
     if len(text) > MAX_PROMPT:
         return None
+    filled = template.invert(templates, text)
+    if filled is not None:
+        return Stuffed(filled.question or None, blocks(filled.context), marked=bool(filled.question))
     return _by_tags(text) or _by_labels(text, asks=asks) or _by_introduction(text)
 
 
 def blocks(context: str) -> tuple[str, ...]:
-    """The pieces of a context: numbered, tagged or fenced off from each other, otherwise one; none where it says so."""
+    """The pieces of a context: listed, numbered, tagged or fenced off, otherwise one; none where it says so."""
     context = context.strip()
     if documents.says_none(context):
         return ()
+    listed = values.unfold(context)
+    if isinstance(listed, list) and (told := documents.read(listed)) is not None:
+        return _kept(one.content for one in told)
     tagged = _tagged(_DOCUMENT_TAG, context)
     if tagged:
         inner = [_tagged(_INNER_TAG, one.body) for one in tagged]
@@ -202,9 +213,11 @@ def _by_introduction(text: str) -> Stuffed | None:
     fences = list(_FENCE.finditer(text, start))
     question = _labelled_question(text[start:])
     if fences and "\n\n" not in text[start : fences[0].start()].strip():
-        closing = fences[1].start() if len(fences) > 1 else len(text)
-        rest = text[fences[1].end() :].strip() if len(fences) > 1 else text[: introduction.start()].strip()
-        return Stuffed(question or rest or None, blocks(text[fences[0].end() : closing]), marked=bool(question))
+        alike = [fence for fence in fences[1:] if fence[1] == fences[0][1]] or fences[1:]  # documents have fences, too
+        before, after = text[: introduction.start()].strip(), text[alike[0].end() :].strip() if alike else ""
+        rest = before if not alike or _ASKED_BEFORE in introduction[0] else after
+        context = text[fences[0].end() : alike[0].start() if alike else len(text)]
+        return Stuffed(question or rest or None, blocks(context), marked=bool(question))
     labels = [found for found in _LABELS.finditer(text, start) if found.lastgroup == "question"]
     blank = text.find("\n\n", start)
     if labels and 0 <= blank < labels[-1].start():

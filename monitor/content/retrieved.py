@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from monitor.content import evidence
 from monitor.content.forest import Forest, Node
 from monitor.model.case import Document
+
+_LOOK_BACK: Final = 100
+"""Stages before a reranking that it may have drawn on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ def retrieved(forest: Forest) -> Retrieved:
     )
 
 
+def stated(forest: Forest) -> Retrieved:
+    """What the configuration says are the documents: it knows better than any dialect."""
+    found = [node.seen.documents for node in forest.nodes if node.seen and "documents" in node.seen.stated]
+    return Retrieved(evidence.merge([documents or () for documents in found]), bool(found))
+
+
 def of_tools(forest: Forest) -> Retrieved:
     """What the tools of an agent returned, for requests whose retrieval is only a tool."""
     found = [node.seen.documents for node in forest.of_kind("tool") if node.seen and node.seen.documents is not None]
@@ -80,26 +90,33 @@ def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
 
 
 def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
+    """The stages of siblings in one list. Only the first of a list can be fresh: others have found what they rerank."""
+    told = [stages for stages in lists if stages]
+    if len(told) == 1:
+        return told[0]
     joined: list[_Stage] = []
-    for stage in (one for stages in lists for one in stages):
-        if stage.fresh and joined:
-            joined = _rerank(joined, stage)
+    for stages in told:
+        if stages[0].fresh and joined:
+            joined = [*_rerank(joined, stages[0]), *stages[1:]]
         else:
-            joined.append(stage)
+            joined.extend(stages)
     return joined
 
 
 def _rerank(before: list[_Stage], stage: _Stage) -> list[_Stage]:
     """Replace what `stage` has reranked: the open retrievals before it, and earlier results that it drew on."""
+    older, before = before[:-_LOOK_BACK], before[-_LOOK_BACK:]
     open_ones = [one for one in before if not one.reranked]
     documents = stage.documents or ()
     candidates = [document for one in before for document in one.documents or ()]
     given = [document for one in open_ones for document in one.documents or ()]
-    drawn_on = [d for d in documents if not evidence.within([d], given)] if open_ones else documents
+    is_given = evidence.sharing(given)
+    drawn_on = [d for d in documents if not is_given([d])] if open_ones else documents
     consumed = {id(one) for one in open_ones}
     if drawn_on:
-        consumed |= {id(one) for one in before if evidence.share(one.documents or (), drawn_on)}
+        is_drawn_on = evidence.sharing(drawn_on)
+        consumed |= {id(one) for one in before if is_drawn_on(one.documents or ())}
     elif not open_ones and not documents:
         consumed.add(id(before[-1]))
     kept = [one for one in before if id(one) not in consumed]
-    return [*kept, _Stage(evidence.fill(documents, candidates), stage.lost, reranked=True)]
+    return [*older, *kept, _Stage(evidence.fill(documents, candidates), stage.lost, reranked=True)]

@@ -74,6 +74,7 @@ _CONTENT: Final = (
     "ai.documents",
     "ai.ranking",
     "ai.telemetry.metadata.",
+    "ai.settings.context.",
     "session.id",
     "user.id",
     "enduser.",

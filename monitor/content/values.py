@@ -28,11 +28,17 @@ MAX_ITEMS: Final = 2_000
 MAX_INDEX: Final = 10_000
 """The highest list index that a dotted key may name."""
 
+MAX_COUNT: Final = 10**12
+"""The largest count that is believed; what is beyond is no number of tokens, and the sum of many must stay writable."""
+
 _LEVELS: Final = 3
 _LONGEST_MARK: Final = 500
 _REPR_START: Final = frozenset("<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _REPR_DEPTH: Final = 50
-_FOREIGN_NUMBER: Final = re.compile(r"\b(?:NaN|Infinity)\b")
+_WIDEST: Final = 256
+"""Bits of a whole number: ids are no longer, and Python refuses to write very long ones."""
+
+_FOREIGN: Final = re.compile(r"\b(?:NaN|Infinity)\b|\\u[dD][89a-fA-F]")
 _UNUSABLE: Final = re.compile(
     r"<(?:async[_ ])?(?:generator|coroutine|iterator|function)\b[^<>]*>"
     r"|<[\w.]+(?: [\w.]+)* at 0x[0-9a-fA-F]+>"
@@ -86,6 +92,12 @@ def repr_field(text: str, names: str) -> str | None:
     return literal if isinstance(literal, str) else None
 
 
+def without_field(text: str, names: str) -> str:
+    """A repr without the string that `repr_field` finds: what it says could be taken for other fields."""
+    head, tail = text[:MAX_REPR], text[MAX_REPR:]
+    return re.sub(rf"\b(?:{names})=" + _LITERAL, "", head, count=1) + tail
+
+
 def elements(value: Value) -> Sequence[Value] | None:
     """The elements of a list (no more than `MAX_ITEMS`); None for anything else."""
     if isinstance(value, (list, tuple)):
@@ -114,9 +126,9 @@ def number(value: Value) -> float | None:
 
 
 def count(value: Value) -> int | None:
-    """A whole number of 0 or more, also where it stands in a text; None for anything else."""
+    """A whole number from 0 to `MAX_COUNT`, also where it stands in a text; None for anything else."""
     parsed = number(value)
-    return int(parsed) if parsed is not None and parsed >= 0 else None
+    return int(parsed) if parsed is not None and 0 <= parsed <= MAX_COUNT else None
 
 
 def text(value: Value) -> str:
@@ -138,7 +150,7 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
     for key, value in attributes.items():
         if key.startswith(prefix) and key[start - 1 : start] == ".":
             index, _, rest = key[start:].partition(".")
-            if index.isdecimal() and index.isascii() and len(index) <= len(str(MAX_INDEX)):
+            if _is_index(index):
                 _place(rows.setdefault(int(index), {}), rest.split(".") if rest else [""], value)
     if rows:
         return [_lists(rows[index]) if index in rows else None for index in range(max(rows) + 1)]
@@ -160,9 +172,13 @@ def _lists(value: Value, depth: int = 16) -> Value:
     """Mappings whose keys are all indexes become lists."""
     if not isinstance(value, dict) or depth == 0:
         return value
-    if value and all(key.isdecimal() and key.isascii() and len(key) <= len(str(MAX_INDEX)) for key in value):
+    if value and all(map(_is_index, value)):
         return [_lists(value[key], depth - 1) for key in sorted(value, key=int)]
     return {key: _lists(inner, depth - 1) for key, inner in value.items()}
+
+
+def _is_index(key: str) -> bool:
+    return key.isdecimal() and key.isascii() and len(key) <= len(str(MAX_INDEX)) and int(key) <= MAX_INDEX
 
 
 def _parse(candidate: str) -> Value:
@@ -179,10 +195,10 @@ def _parse(candidate: str) -> Value:
 
 
 def _lenient(stripped: str) -> object:
-    """What strict JSON refuses but emitters write: NaN and Infinity, and the repr of a Python literal."""
-    if stripped[0] in "{[" and _FOREIGN_NUMBER.search(stripped):
+    """What strict JSON refuses but emitters write: NaN, half an emoji as an escape, the repr of a Python literal."""
+    if _FOREIGN.search(stripped):
         try:
-            return json.loads(stripped, parse_constant=lambda _: None)
+            return _plain(json.loads(stripped, parse_constant=lambda _: None))
         except (ValueError, RecursionError):
             pass
     return _literal(stripped) if stripped[0] != '"' and stripped[-1] in "}]" else None
@@ -194,19 +210,31 @@ def _literal(source: str) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `'\d'` is a warning to Python and content to us
-            literal: object = ast.literal_eval(source)
+            return _plain(ast.literal_eval(source))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    return _plain(literal)
 
 
 def _plain(literal: object) -> object:
-    """Literals that JSON has too; mappings with other keys than texts get texts."""
+    """Literals that JSON has too; mappings with other keys than texts get texts, and all texts can be encoded."""
+    if isinstance(literal, str):
+        return _encodable(literal)
     if isinstance(literal, dict):
-        return {str(key): _plain(inner) for key, inner in literal.items()}
+        return {str(_plain(key)): _plain(inner) for key, inner in literal.items()}
     if isinstance(literal, (list, tuple, set)):
         return [_plain(inner) for inner in literal]
-    return literal if isinstance(literal, (str, bool, int, float, bytes)) else None
+    if isinstance(literal, int) and literal.bit_length() > _WIDEST:
+        return None
+    return literal if isinstance(literal, (bool, int, float, bytes)) else None
+
+
+def _encodable(text: str) -> str:
+    """Escapes can name halves of a character: those that belong together are joined, a single one is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _nesting(source: str) -> int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from monitor.content import documents, evidence, exchange, messages, values
 from monitor.model.case import Document
 from monitor.model.span import Value
 
+_ID: Final = re.compile(r"(?=[^\s]*[0-9_@:/.-])[A-Za-z0-9_@:/.+-]{1,200}")
+
 
 def arguments(given: Value) -> Value:
     """Positional arguments come without their names, as `{"args": [], "kwargs": {}}` or as a bare list.
 
-    The first is what is asked and the second the conversation, where those with names do not say otherwise.
+    The first is what is asked and the second the conversation, where those with names do not say otherwise. Ids and
+    objects before a question in words are passed over.
     """
     named: Value = None
     if isinstance(given, Mapping) and given and given.keys() <= {"args", "kwargs"}:
@@ -22,9 +26,22 @@ def arguments(given: Value) -> Value:
         placed = values.elements(given) or ()
     else:
         return given
+    placed = _from_question(placed)
     keys = ("query", "history", *(str(at) for at in range(2, len(placed))))
     by_name = named if isinstance(named, Mapping) else {}
     return {**dict(zip(keys, placed, strict=False)), **by_name}
+
+
+def _from_question(placed: Sequence[Value]) -> Sequence[Value]:
+    at = next((at for at, one in enumerate(placed) if not _is_handle(one)), 0)
+    return placed[at:] if at and isinstance(placed[at], (str, Mapping)) else placed
+
+
+def _is_handle(one: Value) -> bool:
+    """Whether an argument only names or is a thing: an id, an address, a number, an object."""
+    if isinstance(one, str):
+        return _ID.fullmatch(one) is not None or values.is_repr(one) or not values.usable(one)
+    return one is None or isinstance(one, (bool, int, float))
 
 
 def asked(given: Value) -> exchange.Asked | None:

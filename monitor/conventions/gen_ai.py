@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from monitor.content import documents, failures, messages, values
+from monitor.content import cut, documents, failures, messages, results, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -54,6 +54,7 @@ class GenAI(Convention):
 
     name: ClassVar[str] = "gen_ai"
     precedence: ClassVar[int] = 90
+    record_marks: ClassVar[tuple[bytes, ...]] = (b"gen_ai",)
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
         """What the span and its log records say; None where neither has a key of this dialect."""
@@ -68,7 +69,8 @@ class GenAI(Convention):
         for name, _, of_record in told:
             if name == _DETAILS:
                 attributes |= of_record
-        attributes |= span.attributes
+        # A length limit breaks a span's JSON and only shortens the texts of a record, where it is structured.
+        attributes |= {k: v for k, v in span.attributes.items() if k not in attributes or not _is_broken(v)}
         operation = values.text(attributes.get("gen_ai.operation.name")).lower()
         kind = _KINDS.get(operation, "other")
         if kind == "other" and not operation and (told or "gen_ai.request.model" in attributes):
@@ -79,11 +81,21 @@ class GenAI(Convention):
             span=span,
             model=_model(attributes),
             usage=_usage(attributes),
-            session_id=values.text(values.first(attributes, ("gen_ai.conversation.id", "session.id"))),
-            user_id=values.text(values.first(attributes, ("user.id", "enduser.id"))),
+            session_id=_unquoted(values.first(attributes, ("gen_ai.conversation.id", "session.id"))),
+            user_id=_unquoted(values.first(attributes, ("user.id", "enduser.id"))),
             error=failures.of_span(span),
         )
         return replace(observation, **_content(kind, attributes, told))
+
+
+def _is_broken(value: Value) -> bool:
+    return isinstance(value, str) and cut.broken(value)
+
+
+def _unquoted(told: Value) -> str:
+    """An id: MLflow, translating its spans into this dialect, leaves the application's own attributes in JSON."""
+    bare = values.unfold(told, 1)
+    return bare if isinstance(bare, str) else values.text(told)
 
 
 def _content(kind: _Kind, attributes: Mapping[str, Value], told: Sequence[_Told]) -> dict[str, Any]:
@@ -106,8 +118,7 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], told: Sequence[_Told]
             "documents_without_text": documents.without_text(found or ()),
         }
     if kind == "tool":
-        result = attributes.get("gen_ai.tool.call.result")
-        return {"documents": documents.read_result(result) if result is not None else None}
+        return {"documents": results.of_tool(attributes.get("gen_ai.tool.call.result"))}
     return {}
 
 

@@ -36,7 +36,7 @@ _CHUNK: Final = "mlflow.chunk.item."
 _SENT_KEYS: Final = ("messages", "input", "contents", "prompt", "prompts")
 _SYSTEM_KEYS: Final = ("system", "instructions", "system_instruction")
 _SESSION_KEYS: Final = ("session_id", "conversation_id", "thread_id")
-_USAGE_KEYS: Final = ("input_tokens", "output_tokens", "total_tokens")
+_USAGE_KEYS: Final = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"), ("total_tokens",))
 
 
 class MLflow(Convention):
@@ -56,7 +56,7 @@ class MLflow(Convention):
             convention=self.name,
             span=span,
             session_id=_session(span.attributes),
-            user_id=values.text(_first(span.attributes, ("mlflow.trace.user", "mlflow.user", "user.id"))),
+            user_id=_user(span.attributes),
             error=failures.of_span(span),
             attributes=_facts(span.attributes),
         )
@@ -68,12 +68,23 @@ def _request(span: Span) -> dict[str, Any]:
     given, put_out = _decoded(span.attributes, _INPUTS), _decoded(span.attributes, _OUTPUTS)
     asked = exchange.read_request(given)
     state = documents.of_state(put_out)
+    asker = _asker(given)
     return {
+        "session_id": _session(span.attributes) or values.text(asker.get("conversation_id")),
+        "user_id": _user(span.attributes) or values.text(asker.get("user_id")),
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
         "response": _streamed(span, put_out) or exchange.read_answer(put_out),
         "documents": state if state is not None else documents.of_state(given),
     }
+
+
+def _asker(given: Value) -> Mapping[str, Value]:
+    """Who asks, as requests to MLflow's classes for agents (`ResponsesAgent`, `ChatAgent`) say in their `context`."""
+    told = given if isinstance(given, Mapping) else {}
+    places = (told.get("request"), told)
+    contexts = (place.get("context") for place in places if isinstance(place, Mapping))
+    return next((context for context in contexts if isinstance(context, Mapping)), {})
 
 
 def _streamed(span: Span, put_out: Value) -> str | None:
@@ -102,7 +113,7 @@ def _generation(span: Span) -> dict[str, Any]:
         "messages": _sent(_decoded(span.attributes, _INPUTS)),
         "response": _streamed(span, put_out) or _said(put_out),
         "model": values.text(_first(span.attributes, ("mlflow.llm.model", "model"))),
-        "usage": _usage(_decoded(span.attributes, "mlflow.chat.tokenUsage")),
+        "usage": _usage(_decoded(span.attributes, "mlflow.chat.tokenUsage")) or _usage(_told_with(put_out)),
     }
 
 
@@ -132,8 +143,16 @@ def _said(put_out: Value) -> str | None:
 
 
 def _usage(told: Value) -> Usage | None:
-    counts = [values.count(told.get(key)) for key in _USAGE_KEYS] if isinstance(told, Mapping) else []
+    counts = [values.count(values.first(told, keys)) for keys in _USAGE_KEYS] if isinstance(told, Mapping) else []
     return Usage(*counts) if any(count is not None for count in counts) else None
+
+
+def _told_with(put_out: Value) -> Value:
+    """The counts in a provider's answer as it came, or in LangChain's: MLflow 2 makes no attribute of them."""
+    if not isinstance(put_out, Mapping):
+        return None
+    of_langchain = put_out.get("llm_output")
+    return put_out.get("usage") or (of_langchain.get("token_usage") if isinstance(of_langchain, Mapping) else None)
 
 
 def _tool(span: Span) -> dict[str, Any]:
@@ -147,11 +166,19 @@ def _tool(span: Span) -> dict[str, Any]:
 
 def _session(attributes: Mapping[str, Value]) -> str:
     """MLflow keeps the session with the trace, which OTLP does not carry; LangChain's metadata has it once more."""
-    told = values.text(_first(attributes, ("mlflow.trace.session", "session.id")))
+    return _stated(attributes, ("mlflow.trace.session", "session.id"), _SESSION_KEYS)
+
+
+def _user(attributes: Mapping[str, Value]) -> str:
+    return _stated(attributes, ("mlflow.trace.user", "mlflow.user", "user.id"), ("user_id",))
+
+
+def _stated(attributes: Mapping[str, Value], keys: tuple[str, ...], of_metadata: tuple[str, ...]) -> str:
+    told = values.text(_first(attributes, keys))
     if told:
         return told
     metadata = _decoded(attributes, "metadata")
-    return values.text(values.first(metadata, _SESSION_KEYS)) if isinstance(metadata, Mapping) else ""
+    return values.text(values.first(metadata, of_metadata)) if isinstance(metadata, Mapping) else ""
 
 
 def _facts(attributes: Mapping[str, Value]) -> dict[str, str]:

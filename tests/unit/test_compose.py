@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from monitor import compose, registry
-from monitor.model.case import Document, Message, Reading, Status
-from monitor.model.span import Part, Span
+from monitor.model.case import Document, Message, Reading, Request, Status
+from monitor.model.span import Span, Value
 from monitor.model.trace import Closed
-from monitor.otlp.decode import decode
-from tests.support.traces import SETUPS, TRACE_ID, Builder, captured_parts, documents
+from tests.support.traces import TRACE_ID, Builder, documents
 
 REFUND, CREDIT, ZONE = "Refunds take thirty days.", "Later it is credit.", "Zones differ in price."
 
@@ -379,94 +374,36 @@ def test_a_circle_of_parents_is_incomplete_and_ends() -> None:
     assert build.read().status is Status.INCOMPLETE
 
 
-# -- properties
-
-TRACES = [(trace_id, parts) for setup in SETUPS for trace_id, parts in captured_parts(setup).items()]
-
-
-def read_parts(trace_id: bytes, parts: Sequence[Part]) -> Reading:
-    trace = decode(trace_id, parts, closed=Closed.ROOT_ENDED, app="a", source="s", probability=1.0, received_at=0.0)
-    return compose.read(trace, registry.conventions())
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.sampled_from(TRACES), st.randoms(use_true_random=False), st.data())
-def test_any_order_and_repetition_of_the_same_parts_gives_the_same_reading(
-    trace: tuple[bytes, list[Part]], shuffler: random.Random, data: st.DataObject
+@pytest.mark.parametrize("asked", ["POST /chat", "session-17"])
+@pytest.mark.parametrize("answered", ["200 OK", '{"message": "done"}'])
+def test_an_enclosing_span_that_tells_of_the_transport_hides_neither_question_nor_answer(
+    asked: str, answered: str
 ) -> None:
-    trace_id, parts = trace
-    again = data.draw(st.lists(st.integers(0, len(parts) - 1), max_size=5))
-    mixed = [*parts, *(parts[at] for at in again)]
-    shuffler.shuffle(mixed)
-    assert read_parts(trace_id, mixed) == read_parts(trace_id, parts)
+    trace = Builder()
+    outer = trace.oi("CHAIN", {"input.value": asked, "output.value": answered})
+    inner = trace.oi("CHAIN", {"input.value": "Why so?", "output.value": "It is so by law."}, outer)
+    trace.oi("RETRIEVER", {"input.value": "Why so?", **documents("retrieval.documents", ["The law says so."])}, inner)
+    trace.llm("Context:\nThe law says so.\n\nQuestion: Why so?", "It is so by law.", inner)
+    case = trace.read().case
+    assert (case.request.query, case.response) == ("Why so?", "It is so by law.")
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(TRACES), st.data())
-def test_a_trace_with_parts_missing_still_gets_a_status(trace: tuple[bytes, list[Part]], data: st.DataObject) -> None:
-    trace_id, parts = trace
-    kept = data.draw(st.lists(st.sampled_from(range(len(parts))), unique=True))
-    reading = read_parts(trace_id, [parts[at] for at in kept])
-    assert reading.status in Status
-    if kept and not any(parts[at].is_root for at in kept):
-        assert reading.status is not Status.READY
+def test_an_answer_edited_after_the_model_spoke_is_that_of_the_outermost_span() -> None:
+    trace = Builder()
+    root = trace.oi("CHAIN", {"input.value": "Why so?", "output.value": "C'est la loi."})
+    trace.llm("Why so?", "It is so by law.", root)
+    assert trace.read().case.response == "C'est la loi."
 
 
-KEYS = st.sampled_from(
-    [
-        "openinference.span.kind",
-        "input.value",
-        "output.value",
-        "retrieval.documents",
-        "retrieval.documents.0.document.content",
-        "reranker.output_documents.0.document.id",
-        "llm.input_messages.0.message.role",
-        "llm.input_messages.0.message.content",
-        "llm.output_messages.0.message.contents.0.message_content.text",
-        "llm.token_count.prompt",
-        "llm.model_name",
-        "metadata",
-        "session.id",
-        "gen_ai.operation.name",
-        "gen_ai.input.messages",
-        "gen_ai.output.messages",
-        "gen_ai.retrieval.documents",
-        "gen_ai.usage.input_tokens",
-        "gen_ai.tool.call.result",
-        "gen_ai.system_instructions",
-        "error.type",
-    ]
-)
-WORDS = st.sampled_from(["CHAIN", "RETRIEVER", "LLM", "TOOL", "RERANKER", "chat", "retrieval", "execute_tool", "user"])
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.binary(max_size=3) | st.text(max_size=8) | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | KEYS, inner, max_size=3),
-    max_leaves=10,
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.dictionaries(KEYS, VALUES, max_size=6), st.integers(0, 6)), max_size=7),
-    st.lists(st.tuples(st.sampled_from(["gen_ai.choice", "gen_ai.user.message", "x"]), VALUES), max_size=3),
-)
-def test_no_attribute_of_any_shape_raises(
-    spans: list[tuple[dict[str, object], int]], records: list[tuple[str, object]]
-) -> None:
-    build = Builder()
-    for attributes, parent in spans:
-        build.span("s", attributes, f"{parent:016x}" if parent else "", root=not parent)  # type: ignore[arg-type]
-    for event, body in records:
-        build.log(event, f"{1:016x}", body)  # type: ignore[arg-type]
-    reading = build.read()
-    assert reading.status in Status
-    json.dumps(reading.as_row())
-
-
-def test_a_chain_of_thousands_of_spans_is_read_without_recursion() -> None:
-    build = Builder()
-    parent = ""
-    for _ in range(3000):
-        parent = build.span("deep", None, parent)
-    build.llm("Context: x\nQuestion: Why?", "Because.", parent)
-    assert build.read().status is Status.READY
+def test_what_a_model_is_sent_after_the_question_is_not_the_turns_before_it() -> None:
+    trace = Builder()
+    root = trace.oi("AGENT", {"input.value": "Why so?", "output.value": "It is so by law."})
+    sent = [("user", "Why so?"), ("assistant", "No idea."), ("user", "Be more precise.")]
+    attributes: dict[str, Value] = {}
+    for at, (role, content) in enumerate(sent):
+        attributes[f"llm.input_messages.{at}.message.role"] = role
+        attributes[f"llm.input_messages.{at}.message.content"] = content
+    attributes["llm.output_messages.0.message.role"] = "assistant"
+    attributes["llm.output_messages.0.message.content"] = "It is so by law."
+    trace.oi("LLM", attributes, root)
+    assert trace.read().case.request == Request("Why so?", ())

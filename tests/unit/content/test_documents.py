@@ -20,6 +20,7 @@ SHAPES: dict[str, Value] = {
     "openinference": [{"document": {"content": "the text", "id": "a", "score": 0.5, "metadata": '{"source": "s3://kb/a.md"}'}}],
     "llama index": [{"node": {"id_": "a", "text": "the text", "metadata": {"file_path": "s3://kb/a.md"}}, "score": 0.5}],
     "haystack": {"documents": [{"url": "s3://kb/a.md", "id": "a", "content": "the text", "blob": None, "score": 0.5, "embedding": None}]},
+    "pages with excerpts": {"pages": [{"id": "a", "href": "s3://kb/a.md", "excerpt": "the text", "score": 0.5}]},
     "own words": [{"id": "a", "uri": "s3://kb/a.md", "text": "the text", "score": 0.5}],
     "a vector store's hits": {"matches": [{"id": "a", "score": 0.5, "metadata": {"text": "other"}, "payload": {"text": "the text", "url": "s3://kb/a.md"}}]},
     "search engine": {"hits": {"total": 1, "hits": [{"_id": "a", "_score": 0.5, "_source": {"text": "the text", "url": "s3://kb/a.md"}}]}},
@@ -115,3 +116,30 @@ def test_a_document_of_which_only_a_part_was_sent_is_found() -> None:
     assert evidence.reached([Document(words)], [words[:300]]) == (Document(words),)
     assert evidence.reached([Document(words)], [words[200:]]) == (Document(words),)
     assert evidence.reached([Document(words)], ["word1 word2 word3"]) == ()
+
+
+def test_what_a_document_says_is_none_of_its_fields() -> None:
+    told = "Document(page_content='see id=9 and score=1, source=x')"
+    assert documents.read([told]) == (Document("see id=9 and score=1, source=x"),)
+
+
+def test_a_score_beyond_all_numbers_is_none() -> None:
+    assert documents.read(["Document(page_content='the text', score=1e999)"]) == (Document("the text"),)
+
+
+def test_where_looking_for_documents_would_take_too_long_none_is_said_to_be_there() -> None:
+    found = [Document(f"text {number}") for number in range(1_001)]
+    assert len(evidence.reached(found[:2], ["text 0 text 1 " + "x" * 100_000])) == 2
+    assert evidence.reached(found, ["text 0 " + "x" * 100_000]) == ()
+
+
+def test_a_long_document_is_found_by_pieces_wherever_they_stand() -> None:
+    words = " ".join(f"word{number}" for number in range(2_000))
+    assert evidence.reached([Document(f"another beginning {words}")], [f"Context: {words}"])
+    assert not evidence.reached([Document(f"another beginning {words}")], [f"Context: {words[: len(words) // 4]}"])
+
+
+def test_a_text_may_stand_in_the_metadata_where_a_store_has_no_other_place_for_it() -> None:
+    told = {"matches": [{"id": "a", "score": 0.5, "values": [], "metadata": {"text": "the text", "source": "s3://kb/a.md"}}]}
+    assert documents.read(told) == (ONE,)
+    assert documents.read([{"id": "a", "metadata": {"title": "T"}}]) == (Document("", doc_id="a"),)

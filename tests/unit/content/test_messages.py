@@ -43,6 +43,13 @@ def test_calls_of_tools_have_no_text_and_their_results_are_of_the_tool() -> None
     assert messages.read([called, answered]) == (Message("assistant", ""), Message("tool", '{"a":[1]}'))
 
 
+def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() -> None:
+    said, result = {"type": "text", "content": "So."}, {"type": "tool_call_response", "id": "1", "response": ["One"]}
+    assert messages.read([{"role": "assistant", "parts": [said, result]}]) == (Message("assistant", "So."),)
+    assert messages.read([{"role": "assistant", "parts": [result]}]) == (Message("tool", "One"),)
+    assert messages.read([{"role": "assistant", "content": "[1, 2]"}]) == (Message("assistant", "[1, 2]"),)
+
+
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
@@ -90,3 +97,21 @@ def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Aske
 )  # fmt: skip
 def test_an_answer_is_told_from_reprs_and_broken_json(value: Value, wanted: str | None) -> None:
     assert exchange.read_answer(value) == wanted
+
+
+@pytest.mark.parametrize("question", ["[", "{", "[Urgent my bike is broken", "{name} how do I pay?", "[1 or 2"])
+def test_a_question_that_begins_with_a_bracket_is_a_question(question: str) -> None:
+    assert exchange.read_request(question) == Asked(question)
+
+
+@pytest.mark.parametrize(
+    "broken", ['{"question": "Why do', '{\n  "question": "Why do', "{'question': 'Why do", '["Why do']
+)
+def test_a_structure_that_was_cut_before_its_first_value_ended_states_no_question(broken: str) -> None:
+    assert exchange.read_request(broken) is None
+
+
+@pytest.mark.parametrize("answer", ["[[1]] Refunds take thirty days.", "[] is an empty list.", "{} holds nothing."])
+def test_an_answer_that_begins_with_brackets_is_an_answer(answer: str) -> None:
+    assert exchange.read_answer(answer) == answer
+    assert exchange.read_answer('[["Refunds", "take') is None

@@ -39,6 +39,8 @@ SPLIT: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("One.", "Two."),
     ),
     "dspy": ("[[ ## context ## ]]\n[1] One.\n[2] Two.\n\n[[ ## question ## ]]\nWhy?", "Why?", ("One.", "Two.")),
+    "dspy, listed": ('[[ ## context ## ]]\n["One.", "Two."]\n\n[[ ## question ## ]]\nWhy?', "Why?", ("One.", "Two.")),
+    "dspy, none": ("[[ ## context ## ]]\n[]\n\n[[ ## question ## ]]\nWhy?", "Why?", ()),
     "history between": ("Context:\nOne.\n\nChat history:\nuser: x\n\nQuestion: Why?", "Why?", ("One.",)),
     "chinese": ("已知信息：\n一。\n\n问题：为什么？", "为什么？", ("一。",)),  # noqa: RUF001
     "an faq as document": (

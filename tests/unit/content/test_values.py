@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.content import cut, documents, exchange, messages, prompt, values
-from monitor.model.span import Span
+from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 
 JSON = st.recursive(
@@ -166,3 +166,33 @@ def test_without_a_sign_of_a_limit_there_is_none() -> None:
     assert cut.limit_of(_trace("a" * 200, "b" * 150)) == 0
     assert cut.limit_of(_trace("a" * 203, "b" * 203)) == 0
     assert cut.limit_of(_trace('{"a": "b"}', "")) == 0
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_half_a_character_in_an_escape_does_not_spoil_the_rest(levels: int) -> None:
+    told = '{"text": "cut \\ud83d", "whole": "\\ud83d\\ude42", "more": [null, true]}'
+    text = told if levels == 1 else json.dumps(told)
+    assert values.unfold(text) == {"text": "cut \ufffd", "whole": "\U0001f642", "more": [None, True]}
+    assert values.unfold("{'text': '\\udc00 x', '\\ud83d': 1}") == {"text": "\ufffd x", "\ufffd": 1}
+    assert values.repr_field("Document(page_content='\\ud83d\\ude42')", "page_content") == "\U0001f642"
+
+
+def test_a_number_too_long_to_be_written_is_none() -> None:
+    assert values.unfold("[0x" + "f" * 5_000 + ", 7]") == [None, 7]
+    assert values.unfold("{0x" + "f" * 5_000 + ": 7}") == {"None": 7}
+    assert values.unfold(f"{{'id': {2**127}}}") == {"id": 2**127}
+
+
+@pytest.mark.parametrize("value", [1e300, "1e13", 2**63, -1, "-1", float("nan")])
+def test_what_no_model_could_have_counted_is_no_count(value: Value) -> None:
+    assert values.count(value) is None
+    assert values.count(10**12) == 10**12
+
+
+def test_an_index_beyond_the_highest_makes_no_list_of_that_length() -> None:
+    assert values.unflatten({"d.10001.text": "a", "d.1.text": "b"}, "d") == [None, {"text": "b"}]
+    assert values.unflatten({"d.99999.text": "a"}, "d") is None
+
+
+def test_a_repr_without_one_of_its_texts_keeps_its_other_fields() -> None:
+    assert values.without_field("A(text='it\\'s id=9, x=1', id='a')", "text") == "A(, id='a')"

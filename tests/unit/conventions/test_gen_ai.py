@@ -7,9 +7,10 @@ import json
 import pytest
 
 from monitor.conventions.gen_ai import GenAI
-from monitor.model.case import Document, Message, Usage
+from monitor.model.case import Document, Message, Status, Usage
 from monitor.model.span import LogRecord, Span, SpanEvent, Value
 from monitor.stages import Observation
+from tests.support.traces import Builder
 
 SENT: Value = [
     {"role": "system", "parts": [{"type": "text", "content": "Be kind."}]},
@@ -140,3 +141,25 @@ def test_a_span_without_any_key_of_the_convention_is_not_its() -> None:
 def test_a_span_that_only_carries_the_conversation_is_other() -> None:
     seen = see({"gen_ai.conversation.id": "c", "user.id": "u"})
     assert (seen.kind, seen.session_id, seen.user_id) == ("other", "c", "u")
+
+
+def test_where_a_limit_has_broken_the_json_of_a_span_its_event_says_what_was_sent() -> None:
+    event = record("gen_ai.client.inference.operation.details", None, {"gen_ai.input.messages": SENT})
+    broken = json.dumps(SENT)[:60]
+    assert see({"gen_ai.operation.name": "chat", "gen_ai.input.messages": broken}, event).messages == CHAT
+
+
+@pytest.mark.parametrize("mark", ["Context:\n[1] ", ""])
+def test_a_prompt_that_was_cut_is_never_judged_as_if_it_were_whole(mark: str) -> None:
+    build, text = Builder(), "Refunds are granted within 30 days. " * 10
+    asked = json.dumps([{"role": "user", "content": "Why?"}])
+    root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow", "gen_ai.input.messages": asked})
+    found = json.dumps([{"id": "a", "content": text}])[:200]
+    build.span("find", {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": found}, root)
+    chat = build.span("chat", {"gen_ai.operation.name": "chat"}, root)
+    sent: Value = [{"role": "user", "parts": [{"type": "text", "content": (mark + text)[:200]}]}]
+    texts: dict[str, Value] = {"gen_ai.input.messages": sent, "gen_ai.output.messages": SAID}
+    build.log("gen_ai.client.inference.operation.details", chat, attributes=texts)
+    reading = build.read()
+    assert reading.status is Status.CONTENT_MISSING
+    assert "cuts attribute values at 200 characters" in reading.error

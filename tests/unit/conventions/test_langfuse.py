@@ -86,6 +86,25 @@ def test_the_question_is_found_among_positional_and_named_arguments(given: objec
     assert (seen.query, seen.history, seen.response) == ("And why?", (Message("user", "Hi"),), "Because.")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        call("user-17", "And why?", []),
+        call("3f1c9a52-0d0f-4a7e-9a5e-0c6f1d1b2a77", "And why?"),
+        call(17, None, "And why?"),
+        call("<app.Database object at 0x7f0000000000>", "And why?"),
+        call("user@example.org", {"question": "And why?"}),
+    ],
+)
+def test_ids_and_objects_before_the_question_are_passed_over(given: object) -> None:
+    assert see("span", given, "Because.").query == "And why?"
+
+
+def test_a_question_that_looks_like_an_id_stands_where_nothing_else_is_asked() -> None:
+    assert see("span", call("e-bike", [{"role": "user", "content": "Hi"}])).query == "e-bike"
+    assert see("span", call("e-bike", "user-17")).query == "e-bike"
+
+
 def test_what_an_application_says_of_its_trace_goes_before_what_the_span_holds() -> None:
     seen = see("span", call({"id": 7}), {"ok": True}, trace__input="Why?", trace__output='{"answer": "Because."}')
     assert (seen.query, seen.response) == ("Why?", "Because.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
+from monitor.conventions.gen_ai import GenAI
 from monitor.conventions.mlflow import MLflow
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import Span, SpanEvent, Value
@@ -145,11 +147,48 @@ def test_model_and_tokens_are_unquoted() -> None:
     assert (seen.model, seen.usage) == ("m-1", Usage(3, 2, 5))
 
 
+@pytest.mark.parametrize(
+    "put_out",
+    [
+        {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}},
+        {"content": [], "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}},
+        {"llm_output": {"token_usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}},
+    ],
+)
+def test_tokens_of_which_no_attribute_was_made_stand_in_the_answer(put_out: object) -> None:
+    assert see_io("CHAT_MODEL", "Why?", put_out).usage == Usage(3, 2, 5)
+
+
 def test_the_session_is_a_thread_of_langchain() -> None:
     assert see("CHAIN", {"metadata": {"thread_id": "t"}}).session_id == "t"
     assert see("CHAIN", {"metadata": {"thread_id": "t"}, "mlflow.trace.session": "s"}).session_id == "s"
 
 
+def test_the_user_is_named_by_the_metadata_of_langchain() -> None:
+    assert see("CHAIN", {"metadata": {"user_id": "u"}}).user_id == "u"
+
+
+@pytest.mark.parametrize("around", [lambda request: request, lambda request: {"request": request}])
+def test_a_request_to_an_agent_says_who_asks(around: Callable[[object], object]) -> None:
+    request = {"input": [], "context": {"conversation_id": "s", "user_id": "u"}}
+    seen = see_io("AGENT", around(request), None)
+    assert (seen.session_id, seen.user_id) == ("s", "u")
+    stated = {"mlflow.spanInputs": around(request), "session.id": "own", "user.id": "me"}
+    assert (see("AGENT", stated).session_id, see("AGENT", stated).user_id) == ("own", "me")
+
+
+def test_documents_named_context_are_nobody_who_asks() -> None:
+    assert see_io("CHAIN", {"question": "Why?", "context": [{"page_content": "One"}]}, None).session_id == ""
+
+
 def test_facts_are_unquoted_and_hold_no_content() -> None:
     facts = see("CHAIN", {"mlflow.spanInputs": "Why?", "prompt.version": "7", "metadata": {"tenant": "a"}}).attributes
     assert facts == {"mlflow.spanType": "CHAIN", "prompt.version": "7", "metadata.tenant": "a"}
+
+
+@pytest.mark.parametrize(("told", "session"), [('"s"', "s"), ("s", "s"), ("42", "42"), ('{"a": 1}', '{"a": 1}')])
+def test_a_session_in_a_translated_span_loses_the_quotes_of_json(told: str, session: str) -> None:
+    attributes: dict[str, Value] = {"gen_ai.operation.name": "invoke_agent", "session.id": told}
+    seen = GenAI().observe(Span("0" * 32, "1" * 16, attributes=attributes), ())
+    assert seen is not None
+    assert seen.session_id == session

@@ -1,0 +1,83 @@
+"""OpenLIT: functions under its decorator, and calls of models in OpenTelemetry's words.
+
+Keys: https://github.com/openlit/openlit, `sdk/python/src/openlit` (the decorator) and its `semcov` (the names).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from monitor.content import documents, exchange, failures, values
+from monitor.conventions import _langfuse_function as functions
+from monitor.conventions import gen_ai
+from monitor.model.span import LogRecord, Span, Value
+from monitor.stages import Convention, Observation
+
+_SCOPE: Final = "openlit"
+_RESULT: Final = "gen_ai.output.messages"
+_SESSION_KEYS: Final = ("session.id", "gen_ai.conversation.id", "session_id")
+_USER_KEYS: Final = ("user.id", "enduser.id", "user_id")
+_OBJECT: Final = re.compile(r"<[\w.<>]{1,200} object at 0x[0-9a-fA-F]{1,32}>")
+
+
+class OpenLIT(Convention):
+    """Reads spans of OpenLIT's library.
+
+    The decorator marks no span with a type, and on a failed one it leaves nothing but the exception: the scope tells
+    whose they are.
+    """
+
+    name: ClassVar[str] = "openlit"
+    precedence: ClassVar[int] = 55
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
+        """What the span and its log records say; None where OpenLIT did not make it."""
+        scope = span.origin.scope_name
+        if scope.startswith(f"{_SCOPE}."):
+            counted = {"gen_ai.usage.total_tokens": span.attributes.get("gen_ai.client.token.usage")}
+            seen = gen_ai.GenAI().observe(replace(span, attributes={**counted, **span.attributes}), records)
+            return replace(seen, convention=self.name, span=span) if seen else None
+        if scope != _SCOPE and "function.args" not in span.attributes:
+            return None
+        plain = Observation(
+            kind="request",
+            convention=self.name,
+            span=span,
+            session_id=values.text(values.first(span.attributes, _SESSION_KEYS)),
+            user_id=values.text(values.first(span.attributes, _USER_KEYS)),
+            error=failures.of_span(span),
+        )
+        return replace(plain, **_function(span))
+
+
+def _function(span: Span) -> dict[str, Any]:
+    given, put_out = _given(span.attributes), values.unfold(span.attributes.get(_RESULT))
+    asked = functions.asked(given)
+    if put_out == "" and asked is not None and span.parent_id:
+        # An empty list, an empty text and None are all written so: the prompt has to say which it was.
+        return {"kind": "retrieval", "query": asked.query}
+    step = functions.documents_step(given, put_out)
+    if step is not None:
+        return {**step, "documents_without_text": documents.without_text(step["documents"])}
+    return {
+        "query": asked.query if asked else None,
+        "history": asked.history if asked else None,
+        "response": exchange.read_answer(put_out),
+        "documents": documents.of_state(put_out),
+    }
+
+
+def _given(attributes: Mapping[str, Value]) -> dict[str, Value]:
+    """The arguments of a call. They come as Python writes them, a method's own object first."""
+    written = values.text(attributes.get("function.args")).strip()
+    placed = values.unfold(f"[{written[1:-1]}]") if written.startswith("(") else None
+    if isinstance(placed, str):
+        placed = values.unfold(_OBJECT.sub("None", placed))
+    named = values.unfold(attributes.get("function.kwargs"))
+    return {
+        "args": [one for one in values.elements(placed) or () if one is not None],
+        "kwargs": named if isinstance(named, Mapping) else {},
+    }
