@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from monitor.clock import Clock
 from monitor.model.case import Case, Document, Message, Usage
 from monitor.model.outcome import DefectRule, Judged, Outcome, Scale
+from monitor.model.row import RowBatch
 from monitor.model.span import LogRecord, Span, SpanBatch
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
@@ -66,6 +67,13 @@ class Intake(Protocol):
         """
         ...
 
+    async def accept_rows(self, batch: RowBatch) -> None:
+        """Take a batch of rows, and count those of it that are invalid; returns once its data is safe, as `accept`.
+
+        A row whose id was seen lately is not taken again. Raises `Overloaded` as `accept` does.
+        """
+        ...
+
 
 class Source(Component, ABC):
     """Where traces come from. Run once by the pipeline, for the whole life of the process."""
@@ -90,6 +98,7 @@ class Observation:
     `documents` is None where the span says nothing of documents and empty where it says that none were found;
     `documents_without_text` counts those of which only ids came. `messages` is the chat as sent to the model, system
     prompt first; `query` the question where the span states it plainly. `error` is not empty where the span failed.
+    `stated` names the fields that the configuration has mapped: they outweigh what other spans say.
     """
 
     kind: Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
@@ -107,6 +116,7 @@ class Observation:
     user_id: str = ""
     error: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
+    stated: frozenset[str] = frozenset()
 
 
 class Convention(ABC):
@@ -121,6 +131,9 @@ class Convention(ABC):
 
     precedence: ClassVar[int] = 50
     """Of two dialects that both recognise a span the one with the lower number reads it."""
+
+    record_marks: ClassVar[tuple[bytes, ...]] = ()
+    """A log record ends at the door unless it, or its scope, holds a mark of some dialect: both as encoded."""
 
     @abstractmethod
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
@@ -153,6 +166,23 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt in the form that a family of models was trained on, sent as it stands; who asks reads the answer.
+
+    Its material stands between no fences: for models that only judge, and for repeating a service's own prompt. The
+    verdict's data is `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty
+    where the provider gives none. `temperature` None is that of the judge's configuration.
+    """
+
+    name: str
+    messages: tuple[Message, ...]
+    max_tokens: int = 1024
+    temperature: float | None = None
+    logprobs: bool = False
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A judge's answer: `data` holds to the question's schema. Prices in US dollars, durations in seconds."""
 
@@ -167,11 +197,15 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """A language model behind retries, budget, breaker and cache."""
+    """A language model behind retries, budget, breaker and cache.
+
+    `max_characters` is the longest material of one question: what is longer is refused with `too_large`.
+    """
 
     model: str
+    max_characters: int
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question | Prompt) -> Verdict:
         """Answer one question within the configured limits. Raises `JudgeError` with the reason, nothing else."""
         ...
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
-ContextSource: TypeAlias = Literal["spans", "prompt", "none"]
+ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 
 
 class Status(StrEnum):
@@ -67,13 +67,15 @@ class Case:
 
     `request_id` is the trace id (hex), `span_id` that of the generation that results are attached to. `probability`
     (0 < p <= 1) is that with which this case was kept; its inverse is the case's weight in every rate.
-    `answered_at` is the wall-clock second at which the service's answer ended.
+    `answered_at` is the wall-clock second at which the service's answer ended, `seconds` how long it took; `prompt` is
+    what the service sent to the model for that answer, where its traces say so.
     """
 
     request_id: str
     request: Request = field(default_factory=Request)
     retrieved_context: tuple[Document, ...] = ()
     context_source: ContextSource = "none"
+    prompt: tuple[Message, ...] = ()
     response: str = ""
     model: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -88,6 +90,7 @@ class Case:
     expected_retrieved_context: tuple[Document, ...] | None = None
     probability: float = 1.0
     answered_at: float = 0.0
+    seconds: float | None = None
 
     def as_row(self) -> dict[str, Any]:
         """The agent-evaluation row: plain JSON types, the fields that `rag-monitor cases` documents."""

@@ -1,10 +1,13 @@
-"""OTLP/HTTP as an ASGI application: one request in, one answer out. It knows no server."""
+"""OTLP/HTTP as an ASGI application: one request in, one answer out. It knows no server.
+
+What else is posted to the same port is a route like any other, with the same token, limits and refusals.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from monitor.errors import Overloaded, TooLarge
 from monitor.model.span import Signal
@@ -25,12 +28,39 @@ _CLOSE = (b"connection", b"close")
 _DRAIN_SECONDS = 1.0
 
 
-class HttpApp:
-    """Answers `POST` on the paths of `signals`, and pages of `origins` that ask whether they may."""
+class Delivery(NamedTuple):
+    """A body as it came, no longer compressed, with what its route may need to know of the request."""
 
-    def __init__(self, reception: Reception, signals: Mapping[str, Signal], origins: frozenset[str]) -> None:
+    content: bytes
+    encoding: Encoding
+    query: bytes
+    lease: limits.Lease
+
+
+class Route(NamedTuple):
+    """What is posted to one path: the content types taken, and what answers a delivery of them."""
+
+    types: Mapping[bytes, Encoding]
+    take: Callable[[Delivery], Awaitable[bytes]]
+
+
+def export(reception: Reception, signal: Signal) -> Route:
+    """The route of OTLP exports of `signal`."""
+
+    async def take(delivery: Delivery) -> bytes:
+        as_json = delivery.encoding == "json"
+        accepted = await reception.deliver(signal, delivery.content, delivery.lease, as_json=as_json)
+        return success(signal, accepted, delivery.encoding)
+
+    return Route(_TYPES, take)
+
+
+class HttpApp:
+    """Answers `POST` on the paths of `routes`, and pages of `origins` that ask whether they may."""
+
+    def __init__(self, reception: Reception, routes: Mapping[str, Route], origins: frozenset[str]) -> None:
         self._reception = reception
-        self._signals = signals
+        self._routes = routes
         self._origins = origins
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -44,7 +74,7 @@ class HttpApp:
         body = _Body(headers, receive, self._reception.options.max_body_bytes)
         try:
             with self._reception.in_flight.lease() as lease:
-                content = await self._export(scope, headers, encoding, body, lease)
+                content = await self._take(scope, headers, body, lease)
         except _Disconnected:
             return  # nobody is left to answer
         except asyncio.CancelledError:
@@ -61,33 +91,30 @@ class HttpApp:
         extra += [*shared, *refusal.http_headers(), _content_type(spoken)]
         await self._answer(send, refusal.http, refusal.body(spoken), extra)
 
-    async def _export(
-        self, scope: Message, headers: Headers, encoding: Encoding | None, body: _Body, lease: limits.Lease
-    ) -> bytes:
-        signal = self._route(scope["method"], scope["path"])
+    async def _take(self, scope: Message, headers: Headers, body: _Body, lease: limits.Lease) -> bytes:
+        route = self._route(scope["method"], scope["path"])
         authorization = headers.get(b"authorization")
         self._reception.check_token(authorization.decode("latin-1") if authorization is not None else None)
+        encoding = route.types.get(_media_type(headers))
         if encoding is None:
-            raise Refusal(
-                415, "INVALID_ARGUMENT", "the content type must be application/x-protobuf or application/json"
-            )
+            taken = b" or ".join(route.types).decode()
+            raise Refusal(415, "INVALID_ARGUMENT", f"the content type must be {taken}")
         compressed = _is_compressed(headers)
         content = await body.read(lease)
         self._reception.received_bytes.inc(len(content))
         if compressed:
             content = limits.inflate(content, self._reception.options.max_body_bytes)
-        accepted = await self._reception.deliver(signal, content, lease, as_json=encoding == "json")
-        return success(signal, accepted, encoding)
+        return await route.take(Delivery(content, encoding, scope.get("query_string", b""), lease))
 
-    def _route(self, method: str, path: str) -> Signal:
-        signal = self._signals.get(path)
-        if signal is None:
+    def _route(self, method: str, path: str) -> Route:
+        route = self._routes.get(path)
+        if route is None:
             if path in _UNIMPLEMENTED:
                 raise Refusal(501, "UNIMPLEMENTED", f"{_UNIMPLEMENTED[path]} are not taken here, only traces and logs")
-            raise Refusal(404, "NOT_FOUND", f"there is nothing here; OTLP goes to {' and '.join(self._signals)}")
+            raise Refusal(404, "NOT_FOUND", f"there is nothing here, only {' and '.join(self._routes)}")
         if method != "POST":
             raise Refusal(405, "UNIMPLEMENTED", "only POST is allowed", headers=((b"allow", b"POST"),))
-        return signal
+        return route
 
     def _cors(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """The headers that let a page of a listed origin send; never with credentials."""

@@ -70,8 +70,7 @@ def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> by
 
 
 def _parse(body: bytes) -> Any:
-    if _more_values_than(MAX_VALUES, body):
-        raise TooLarge(f"the body holds more than {MAX_VALUES} JSON values")
+    check_values(body)
     try:
         data = orjson.loads(body)
         # A key that stood twice is gone from the parsed data and took its colon along. Counting is as good as a strict
@@ -83,6 +82,12 @@ def _parse(body: bytes) -> Any:
     except (ValueError, orjson.JSONEncodeError, RecursionError) as error:
         raise InvalidData(f"the body cannot be read: {error}") from None
     return data
+
+
+def check_values(body: bytes) -> None:
+    """Raises `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
+    if _more_values_than(MAX_VALUES, body):
+        raise TooLarge(f"the body holds more than {MAX_VALUES} JSON values")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from monitor.errors import InvalidData
@@ -12,9 +12,6 @@ from monitor.samplers import _consistent
 
 SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
-
-_GENAI_MARKS = (b"gen_ai",)
-"""A log record without one of these is an ordinary application log and of no use here."""
 
 _VERDICT_MARK = b"gen_ai.evaluation."
 """A log record with this one is somebody's verdict, perhaps our own coming back: it says nothing of the request."""
@@ -41,8 +38,11 @@ class Sorted(NamedTuple):
 
 
 class _Service(NamedTuple):
+    """Who sends; `tells` is whether the log records of its scope are a dialect's, all of them."""
+
     app: str
     is_self: bool
+    tells: bool
 
 
 class HeadSampling:
@@ -51,11 +51,18 @@ class HeadSampling:
     Args:
         is_open: whether parts of a trace are awaited: its log records follow it.
         intern: the one copy of an encoded resource or scope.
+        record_marks: what marks the log records of a dialect; without one it is an application's own, of no use here.
     """
 
-    def __init__(self, is_open: Callable[[bytes], bool], intern: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self,
+        is_open: Callable[[bytes], bool],
+        intern: Callable[[bytes], bytes],
+        record_marks: Iterable[bytes],
+    ) -> None:
         self._is_open = is_open
         self._intern = intern
+        self._record_marks = tuple(record_marks)
         self._services: dict[tuple[bytes, bytes], _Service] = {}
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
@@ -68,11 +75,11 @@ class HeadSampling:
             if service.is_self:
                 self._sort_self(batch.signal, group, service.app, found)
             else:
-                fault = sort(group, service.app, rate, found) or fault
+                fault = sort(group, service, rate, found) or fault
         return found._replace(fault=fault)
 
-    def _sort_spans(self, group: EncodedGroup, app: str, rate: float, found: Sorted) -> str:
-        items = group.items
+    def _sort_spans(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
+        items, app = group.items, service.app
         resource, scope = self._intern(group.resource), self._intern(group.scope)
         kept, dropped, counts = found.kept, found.dropped, found.counts
         mine: list[bytes] = []
@@ -109,7 +116,7 @@ class HeadSampling:
             found.groups.append(EncodedGroup(resource, scope, mine))
         return fault
 
-    def _sort_records(self, group: EncodedGroup, app: str, rate: float, found: Sorted) -> str:
+    def _sort_records(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
         items = group.items
         resource, scope = self._intern(group.resource), self._intern(group.scope)
         counts = found.counts
@@ -117,7 +124,7 @@ class HeadSampling:
         fault = ""
         for item in items:
             fate = "kept"
-            if _VERDICT_MARK in item or not any(mark in item for mark in _GENAI_MARKS):
+            if _VERDICT_MARK in item or not (service.tells or any(mark in item for mark in self._record_marks)):
                 fate = "unrelated"
             else:
                 try:
@@ -125,7 +132,7 @@ class HeadSampling:
                 except InvalidData as error:
                     fault, fate = str(error), "invalid"
                 else:
-                    fate = self._keep_record(trace_id, part, app, rate, found)
+                    fate = self._keep_record(trace_id, part, service.app, rate, found)
             if fate == "kept":
                 mine.append(item)
             else:
@@ -163,5 +170,6 @@ class HeadSampling:
             if len(self._services) >= 4096:  # noqa: PLR2004 - a bound, in case resources carry something that changes
                 self._services.clear()
             app = decode.service_name(resource)
-            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope)
+            tells = any(mark in scope for mark in self._record_marks)
+            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope, tells)
         return known

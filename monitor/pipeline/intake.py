@@ -20,6 +20,7 @@ from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
 from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.seen import Seen
 from monitor.spool import Record, Spool
 from monitor.stages import Accepted, Runtime
 
@@ -27,31 +28,13 @@ _SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "t
 _RECORD_FATES = (*_SPAN_FATES, "unrelated")
 
 
-class _Seen:
-    """Which trace ids were seen lately: two generations of at most `limit` each, so that memory is bounded."""
-
-    def __init__(self, limit: int = 200_000) -> None:
-        self._limit = limit
-        self._new: set[bytes] = set()
-        self._old: set[bytes] = set()
-
-    def first(self, trace_id: bytes) -> bool:
-        """Whether this is the first sight of `trace_id`; from now on it is not."""
-        if trace_id in self._new:
-            return False
-        known = trace_id in self._old
-        if len(self._new) >= self._limit:
-            self._old, self._new = self._new, set()
-        self._new.add(trace_id)
-        return not known
-
-
 class TraceIntake:
-    """The `Intake` that sources see.
+    """Takes deliveries of spans and log records.
 
     Args:
         sources: the names of all that will deliver, whose series begin at 0.
         rate: the head sampling rate, 0 <= rate <= 1.
+        record_marks: what marks log records of use; all others end here.
         backlog: says why nothing more can be taken now, or an empty string.
         added: called after traces were handed to assembly, so that its timer can be set anew.
     """
@@ -61,6 +44,7 @@ class TraceIntake:
         *,
         sources: Iterable[str],
         rate: float,
+        record_marks: Iterable[bytes],
         spool: Spool,
         assembly: Assembly,
         ledger: Ledger,
@@ -76,8 +60,8 @@ class TraceIntake:
         self._runtime = runtime
         self._backlog = backlog
         self._added = added
-        self._ended_at_the_door = _Seen()
-        self._head = HeadSampling(assembly.is_open, assembly.intern)
+        self._ended_at_the_door = Seen()
+        self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
         for source in sources:
             for fate in _SPAN_FATES:
@@ -100,24 +84,20 @@ class TraceIntake:
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
-    async def recover(self) -> int:
-        """Take up what the previous process left in the spool; returns the number of deliveries."""
-        recovered = 0
-        async for record, receipt, expired in self._spool.replay():
-            try:
-                batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
-                found = self._head.sort(batch, float(json.loads(record.meta)["rate"]))
-            except (InvalidData, ValueError, KeyError, TypeError):
-                self._runtime.metrics.spool_damaged.inc()
-                receipt.settle()
-                continue
-            if expired:
-                self._shed(batch.source, found)
-                receipt.settle()
-            else:
-                self._admit(batch, found, receipt, record.received_at)
-            recovered += 1
-        return recovered
+    def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        if record.signal == "cases":
+            raise InvalidData("a delivery of rows holds no spans")
+        batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
+        try:
+            found = self._head.sort(batch, float(json.loads(record.meta)["rate"]))
+        except (ValueError, KeyError, TypeError):
+            raise InvalidData("the record does not say how it was sampled") from None
+        if expired:
+            self._shed(batch.source, found)
+            receipt.settle()
+        else:
+            self._admit(batch, found, receipt, record.received_at)
 
     def _admit(self, batch: SpanBatch, found: Sorted, receipt: Receipt | None, received_at: float) -> None:
         """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""

@@ -2,6 +2,8 @@
 
     sources -> intake -> (spool) -> assembly -> closing -> reading -> local evaluators -> judged evaluators -> sinks
 
+A row comes whole: from the spool it goes straight to closing.
+
 Each stage runs as a task in one group. Stopping goes in the direction of the data: the doors close, what is in hand is
 finished for as long as `drain` allows, the rest stays in the spool for the next process.
 """
@@ -9,6 +11,7 @@ finished for as long as `drain` allows, the rest stays in the spool for the next
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,15 +20,20 @@ import anyio
 import anyio.to_thread
 
 from monitor import compose
-from monitor.assembly import Assembly, ClosedTrace
-from monitor.errors import ConfigError
+from monitor.assembly import Assembly
+from monitor.content.settings import ReadingSettings
+from monitor.errors import ConfigError, TooLarge
 from monitor.model.case import Reading, Status
 from monitor.model.trace import Closed
-from monitor.otlp import decode
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.channel import Channel
-from monitor.pipeline.evaluate import Assignment, Evaluation
+from monitor.pipeline.complete import Complete, WholeTrace
+from monitor.pipeline.door import Door
+from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.readings import ReadingCounting
+from monitor.pipeline.row_intake import RowIntake
 from monitor.spool import Spool
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.telemetry.events import Event
@@ -33,15 +41,16 @@ from monitor.telemetry.events import Event
 _log = logging.getLogger(__name__)
 
 _READERS = 4
-_LARGE = 256 * 1024  # bytes of a trace that is decoded in a worker thread, so that the receivers stay quick
+_LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so that the receivers stay quick
 
 
 class Pipeline:
     """Everything between the sources and the sinks.
 
     Args:
+        reading: how traces are read, beyond what the conventions know.
         rate: head sampling rate, 0 to 1.
-        closed_limit: closed traces that may wait to be read; beyond that the receivers refuse.
+        closed_limit: closed traces and rows that may wait to be read; beyond that the receivers refuse.
         drain: seconds that stopping may take for what is in hand.
     """
 
@@ -50,6 +59,7 @@ class Pipeline:
         *,
         sources: Sequence[Source],
         conventions: Sequence[Convention],
+        reading: ReadingSettings,
         assembly: Assembly,
         evaluation: Evaluation,
         spool: Spool,
@@ -59,27 +69,39 @@ class Pipeline:
         drain: float = 6.0,
     ) -> None:
         self._sources = sources
-        self._conventions = conventions
+        self._read_trace = partial(compose.read, conventions=conventions, settings=reading)
         self._assembly = assembly
         self._evaluation = evaluation
         self._runtime = runtime
         self._drain = drain
         self._ledger = Ledger(runtime.metrics, evaluation.prepare)
-        self._closed: Channel[ClosedTrace] = Channel("closed_traces", closed_limit, runtime.metrics)
-        self._in_hand: dict[bytes, float] = {}
+        self._readings = ReadingCounting(runtime.metrics)
+        self._closed: Channel[Complete] = Channel("closed_traces", closed_limit, runtime.metrics)
+        self._rows: deque[Complete] = deque()
+        self._in_hand: dict[Complete, float] = {}
         self._nothing_in_hand = anyio.Event()
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
-        self._intake = TraceIntake(
+        traces = TraceIntake(
             sources={type_name(source) for source in sources},
             rate=rate,
+            record_marks={mark for convention in conventions for mark in convention.record_marks},
             spool=spool,
             assembly=assembly,
             ledger=self._ledger,
             runtime=runtime,
-            backlog=lambda: "evaluation is behind: too many complete traces wait" if self._closed.full else "",
+            backlog=self._backlog,
             added=self._reconsider,
         )
+        rows = RowIntake(
+            rate=rate,
+            spool=spool,
+            ledger=self._ledger,
+            runtime=runtime,
+            backlog=self._backlog,
+            complete=self._is_complete,
+        )
+        self._intake = Door(traces, rows, spool, runtime)
         metrics = runtime.metrics
         metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)
@@ -110,7 +132,15 @@ class Pipeline:
                 Event.SPOOL_REPLAYED, "took up what the previous process left in the spool", deliveries=deliveries
             )
 
+    def _backlog(self) -> str:
+        return "evaluation is behind: too many complete traces wait" if self._closed.full else ""
+
     # -- closing
+
+    def _is_complete(self, row: Complete) -> None:
+        self._in_hand[row] = row.received_at
+        self._rows.append(row)
+        self._wake.set()
 
     def _reconsider(self) -> None:
         due = self._assembly.next_due()
@@ -121,10 +151,15 @@ class Pipeline:
         clock = self._runtime.clock
         reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
         while True:
+            for _ in range(len(self._rows)):  # not those that come meanwhile: traces have their turn, too
+                await self._closed.send(self._rows.popleft())
             for closed in self._assembly.due(clock.monotonic()):
                 reasons[closed.closed].inc()
-                self._in_hand[closed.trace_id] = closed.received_at
-                await self._closed.send(closed)
+                trace = WholeTrace.of(closed)
+                self._in_hand[trace] = trace.received_at
+                await self._closed.send(trace)
+            if self._rows:
+                continue
             due = self._assembly.next_due()
             self._sleeps_until = float("inf") if due is None else due
             self._wake = anyio.Event()
@@ -136,59 +171,49 @@ class Pipeline:
     async def _read(self) -> None:
         async with anyio.create_task_group() as judging:
             while True:
-                closed = await self._closed.receive()
-                reading = await self._reading(closed)
-                if reading is None or not reading.status.judgeable:
-                    self._end(closed, Fate.INVALID if reading is None else _FATES[reading.status])
+                complete = await self._closed.receive()
+                reading = await self._reading(complete)
+                if isinstance(reading, Fate):
+                    self._end(complete, reading)
+                    continue
+                self._readings.count(reading)
+                if not reading.status.judgeable:
+                    self._end(complete, _FATES[reading.status])
                     continue
                 await self._evaluation.run_local(reading.case)
                 chosen = self._evaluation.judged_for(reading.case)
                 if chosen:
-                    judging.start_soon(self._judge, closed, reading, chosen)
+                    judging.start_soon(self._judge, complete, reading, chosen)
                 else:
-                    self._end(closed, _FATES[reading.status])
+                    self._end(complete, _FATES[reading.status])
 
-    async def _judge(self, closed: ClosedTrace, reading: Reading, chosen: Sequence[tuple[Assignment, float]]) -> None:
+    async def _judge(self, complete: Complete, reading: Reading, chosen: Sequence[tuple[Assignment, float]]) -> None:
         await self._evaluation.run_judged(reading.case, chosen)
-        self._end(closed, _FATES[reading.status])
+        self._end(complete, _FATES[reading.status])
 
-    async def _reading(self, closed: ClosedTrace) -> Reading | None:
-        """The case of a closed trace; None where it is too large, or where reading it failed."""
-        if closed.closed is Closed.TOO_LARGE:
-            return None
+    async def _reading(self, complete: Complete) -> Reading | Fate:
+        """What a closed trace or a row says; where it ends if it is too large, or if reading it failed."""
         try:
-            if sum(len(part.encoded) for part in closed.parts) > _LARGE:
-                return await anyio.to_thread.run_sync(self._read_one, closed)
-            return self._read_one(closed)
-        except Exception as error:  # noqa: BLE001 - one trace that cannot be read must not stop the others
-            _log.debug("trace %s could not be read", closed.trace_id.hex(), exc_info=error)
+            if complete.size > _LARGE:
+                return await anyio.to_thread.run_sync(complete.read, self._read_trace)
+            return complete.read(self._read_trace)
+        except TooLarge:
+            return Fate.TOO_LARGE
+        except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others
+            _log.debug("trace or row %s could not be read", complete.request_id, exc_info=error)
             self._runtime.events.error(
                 Event.READING_FAILED,
                 "a trace could not be read",
-                trace_id=closed.trace_id.hex(),
+                trace_id=complete.request_id,
                 error=type(error).__name__,
             )
-            return None
+            return Fate.INVALID
 
-    def _read_one(self, closed: ClosedTrace) -> Reading:
-        trace = decode.decode(
-            closed.trace_id,
-            closed.parts,
-            closed=closed.closed,
-            app=closed.app,
-            source=closed.source,
-            probability=closed.probability,
-            received_at=closed.received_at,
-        )
-        return compose.read(trace, self._conventions)
-
-    def _end(self, closed: ClosedTrace, fate: Fate) -> None:
-        if closed.closed is Closed.TOO_LARGE:
-            fate = Fate.TOO_LARGE
-        self._ledger.ended(closed.app, closed.source, fate)
-        for receipt in closed.receipts:
+    def _end(self, complete: Complete, fate: Fate) -> None:
+        self._ledger.ended(complete.app, complete.source, fate)
+        for receipt in complete.receipts:
             receipt.settle()
-        self._in_hand.pop(closed.trace_id, None)
+        self._in_hand.pop(complete, None)
         if not self._in_hand:
             self._nothing_in_hand.set()
 

@@ -1,4 +1,4 @@
-"""OTLP over HTTP: protobuf and JSON on one port, plain or gzip."""
+"""OTLP over HTTP: protobuf and JSON on one port, plain or gzip; and rows, for services without traces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from monitor.model.span import Signal
 from monitor.otlp.receiver import OtlpReceiver, Reception
 from monitor.quantities import Duration
 from monitor.serving.listener import bind, in_words
@@ -25,6 +24,9 @@ class OtlpHttp(OtlpReceiver):
 
     logs_path: str = "/v1/logs"
     """Where logs are posted to. Instrumentations of generative AI may send prompts and answers as log records."""
+
+    cases_path: str = "/v1/cases"
+    """Where rows are posted to: requests with their answers as JSON, for services without traces."""
 
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` is any. None by default."""
@@ -52,19 +54,25 @@ class OtlpHttp(OtlpReceiver):
 
     @model_validator(mode="after")
     def _paths(self) -> Self:
-        if self.traces_path == self.logs_path or not all(p.startswith("/") for p in (self.traces_path, self.logs_path)):
-            raise ValueError("traces_path and logs_path must begin with / and be different")
+        paths = (self.traces_path, self.logs_path, self.cases_path)
+        if len(set(paths)) < len(paths) or not all(path.startswith("/") for path in paths):
+            raise ValueError("traces_path, logs_path and cases_path must begin with / and be different")
         return self
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
         from monitor.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
         from monitor.serving import http_server  # noqa: PLC0415
+        from monitor.sources import _rows_http  # noqa: PLC0415
 
         reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
-        signals: dict[str, Signal] = {self.traces_path: "traces", self.logs_path: "logs"}
-        app = http_app.HttpApp(reception, signals, frozenset(self.cors_origins))
+        routes = {
+            self.traces_path: http_app.export(reception, "traces"),
+            self.logs_path: http_app.export(reception, "logs"),
+            self.cases_path: _rows_http.route(self, intake),
+        }
+        app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins))
         with bind(self.host, self.port) as bound:
             address = in_words(self.host, bound.getsockname()[1])
             timeouts = http_server.Timeouts(self.head_timeout, self.body_timeout, self.write_timeout, self.idle_timeout)

@@ -10,7 +10,7 @@ import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from isal import isal_zlib
@@ -42,12 +42,13 @@ COLUMNS = "id, head, meta, body, checksum"
 class Record:
     """One delivery as it is kept.
 
-    `payload` is the data (an OTLP request with what head sampling kept), `meta` whatever else its writer needs to take
-    it up again after a restart; the spool reads neither. `received_at` in wall-clock seconds since 1970.
+    `payload` is the data with what head sampling kept (an OTLP request, or rows as lines of JSON), `meta` whatever else
+    its writer needs to take it up again after a restart; the spool reads neither. `received_at` in wall-clock seconds
+    since 1970.
     """
 
     source: str
-    signal: Signal
+    signal: Signal | Literal["cases"]
     received_at: float
     payload: bytes
     meta: bytes = b""

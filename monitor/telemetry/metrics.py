@@ -74,6 +74,12 @@ class Metrics:
             ("source", "fate"),
             registry=r,
         )
+        self.rows = Counter(
+            "ragmonitor_rows",
+            "Rows (requests with their answers, as JSON) by fate: kept, sampled_out, duplicate, invalid.",
+            ("source", "fate"),
+            registry=r,
+        )
 
         # -- the ledger
         self.traces_received = Counter(
@@ -96,6 +102,31 @@ class Metrics:
         )
         self.traces_closed = Counter(
             "ragmonitor_traces_closed", "Traces by why waiting for more of them ended.", ("reason",), registry=r
+        )
+        self.readings = Counter(
+            "ragmonitor_readings",
+            "Requests whose service has answered, by the dialect that their traces are written in.",
+            ("app", "convention"),
+            registry=r,
+        )
+        self.reading_fields = Counter(
+            "ragmonitor_reading_fields",
+            "Of these, those that came with a field: question, context, answer, model, session, tokens.",
+            ("app", "convention", "field"),
+            registry=r,
+        )
+        self.service_tokens = Counter(
+            "ragmonitor_service_tokens",
+            "Tokens that the services spent, estimated for all their traffic: each sampled request by its weight.",
+            ("app", "direction"),
+            registry=r,
+        )
+        self.service_seconds = Histogram(
+            "ragmonitor_service_answer_seconds",
+            "How long the services took to answer, of the sampled requests.",
+            ("app",),
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250),
+            registry=r,
         )
 
         # -- evaluation

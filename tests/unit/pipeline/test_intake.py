@@ -11,8 +11,10 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
+from monitor.pipeline.door import Door as PipelineDoor
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Ledger
+from monitor.pipeline.row_intake import RowIntake
 from monitor.spool import open_spool
 from tests.support.runtime import runtime, total
 
@@ -53,10 +55,17 @@ class Door:
         self.assembly = Assembly(AssemblySettings(quiet=1.0, idle=5.0))
         self.full = ""
         self.ledger = Ledger(lent.metrics)
-        self.intake = TraceIntake(
-            sources=["otlp_http"], rate=rate, spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
+        self.rows = []
+        traces = TraceIntake(
+            sources=["otlp_http"], rate=rate, record_marks=[b"gen_ai"],
+            spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
             backlog=lambda: self.full, added=lambda: None,
         )  # fmt: skip
+        rows = RowIntake(
+            rate=rate, spool=spool, ledger=self.ledger, runtime=lent,
+            backlog=lambda: self.full, complete=self.rows.append,
+        )  # fmt: skip
+        self.intake = PipelineDoor(traces, rows, spool, lent)
 
     def balanced(self):
         received = total(self.metrics, "ragmonitor_traces_received_total")

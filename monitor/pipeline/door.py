@@ -1,0 +1,45 @@
+"""The `Intake` that sources see: traces in parts by one side, rows by the other, and the spool behind both."""
+
+from __future__ import annotations
+
+from monitor.errors import InvalidData
+from monitor.model.row import RowBatch
+from monitor.model.span import SpanBatch
+from monitor.pipeline.intake import TraceIntake
+from monitor.pipeline.row_intake import RowIntake
+from monitor.spool import Spool
+from monitor.stages import Accepted, Runtime
+
+
+class Door:
+    """Made by the pipeline, held open to sources."""
+
+    def __init__(self, traces: TraceIntake, rows: RowIntake, spool: Spool, runtime: Runtime) -> None:
+        self._traces = traces
+        self._rows = rows
+        self._spool = spool
+        self._runtime = runtime
+
+    async def accept(self, batch: SpanBatch) -> Accepted:
+        """See `stages.Intake.accept`."""
+        return await self._traces.accept(batch)
+
+    async def accept_rows(self, batch: RowBatch) -> None:
+        """See `stages.Intake.accept_rows`."""
+        await self._rows.accept(batch)
+
+    async def recover(self) -> int:
+        """Take up what the previous process left in the spool; returns the number of deliveries."""
+        recovered = 0
+        async for record, receipt, expired in self._spool.replay():
+            try:
+                if record.signal == "cases":
+                    await self._rows.take_up(record, receipt, expired=expired)
+                else:
+                    self._traces.take_up(record, receipt, expired=expired)
+            except InvalidData:
+                self._runtime.metrics.spool_damaged.inc()
+                receipt.settle()
+                continue
+            recovered += 1
+        return recovered

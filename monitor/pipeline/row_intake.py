@@ -1,0 +1,155 @@
+"""The door for rows: head sampling by the request id, the spool; a row is complete as it comes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+
+from monitor import rows
+from monitor.errors import InvalidData, Overloaded
+from monitor.model.receipt import Receipt
+from monitor.model.row import SOURCE, Row, RowBatch
+from monitor.pipeline.complete import WholeRow
+from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.seen import Seen
+from monitor.samplers import _consistent
+from monitor.spool import Record, Spool
+from monitor.stages import Runtime
+
+_FATES = ("kept", "sampled_out", "duplicate", "invalid")
+_HEX_LENGTH: Final = 32
+_OVERHEAD: Final = 1024
+"""What a row in hand takes beside its content, in bytes."""
+
+_HELD_AT_MOST: Final = 128 * 1024**2
+"""Bytes of rows in hand, more than may wait for the judge: so a slow judge costs judgements, not deliveries."""
+
+
+class RowIntake:
+    """Takes deliveries of rows.
+
+    Args:
+        rate: the head sampling rate, 0 <= rate <= 1.
+        backlog: says why nothing more can be taken now, or an empty string.
+        complete: is handed each row that is kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float,
+        spool: Spool,
+        ledger: Ledger,
+        runtime: Runtime,
+        backlog: Callable[[], str],
+        complete: Callable[[WholeRow], None],
+    ) -> None:
+        self._rate = rate
+        self._spool = spool
+        self._ledger = ledger
+        self._runtime = runtime
+        self._backlog = backlog
+        self._complete = complete
+        self._seen = Seen()
+        self._held = 0
+        self._room = anyio.Event()
+        self._counters = {fate: runtime.metrics.rows.labels(SOURCE, fate) for fate in _FATES}
+
+    async def accept(self, batch: RowBatch) -> None:
+        """See `stages.Intake.accept_rows`."""
+        full = self._backlog()
+        if full or self._held > _HELD_AT_MOST:
+            raise Overloaded(full or f"evaluation is behind: rows of {self._held} bytes wait")
+        now = self._runtime.clock.now()
+        new: list[Row] = []
+        dropped: list[Row] = []
+        for row in batch.rows:
+            chosen, _ = _consistent.keep(_randomness(row.request_id), "", self._rate)
+            if not chosen:
+                dropped.append(row)
+            elif _key(row) not in self._seen:
+                new.append(row)
+        if new:
+            meta = json.dumps({"rate": self._rate, "app": batch.app}).encode()
+            payload = b"\n".join(row.content for row in new)
+            receipt = await self._spool.append(Record(batch.source, "cases", now, payload, meta))
+            self._admit(batch.source, new, receipt, self._rate, now)
+        self._pass(batch, dropped)
+        self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
+
+    async def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+        """Take up a delivery that the previous process left; waits while too many are in hand.
+
+        Raises `InvalidData` where it is not what was written.
+        """
+        try:
+            meta = json.loads(record.meta)
+            rate, app = float(meta["rate"]), str(meta["app"])
+        except (ValueError, KeyError, TypeError):
+            raise InvalidData("the record does not say how it was sampled") from None
+        found = rows.take(record.payload, app=app).rows
+        if expired:
+            for row in found:
+                if self._seen.first(_key(row)):
+                    self._ledger.passed(row.app, record.source, Fate.SHED)
+            receipt.settle()
+            return
+        while self._held > _HELD_AT_MOST:
+            self._room = anyio.Event()
+            await self._room.wait()
+        self._admit(record.source, found, receipt, rate, record.received_at)
+
+    def _admit(
+        self, source: str, found: Sequence[Row], receipt: Receipt, probability: float, received_at: float
+    ) -> None:
+        """Count, and hand on. One step on the event loop, so that the ledger balances at every scrape."""
+        for row in found:
+            if not self._seen.first(_key(row)):
+                self._counters["duplicate"].inc()
+                continue
+            self._counters["kept"].inc()
+            self._ledger.received(row.app, source)
+            size = len(row.content) + _OVERHEAD
+            self._held += size
+            share = Receipt(partial(self._let_go, receipt.share(), size))
+            self._complete(WholeRow(row.app, source, (share,), received_at, row, probability))
+        receipt.settle()  # the delivery's own share; each row holds another
+
+    def _pass(self, batch: RowBatch, dropped: Sequence[Row]) -> None:
+        """Count the rows that end at the door."""
+        for row in dropped:
+            self._counters["sampled_out"].inc()
+            if self._seen.first(_key(row)):
+                self._ledger.passed(row.app, batch.source, Fate.SAMPLED_OUT)
+        if batch.invalid:
+            self._counters["invalid"].inc(batch.invalid)
+            self._ledger.passed(batch.app, batch.source, Fate.INVALID, batch.invalid)
+
+    def _let_go(self, receipt: Receipt, size: int) -> None:
+        self._held -= size
+        receipt.settle()
+        if self._held <= _HELD_AT_MOST:
+            self._room.set()
+
+
+def _randomness(request_id: str) -> bytes:
+    """What is sampled by: a trace id itself, so that a row and its trace agree; a hash of any other id."""
+    if len(request_id) == _HEX_LENGTH:
+        try:
+            return bytes.fromhex(request_id)
+        except ValueError:
+            pass
+    return _hash(request_id)
+
+
+def _key(row: Row) -> bytes:
+    return _hash(row.request_id)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

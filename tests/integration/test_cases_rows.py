@@ -1,0 +1,81 @@
+"""`rag-monitor cases` over rows: the same JSON objects as for traces, and a note for what is no row."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from monitor.cli.cases import print_cases
+from tests.support.traces import CAPTURES
+
+DATA = Path(__file__).parents[1] / "data" / "rows"
+ROW = {"query": "Why?", "response": "So.", "context": "Text."}
+
+
+def run(*paths: Path) -> tuple[list[dict[str, Any]], str, int]:
+    out, notes = io.StringIO(), io.StringIO()
+    unreadable = print_cases(paths, out, notes)
+    return [json.loads(line) for line in out.getvalue().splitlines()], notes.getvalue(), unreadable
+
+
+def test_a_row_is_printed_with_the_fields_of_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW))
+    rows, notes, unreadable = run(tmp_path / "rows.jsonl")
+    traces, _, _ = run(CAPTURES / "openai__otel_genai__span")
+    assert list(rows[0]) == list(traces[0])
+    assert (rows[0]["status"], rows[0]["request"]["query"], rows[0]["app"]) == ("ready", "Why?", "")
+    assert (notes, unreadable) == ("", 0)
+
+
+def test_a_line_that_is_no_row_is_noted_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join([json.dumps(ROW), "", "{broken", '{"foo": 1}', json.dumps({**ROW, "id": 2})]))
+    rows, notes, unreadable = run(path)
+    assert [row["status"] for row in rows] == ["ready", "ready"]
+    assert rows[1]["request_id"] == "2"
+    assert unreadable == 2
+    first, second = notes.splitlines()
+    assert first.startswith(f"{path}: line 3: not JSON")
+    assert second.startswith(f"{path}: line 4: the row has 'foo'")
+
+
+def test_what_is_printed_is_printed_again_word_for_word(tmp_path: Path) -> None:
+    path = tmp_path / "printed.jsonl"
+    rows, _, _ = run(CAPTURES / "mlflow__otlp", DATA / "mlflow")
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    assert len(rows) > 10
+    assert run(path) == (rows, "", 0)
+
+
+def test_mlflow_traces_in_a_folder_are_read_and_other_json_is_not() -> None:
+    rows, notes, unreadable = run(DATA / "mlflow")
+    facts = json.loads((DATA / "mlflow" / "expected.json").read_text())["traces"]
+    assert {row["request_id"] for row in rows} == set(facts)
+    assert unreadable == 0
+    assert "expected.json: skipped" in notes
+
+
+def test_a_json_file_may_hold_one_row_or_a_list(tmp_path: Path) -> None:
+    one, several = tmp_path / "one.json", tmp_path / "several.json"
+    one.write_text(json.dumps(ROW, indent=2))
+    several.write_text(json.dumps([ROW, {"foo": 1}, {**ROW, "id": 2}]))
+    rows, notes, unreadable = run(one, several)
+    assert [row["status"] for row in rows] == ["ready"] * 3
+    assert unreadable == 1
+    assert "several.json: row 1: the row has 'foo'" in notes
+
+
+def test_in_a_folder_lines_are_read_only_where_they_are_rows(tmp_path: Path) -> None:
+    shutil.copy(DATA / "shapes.jsonl", tmp_path / "wrapped.jsonl")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROW))
+    (tmp_path / "requests.jsonl").write_text('{"file": "001.pb", "path": "/v1/traces"}\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    rows, notes, unreadable = run(tmp_path)
+    assert len(rows) == 1
+    assert unreadable == 0
+    assert [line.split(": ")[0].rpartition("/")[2] for line in notes.splitlines()] == [
+        "empty.jsonl", "requests.jsonl", "wrapped.jsonl"
+    ]  # fmt: skip

@@ -1,0 +1,22 @@
+"""Rows as readings, with the dialects that the monitor has."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from monitor import compose, registry, rows
+from monitor.model.case import Reading
+
+READ_TRACE = partial(compose.read, conventions=registry.conventions())
+
+
+def reading(row: Any, *, app: str = "") -> Reading:
+    """What one row says, taken through JSON as it would come."""
+    (found,) = rows.take(json.dumps([row]).encode(), app=app).rows
+    return rows.read(found, READ_TRACE, source="cases", received_at=5.0)
+
+
+def contents(of: Reading) -> list[str]:
+    return [document.content for document in of.case.retrieved_context]
