@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from monitor.content import calls, context, cut, request, slices, status
 from monitor.content.context import Context
-from monitor.content.forest import Forest, grow
+from monitor.content.forest import Forest, Node, grow
 from monitor.content.request import Answered, Asked
 from monitor.content.settings import ReadingSettings
 from monitor.content.sources import first_said, mapped
@@ -87,5 +87,12 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given:
         convention=from_span.seen.convention if from_span.seen else "",
         attributes=dict(list(facts.items())[: slices.MAX_SLICES]),
         probability=trace.probability,
+        seconds=_seconds(roots[0]),
         answered_at=max(ends) / _NANOSECONDS if max(ends) > 0 else trace.received_at,
     )
+
+
+def _seconds(root: Node) -> float | None:
+    """How long a request took; None where its times make no sense."""
+    span = root.span
+    return (span.end_ns - span.start_ns) / _NANOSECONDS if span.end_ns >= span.start_ns > 0 else None
