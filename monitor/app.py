@@ -25,8 +25,9 @@ from monitor.estimates.rates import Sums
 from monitor.estimates.windows import Windows
 from monitor.judge.client import open_judge
 from monitor.model.outcome import Judged, Score
+from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Assignment, Evaluation
+from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.run import Pipeline
 from monitor.sinks.history import History
 from monitor.spool import open_spool
@@ -86,10 +87,11 @@ async def run(
             )
         )
         listening = anyio.Event()
-        judge: Judge | None = None
-        if config.judge.model is not None:
-            opening = open_judge(config.judge, runtime, rng=random.Random(), begin=listening)
-            judge = await stack.enter_async_context(opening)
+        judges: dict[str, Judge] = {}
+        for name, settings in {DEFAULT_JUDGE: config.judge, **config.judges}.items():
+            if settings.model is not None:
+                opening = open_judge(settings, runtime, rng=random.Random(), begin=listening)
+                judges[name] = await stack.enter_async_context(opening)
         sinks: dict[str, Deliver] = {"windows": _into(windows, metrics)}
         sinks["storage"] = await stack.enter_async_context(history.open(runtime))
         for name, sink in _named(config.sinks):
@@ -98,7 +100,7 @@ async def run(
         running = Running(runtime, windows, history, _active(config, runtime))
         evaluation = Evaluation(
             running.assignments,
-            judge=judge,
+            judges=judges,
             sinks=sinks,
             counting=Counting(metrics),
             delivered=spool,
@@ -110,6 +112,7 @@ async def run(
         pipeline = Pipeline(
             sources=config.sources,
             conventions=registry.conventions(),
+            reading=config.reading,
             assembly=Assembly(config.assembly),
             evaluation=evaluation,
             spool=spool,
@@ -196,10 +199,10 @@ def _active(config: Config, runtime: Runtime) -> tuple[Assignment, ...]:
     """The evaluators that can work; says once which cannot, and why."""
     active = []
     for assignment in config.assignments:
-        if assignment.evaluator.cost == "judge" and config.judge.model is None:
+        if not config.works(assignment):
             runtime.events.info(
                 Event.EVALUATOR_OFF,
-                "a judged evaluator is off: no judge.model is configured",
+                "a judged evaluator is off: its judge has no model",
                 evaluator=assignment.evaluator.name,
             )
         else:

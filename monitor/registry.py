@@ -13,11 +13,11 @@ import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.stages import Component, Convention
@@ -69,7 +69,7 @@ def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -
         from_options = getattr(chosen, "from_options", None)
         made: C = from_options(options) if from_options else chosen.model_validate(options)
     except ValidationError as error:
-        raise ConfigError(explain(error, f"{place} ({type_name})", allowed=tuple(chosen.model_fields))) from None
+        raise ConfigError(explain(error, f"{place} ({type_name})", chosen)) from None
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
     return made
@@ -85,8 +85,8 @@ def conventions() -> tuple[Convention, ...]:
     return tuple(sorted(made, key=lambda one: (one.precedence, one.name)))
 
 
-def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -> str:
-    """A pydantic error in one line for each fault: the key, the value given, and what is allowed.
+def explain(error: ValidationError, place: str, model: type[BaseModel]) -> str:
+    """A pydantic error of `model` in one line for each fault: the key, the value given, and what is allowed.
 
     What may hold a secret is not repeated: the value of an option that is one, and whole sections.
     """
@@ -97,9 +97,20 @@ def explain(error: ValidationError, place: str, allowed: tuple[str, ...] = ()) -
         given = f" (given: {shown(fault['input'])})" if telling and where else ""
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            message = "unknown key" + (f"; allowed: {', '.join(allowed)}" if allowed and len(fault["loc"]) == 1 else "")
+            allowed = _keys_at(model, fault["loc"][:-1])
+            message = "unknown key" + (f"; allowed: {', '.join(allowed)}" if allowed else "")
         lines.append(f"{place}: {where}: {message}{given}" if where else f"{place}: {message}{given}")
     return "\n".join(lines)
+
+
+def _keys_at(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:
+    """The keys that a section of a section of a model may have; none where they are not known."""
+    for part in path:
+        field = model.model_fields.get(str(part))
+        if field is None or not (inspect.isclass(field.annotation) and issubclass(field.annotation, BaseModel)):
+            return ()
+        model = field.annotation
+    return tuple(model.model_fields)
 
 
 @functools.cache

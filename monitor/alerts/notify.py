@@ -249,7 +249,7 @@ def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
     try:
         return chosen.model_validate(options)
     except ValidationError as error:
-        explained = explain(error, f"{place} ({entry['type']})", allowed=tuple(chosen.model_fields))
+        explained = explain(error, f"{place} ({entry['type']})", chosen)
         raise ConfigError(re.sub(r"(?m)(: (?:url|token): .*) \(given: .*\)$", r"\1", explained)) from None
 
 

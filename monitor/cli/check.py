@@ -39,6 +39,7 @@ def describe(config: Config) -> Iterator[str]:
         f"A trace is complete when its root has ended and nothing came for {format_duration(config.assembly.quiet)}; "
         f"without a root after {format_duration(config.assembly.idle)}."
     )
+    yield from _reading(config)
     yield from _evaluators(config)
     yield from _alerts(config)
     for sink in config.sinks:
@@ -50,14 +51,27 @@ def describe(config: Config) -> Iterator[str]:
     )
 
 
+def _reading(config: Config) -> Iterator[str]:
+    reading = config.reading
+    mapped = [name for name, keys in reading.attributes if keys]
+    if mapped:
+        yield f"Reads attributes of the service's own: {', '.join(mapped)}."
+    if reading.prompt_templates:
+        number = len(reading.prompt_templates)
+        yield f"Takes prompts apart by {number} template{'s' if number > 1 else ''} of the service's own."
+    if reading.foreign_parents:
+        yield "Takes a span whose parent never came for the top of its request."
+
+
 def _evaluators(config: Config) -> Iterator[str]:
     for one in config.assignments:
         evaluator, rate = one.evaluator, getattr(one.sampler, "rate", None)
         share = "a sample of" if rate is None else f"{rate:.3g} of" if rate < 1 else "all"
-        if evaluator.cost == "judge" and config.judge.model is None:
+        if not config.works(one):
             yield f"{evaluator.name} is off: it needs `judge.model`, and none is configured."
             continue
-        who = "locally" if evaluator.cost == "local" else f"by {config.judge.model}"
+        who = "locally" if evaluator.cost == "local" else f"by {config.judge_of(one).model}"
+        who += f", in one call with the group {one.group}" if one.group else ""
         scale = evaluator.scale
         yield (
             f"{evaluator.name} scores {share} kept cases {who}, from {scale.lowest:g} to {scale.highest:g} "
@@ -66,11 +80,7 @@ def _evaluators(config: Config) -> Iterator[str]:
 
 
 def _alerts(config: Config) -> Iterator[str]:
-    active = {
-        one.evaluator.name
-        for one in config.assignments
-        if one.evaluator.cost == "local" or config.judge.model is not None
-    }
+    active = {one.evaluator.name for one in config.assignments if config.works(one)}
     for policy in config.alerts:
         levels = [
             f"{severity} when it is surely above {threshold * 100:.3g} %"

@@ -47,7 +47,7 @@ def _configuration() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, field in config.Config.model_fields.items():
         yield f"| `{name}` | {_oneline(field.description)} | {_default_of_section(field)} |"
-    for name in ("sampling", "assembly", "judge", "storage", "log"):
+    for name in ("sampling", "assembly", "reading", "judge", "storage", "log"):
         yield ""
         yield f"## {name}"
         yield ""

@@ -157,7 +157,7 @@ def _front(text: str, path: Path) -> Front:
     try:
         return Front.model_validate(loaded)
     except ValidationError as error:
-        raise ConfigError(explain(error, str(path), allowed=tuple(Front.model_fields))) from None
+        raise ConfigError(explain(error, str(path), Front)) from None
 
 
 def _scale(entry: ScaleEntry, path: Path) -> Scale:

@@ -9,19 +9,20 @@ from typing import Any
 import anyio
 
 from monitor.errors import JudgeError
+from monitor.judge import wording
 from monitor.judge.breaker import Breaker, Pass
 from monitor.judge.budget import Pacer, Purse, Reservation, estimate_tokens
 from monitor.judge.counting import Counting
-from monitor.judge.fences import compose, response_format
 from monitor.judge.gate import Gate
 from monitor.judge.prices import Tariff
 from monitor.judge.provider import Provider, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
-from monitor.judge.verdict import read_reply
 from monitor.model.outcome import UnscoredReason
-from monitor.stages import Question, Runtime
+from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Event
+
+_SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -69,12 +70,14 @@ class Caller:
         self._purse = purse
         self._tariff = tariff
         self._count = count
-        self._rng = rng
+        self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
         pacer = Pacer(settings.budget.requests_per_minute, runtime.clock)
         self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock)
 
-    async def call(self, question: Question, form: Form, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
+    async def call(
+        self, question: Question | Prompt, form: Form, deadline: float, tally: Tally
+    ) -> tuple[dict[str, Any], str]:
         """The data of a verdict, and the model as the provider names it.
 
         Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `tally`. Raises
@@ -83,15 +86,15 @@ class Caller:
         try:
             async with self._gate.admission(deadline) as held:
                 reply = await self._exchange(question, form, held, tally)
-            data = read_reply(reply, question.schema)
+            data = wording.read(reply, question)
         except JudgeError as error:
             self._count.outcome(error.reason)
             raise
         self._count.outcome("ok")
         return data, reply.model
 
-    async def _exchange(self, question: Question, form: Form, held: Pass, tally: Tally) -> Reply:
-        messages = compose(question, self._rng, form.fault)
+    async def _exchange(self, question: Question | Prompt, form: Form, held: Pass, tally: Tally) -> Reply:
+        messages = wording.messages(question, self._secret, form.fault)
         prompt_tokens = estimate_tokens(message["content"] for message in messages)
         reserved = self._purse.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
         # Until its end is known the call counts as paid in full: so does one that is cut off, or sends no usage.
@@ -114,12 +117,16 @@ class Caller:
         held.succeeded()
         return reply
 
-    async def _timed(self, messages: list[dict[str, str]], question: Question, form: Form) -> Reply:
+    async def _timed(self, messages: list[dict[str, str]], question: Question | Prompt, form: Form) -> Reply:
         """Cut by the wall clock: a provider that sends a byte now and then trips no timeout of a read."""
-        wanted = response_format(question) if form.structured else None
+        wanted: dict[str, Any] = {"max_tokens": form.max_tokens}
+        if form.structured:
+            wanted["response_format"] = wording.response_format(question)
+        if isinstance(question, Prompt):
+            wanted |= {"temperature": question.temperature, "logprobs": question.logprobs}
         try:
             with anyio.fail_after(self._timeout):
-                return await self._provider.complete(messages, max_tokens=form.max_tokens, response_format=wanted)
+                return await self._provider.complete(messages, **wanted)
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
             raise CallFault(UnscoredReason.TIMEOUT, message, again=True, sick=True) from None

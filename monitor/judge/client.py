@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.judge import prices
+from monitor.judge import prices, wording
 from monitor.judge.budget import Purse
 from monitor.judge.cache import Cache, question_key
 from monitor.judge.call import Caller, Form, Tally
@@ -27,7 +27,7 @@ from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.verdict import VerdictFault
 from monitor.model.outcome import UnscoredReason
-from monitor.stages import Judge, Question, Runtime, Verdict
+from monitor.stages import Judge, Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
 
 
@@ -82,6 +82,7 @@ class Client:
         rng: random.Random,
     ) -> None:
         self.model = settings.model or ""
+        self.max_characters = settings.max_characters
         self._settings = settings
         self._clock = runtime.clock
         self._events = runtime.events
@@ -129,8 +130,11 @@ class Client:
         for scope in list(self._asking):
             scope.cancel()
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question | Prompt) -> Verdict:
         """Answer one question, from the cache or by calls. Raises `JudgeError` with the reason, nothing else."""
+        if self._settings.language is not None and isinstance(question, Question):
+            told = f"{question.instructions}\n\nWrite whatever is free text in your reply in {self._settings.language}."
+            question = dataclasses.replace(question, instructions=told)
         if not self._closed:
             with anyio.CancelScope() as scope:
                 self._asking.add(scope)
@@ -141,9 +145,9 @@ class Client:
         self._count.outcome(UnscoredReason.SHUTDOWN)
         raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor stops")
 
-    async def _ask(self, question: Question) -> Verdict:
+    async def _ask(self, question: Question | Prompt) -> Verdict:
         deadline = self._clock.monotonic() + self._settings.max_age
-        length = sum(len(text) for text in question.material.values())
+        length = wording.length(question)
         if length > self._settings.max_characters:
             self._count.outcome(UnscoredReason.TOO_LARGE)
             limit = self._settings.max_characters
@@ -165,7 +169,7 @@ class Client:
             self._cache.put(key, verdict)
             return verdict
 
-    async def _within_budget(self, question: Question, deadline: float) -> Verdict:
+    async def _within_budget(self, question: Question | Prompt, deadline: float) -> Verdict:
         try:
             judgement = self._purse.reserve_judgement()
         except JudgeError as error:
@@ -186,7 +190,7 @@ class Client:
             attempts=tally.calls,
         )
 
-    async def _judge(self, question: Question, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
+    async def _judge(self, question: Question | Prompt, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
         """Call until there is a verdict or no sense in another call: the one place that decides on it."""
         form = Form(question.max_tokens)
         widened = False

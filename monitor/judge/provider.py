@@ -42,13 +42,21 @@ class Reply:
     model: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    tokens: tuple[tuple[str, float], ...] = ()
+    """Each token of the text with the natural logarithm of its probability, where asked for and given."""
 
 
 class Provider(Protocol):
     """Something that completes a chat."""
 
     async def complete(
-        self, messages: Sequence[dict[str, str]], *, max_tokens: int, response_format: dict[str, Any] | None
+        self,
+        messages: Sequence[dict[str, str]],
+        *,
+        max_tokens: int,
+        response_format: dict[str, Any] | None = None,
+        temperature: float | None = None,
+        logprobs: bool = False,
     ) -> Reply:
         """One call, without retries. May be cancelled at any point. Raises `CallFault`, nothing else."""
         ...
@@ -103,16 +111,23 @@ class LiteLLM:
             await self._http.aclose()
 
     async def complete(
-        self, messages: Sequence[dict[str, str]], *, max_tokens: int, response_format: dict[str, Any] | None
+        self,
+        messages: Sequence[dict[str, str]],
+        *,
+        max_tokens: int,
+        response_format: dict[str, Any] | None = None,
+        temperature: float | None = None,
+        logprobs: bool = False,
     ) -> Reply:
         """One call, without retries. Raises `CallFault`, nothing else."""
         chosen = self._settings
         options: dict[str, Any] = {
-            "temperature": chosen.temperature,
+            "temperature": chosen.temperature if temperature is None else temperature,
             "seed": chosen.seed,
             "api_base": chosen.api_base,
             "api_key": chosen.api_key.get_secret_value() if chosen.api_key is not None else None,
             "response_format": response_format,
+            "logprobs": logprobs or None,
         }
         self._litellm.aclient_session = self._http
         try:
@@ -181,4 +196,15 @@ def _reply(completion: Any) -> Reply:
         model=str(completion.model or ""),
         input_tokens=int(spent[0]) if known else None,
         output_tokens=int(spent[1]) if known else None,
+        tokens=_tokens(choice),
+    )
+
+
+def _tokens(choice: Any) -> tuple[tuple[str, float], ...]:
+    told = getattr(getattr(choice, "logprobs", None), "content", None) or ()
+    read = ((getattr(one, "token", None), getattr(one, "logprob", None)) for one in told)
+    return tuple(
+        (token, float(logprob))
+        for token, logprob in read
+        if isinstance(token, str) and isinstance(logprob, (int, float))
     )

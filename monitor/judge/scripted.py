@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from monitor.errors import JudgeError
 from monitor.model.outcome import UnscoredReason
-from monitor.stages import Question, Verdict
+from monitor.stages import Prompt, Question, Verdict
 
 Answer: TypeAlias = "Verdict | Mapping[str, Any] | JudgeError"
 
@@ -19,17 +19,24 @@ class ScriptedJudge:
     list gets `JudgeError(shutdown)`.
     """
 
-    def __init__(self, answers: Callable[[Question], Answer] | Iterable[Answer], *, model: str = "scripted") -> None:
+    def __init__(
+        self,
+        answers: Callable[[Any], Answer] | Iterable[Answer],
+        *,
+        model: str = "scripted",
+        max_characters: int = 400_000,
+    ) -> None:
         self.model = model
-        self.questions: list[Question] = []
+        self.max_characters = max_characters
+        self.questions: list[Any] = []
         if callable(answers):
-            self._answer: Callable[[Question], Answer] = answers
+            self._answer: Callable[[Any], Answer] = answers
         else:
             end = JudgeError(UnscoredReason.SHUTDOWN, "the script is over")
             listed = iter(answers)
             self._answer = lambda _question: next(listed, end)
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: Question | Prompt) -> Verdict:
         """The next answer."""
         self.questions.append(question)
         answer = self._answer(question)

@@ -99,6 +99,10 @@ class JudgeSettings(Component):
     """The longest material (question, context and response together) that is sent, in characters. What is longer is
     unscored with the reason `too_large`: a verdict on a part would be a verdict on something else."""
 
+    language: str | None = Field(default=None, pattern=r"^[^\W\d_][\w ()-]{0,39}$")
+    """The language in which the judge explains its verdicts, such as `German`. Cases may be in any language; without
+    this, explanations are mostly in English, the language of the instructions."""
+
     repeat: Rate = 0.01
     """Share of judged cases that are judged a second time, to learn how often the same judge says something else
     (`ragmonitor_judge_repeats_total`). The second verdict counts in no rate; it is paid for out of the same budget."""

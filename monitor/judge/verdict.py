@@ -48,8 +48,8 @@ def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
     return {key: found[key] for key in properties if key in found} if isinstance(properties, dict) else found
 
 
-def read_reply(reply: Reply, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """The verdict in a reply. Raises `VerdictFault`, or `CallFault` where the reply holds none to read."""
+def read_text(reply: Reply) -> str:
+    """The whole text of a reply. Raises `CallFault` where there is none, or only a part."""
     if reply.finish == "length":
         raise CallFault(UnscoredReason.TRUNCATED, "the reply was cut off at max_tokens")
     if reply.finish == "content_filter":
@@ -58,7 +58,7 @@ def read_reply(reply: Reply, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
         raise CallFault(UnscoredReason.PROVIDER_ERROR, "the reply ended for a reason that is not known")
     if reply.refused or reply.text is None:
         raise CallFault(UnscoredReason.REFUSAL, "the model refused to judge")
-    return read_verdict(reply.text, schema)
+    return reply.text
 
 
 def _load(text: str) -> Any:

@@ -5,10 +5,9 @@ The only place that catches evaluator faults: whatever goes wrong becomes `Unsco
 
 from __future__ import annotations
 
-import hashlib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -16,9 +15,9 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from monitor.errors import JudgeError
+from monitor.judge.panel import Panel, Seat
 from monitor.model.case import Case
 from monitor.model.outcome import (
-    DefectRule,
     Judged,
     Outcome,
     Score,
@@ -29,21 +28,13 @@ from monitor.model.outcome import (
     UnscoredReason,
     result_id,
 )
+from monitor.pipeline.assignment import Assignment, Tally, versions
 from monitor.pipeline.counting import Counting
 from monitor.samplers import _consistent
-from monitor.stages import Deliver, Evaluator, Judge, Question, Runtime, Sampler, Verdict
+from monitor.stages import Deliver, Evaluator, Judge, Runtime
 from monitor.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """An evaluator at work: who is sampled for it, and what counts as a defect."""
-
-    evaluator: Evaluator
-    sampler: Sampler
-    defect: DefectRule
 
 
 class Delivered(Protocol):
@@ -58,34 +49,6 @@ class Delivered(Protocol):
         ...
 
 
-class _Tally:
-    """A judge for one evaluation, which adds up what the answers cost: evaluators keep no state, so it is kept here."""
-
-    def __init__(self, judge: Judge, repeat: int = 0) -> None:
-        self._judge = judge
-        self._repeat = repeat
-        self.model = judge.model
-        self.verdicts: list[Verdict] = []
-
-    async def ask(self, question: Question) -> Verdict:
-        """See `stages.Judge.ask`."""
-        verdict = await self._judge.ask(replace(question, repeat=self._repeat))
-        self.verdicts.append(verdict)
-        return verdict
-
-    def spending(self, seconds: float) -> Spending:
-        """What all answers cost together; `seconds` is the wall clock of the whole evaluation."""
-        return Spending(
-            model=self.verdicts[-1].model if self.verdicts else self.model,
-            dollars=sum(one.dollars for one in self.verdicts),
-            input_tokens=sum(one.input_tokens for one in self.verdicts),
-            output_tokens=sum(one.output_tokens for one in self.verdicts),
-            seconds=seconds,
-            attempts=sum(one.attempts for one in self.verdicts),
-            cached=bool(self.verdicts) and all(one.cached for one in self.verdicts),
-        )
-
-
 class Evaluation:
     """Runs every assignment over every case.
 
@@ -94,7 +57,7 @@ class Evaluation:
     holds up neither the local evaluators nor the receivers.
 
     Args:
-        judge: None when no model is configured; then `assignments` must not hold judged evaluators.
+        judges: by name; `assignments` must not hold judged evaluators whose judge is not among them.
         sinks: by the name under which their failures are counted.
         salt: key of the hash that draws: the same in all replicas.
         repeat: share of judged cases that are judged twice, 0 to 1.
@@ -104,7 +67,7 @@ class Evaluation:
         self,
         assignments: Sequence[Assignment],
         *,
-        judge: Judge | None,
+        judges: Mapping[str, Judge],
         sinks: Mapping[str, Deliver],
         counting: Counting,
         delivered: Delivered,
@@ -115,7 +78,7 @@ class Evaluation:
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
-        self._judge = judge
+        self._judges = judges
         self._sinks = sinks
         self._sink_failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
         self._counting = counting
@@ -130,7 +93,7 @@ class Evaluation:
             for one in self._judged
             for outcome in ("same", "other", "unscored")
         }
-        self._versions = {one.evaluator.name: _version(one.evaluator, judge) for one in assignments}
+        self._versions = versions(assignments, judges)
         for one in assignments:
             counting.declare(one.evaluator, one.defect)
 
@@ -172,8 +135,13 @@ class Evaluation:
             self._waiting -= size
 
     def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, float]]) -> None:
+        """Begin all evaluations; those of one group and judge on a panel, if there is more than one of them."""
+        together = Counter((one.group, one.judge) for one, _ in chosen if one.group)
+        panels = {key: Panel(self._judges[key[1]]) for key, number in together.items() if number > 1}
         for assignment, probability in chosen:
-            group.start_soon(self._evaluate, assignment, case, probability)
+            panel = panels.get((assignment.group, assignment.judge))
+            seat = panel.seat() if panel is not None else None
+            group.start_soon(self._evaluate, assignment, case, probability, seat)
 
     def _draw(self, assignment: Assignment, case: Case) -> float:
         """The probability with which `case` is chosen, if it is chosen; else 0."""
@@ -184,13 +152,13 @@ class Evaluation:
         done = self._delivered.remembered(result_id(case.request_id, case.span_id, name, self._versions[name]))
         return 0.0 if done else probability
 
-    async def _evaluate(self, assignment: Assignment, case: Case, probability: float) -> None:
+    async def _evaluate(self, assignment: Assignment, case: Case, probability: float, seat: Seat | None = None) -> None:
         evaluator = assignment.evaluator
         self._counting.selected(case.app, evaluator.name)
         clock = self._runtime.clock
         started = clock.monotonic()
         missing = _missing(evaluator, case)
-        tally = _Tally(self._judge) if evaluator.cost == "judge" and self._judge is not None else None
+        tally = Tally(seat or self._judges[assignment.judge]) if evaluator.cost == "judge" else None
         outcome: Outcome
         if missing is not None:
             outcome = Skipped(missing)
@@ -206,6 +174,8 @@ class Evaluation:
             except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
                 self._failed(evaluator, error)
                 outcome = Unscored(UnscoredReason.ERROR, type(error).__name__)
+        if seat is not None:
+            await seat.leave()
         spent = tally.spending(clock.monotonic() - started) if tally else Spending(seconds=clock.monotonic() - started)
         await self._finish(assignment, case, probability, outcome, spent)
         if tally is not None and tally.verdicts and isinstance(outcome, Score):
@@ -213,11 +183,13 @@ class Evaluation:
 
     async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
         """For a few cases, whether the same judge says the same again. Changes no result."""
-        if self._judge is None or not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat):
+        if not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat):
             return
         evaluator, rule = assignment.evaluator, assignment.defect
         try:
-            second = _checked(evaluator, await evaluator.evaluate(case, _Tally(self._judge, repeat=1)))
+            second = _checked(
+                evaluator, await evaluator.evaluate(case, Tally(self._judges[assignment.judge], repeat=1))
+            )
         except Exception:  # noqa: BLE001 - what went wrong is counted with the judge's requests, by reason
             agreement = "unscored"
         else:
@@ -291,10 +263,3 @@ def _checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
         low, high = evaluator.scale.lowest, evaluator.scale.highest
         return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
     return outcome
-
-
-def _version(evaluator: Evaluator, judge: Judge | None) -> str:
-    """The evaluator's version; for a judged one also the model: another judge is another instrument."""
-    if evaluator.cost == "local" or judge is None:
-        return evaluator.version
-    return f"{evaluator.version}+{hashlib.blake2b(judge.model.encode(), digest_size=4).hexdigest()}"

@@ -19,8 +19,9 @@ from monitor.clock import SystemClock
 from monitor.errors import JudgeError
 from monitor.judge.client import open_judge
 from monitor.judge.settings import JudgeSettings
+from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
-from monitor.stages import Question, Runtime
+from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
@@ -174,6 +175,22 @@ async def test_a_good_verdict_comes_with_what_it_cost(rig, llm):
     assert sent["response_format"]["json_schema"]["strict"] is True
     assert sent["response_format"]["json_schema"]["schema"]["additionalProperties"] is False
     assert llm.requests[0].data == {"response": PROMPT_CANARY}
+
+
+async def test_a_prompt_of_a_models_own_form_goes_as_it_stands_and_comes_back_as_text(rig, llm):
+    reply = say.says("Yes")
+    reply.body["choices"][0]["logprobs"] = {
+        "content": [{"token": "Yes", "logprob": -0.25, "bytes": None, "top_logprobs": []}]
+    }
+    llm.always(reply)
+    asked = Prompt("check", (Message("user", "Document: a\nClaim: b"),), max_tokens=7, temperature=0.9, logprobs=True)
+    async with rig.judge() as judge:
+        verdict = await judge.ask(asked)
+    assert verdict.data == {"text": "Yes", "tokens": [{"text": "Yes", "logprob": -0.25}]}
+    (sent,) = llm.requests
+    assert sent.body["messages"] == [{"role": "user", "content": "Document: a\nClaim: b"}]
+    assert (sent.body["max_tokens"], sent.body["temperature"], sent.body["logprobs"]) == (7, 0.9, True)
+    assert "response_format" not in sent.body
 
 
 async def test_a_mix_of_faults_gives_verdicts_or_reasons_and_never_a_wrong_score(rig, llm):

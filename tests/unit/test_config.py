@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import config
+from monitor import config, registry
 from monitor.cli.check import describe
 from monitor.errors import ConfigError
 from monitor.model.outcome import DefectRule
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
 
 
 def test_a_rubric_s_file_is_looked_for_beside_the_configuration(tmp_path, monkeypatch):
-    rubrics = Path(config.__file__).parent / "evaluators" / "rubrics"
+    rubrics = Path(registry.__file__).parent / "evaluators" / "rubrics"
     text = (rubrics / "relevance.md").read_text().replace("name: relevance", "name: tone")
     (tmp_path / "tone.md").write_text(text)
     (tmp_path / "config.yaml").write_text("evaluators: [{type: rubric, file: tone.md}]\nalerts: []")
@@ -141,3 +141,42 @@ def test_check_says_what_is_off_and_why():
     assert "groundedness is off: it needs `judge.model`" in words
     assert "otlp_grpc on 127.0.0.1:4317" in words
     assert "overlap_groundedness scores all kept cases locally" in words
+
+
+def test_an_evaluator_may_ask_a_judge_of_its_own():
+    loaded = config.parse(
+        {
+            "judge": {"model": "big"},
+            "judges": {"checker": {"model": "small"}},
+            "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance", "group": "pair"}],
+        }
+    )
+    checked, big = loaded.assignments
+    assert (loaded.judge_of(checked).model, loaded.judge_of(big).model) == ("small", "big")
+    assert big.group == "pair"
+    words = "\n".join(describe(loaded))
+    assert "by small" in words
+    assert "in one call with the group pair" in words
+
+
+def test_an_evaluator_whose_own_judge_has_a_model_works_without_the_default_one():
+    loaded = config.parse(
+        {
+            "judges": {"checker": {"model": "small"}},
+            "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance"}],
+        }
+    )
+    assert [loaded.works(one) for one in loaded.assignments] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"type": "groundedness", "judge": "nobody"}, r"evaluators\[0\].judge: there is no 'nobody' in judges"),
+        ({"type": "overlap_groundedness", "group": "g"}, r"evaluators\[0\]: overlap_groundedness asks no judge"),
+        ({"type": "groundedness", "group": 7}, r"evaluators\[0\].group: must be a name"),
+    ],
+)
+def test_a_judge_or_group_that_cannot_be_is_an_error(entry, message):
+    with pytest.raises(ConfigError, match=message):
+        config.parse({"evaluators": [entry], "alerts": []})

@@ -8,7 +8,8 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.judge.cache import Cache, question_key
 from monitor.judge.settings import CacheSettings
-from monitor.stages import Question, Verdict
+from monitor.model.case import Message
+from monitor.stages import Prompt, Question, Verdict
 
 QUESTION = Question("groundedness", "Score it.", {"context": "c", "response": "r"}, {"type": "object"})
 VERDICT = Verdict({"score": 5}, "model")
@@ -70,3 +71,11 @@ async def test_turns_are_taken_one_at_a_time_for_a_key_and_forgotten_after():
 
     await asyncio.gather(one("a"), one("a"), one("b"))
     assert cache._turns == {}
+
+
+def test_a_prompt_of_a_models_own_form_has_a_key_of_its_own():
+    prompt = Prompt("check", (Message("user", "Document: a"),))
+    others = [replace(prompt, max_tokens=9), replace(prompt, temperature=0.5), replace(prompt, logprobs=True)]
+    others += [replace(prompt, messages=(Message("user", "Document: b"),)), replace(prompt, repeat=1), QUESTION]
+    assert question_key("m", prompt) == question_key("m", replace(prompt))
+    assert len({question_key("m", one) for one in (prompt, *others)}) == len(others) + 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
 from monitor.judge.provider import Reply
-from monitor.judge.verdict import VerdictFault, read_reply, read_verdict
+from monitor.judge.verdict import VerdictFault, read_text, read_verdict
 from monitor.model.outcome import UnscoredReason
 
 SCHEMA = {
@@ -147,11 +147,11 @@ def test_whatever_is_read_is_on_the_scale_and_a_real_number(score, claims):
 def test_a_reply_that_did_not_end_well_is_not_read_even_if_its_text_would_be_a_verdict(reply, reason):
     """J6, J1: each end has its own reason."""
     with pytest.raises(JudgeError) as caught:
-        read_reply(reply, SCHEMA)
+        read_verdict(read_text(reply), SCHEMA)
     assert caught.value.reason is reason
 
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls"])
 def test_a_reply_that_ended_well_is_read(finish):
     """J6."""
-    assert read_reply(Reply(GOOD, finish), SCHEMA)["score"] == 3
+    assert read_text(Reply(GOOD, finish)) == GOOD

@@ -8,8 +8,9 @@ import pytest
 from monitor.errors import JudgeError
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import DefectRule, Level, Scale, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Assignment, Evaluation
+from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Evaluator, Question, Verdict
 from tests.support.runtime import runtime, total
@@ -57,6 +58,7 @@ class Waiting(Local):
 
 class FakeJudge:
     model = "fake/model"
+    max_characters = 400_000
 
     def __init__(self, score=4, error=None, gate=None):
         self.score, self.error, self.gate = score, error, gate
@@ -96,7 +98,7 @@ class Bench:
         self.results = []
         self.evaluation = Evaluation(
             [Assignment(evaluator, Uniform(rate=rate), evaluator.default_defect)],
-            judge=judge,
+            judges={"": judge} if judge else {},
             sinks={**(before or {}), "test": self.take},
             counting=Counting(self.runtime.metrics),
             delivered=self.memory,
@@ -224,3 +226,50 @@ async def test_no_case_is_judged_twice_where_nobody_asked_for_it():
     bench = Bench(Judged(), judge=FakeJudge())
     await bench.run(case())
     assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total") == 0
+
+
+class AskedToo(Judged):
+    name: ClassVar[str] = "asked_too"
+
+    async def evaluate(self, case, judge):
+        verdict = await judge.ask(Question("too", "", {}, {}))
+        return Score(verdict.data["score"], "because")
+
+
+class PanelJudge(FakeJudge):
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    async def ask(self, question):
+        self.asked.append(question.name)
+        data = {"score": 4}
+        if question.name == "panel":
+            data = dict.fromkeys(question.schema["properties"], data)
+        return Verdict(data, self.model, dollars=0.5, input_tokens=10, output_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "calls"), [(("g", "g"), ["panel"]), (("g", "h"), ["q", "too"]), (("", ""), ["q", "too"])]
+)
+async def test_evaluators_of_one_group_are_asked_in_one_call(groups, calls):
+    bench, judge = Bench(Judged(), judge=FakeJudge()), PanelJudge()
+    members = [
+        Assignment(one, Uniform(rate=1.0), one.default_defect, group=group)
+        for one, group in zip((Judged(), AskedToo()), groups, strict=True)
+    ]
+    evaluation = Evaluation(
+        members,
+        judges={"": judge},
+        sinks={"test": bench.take},
+        counting=Counting(runtime().metrics),
+        delivered=Memory(),
+        runtime=bench.runtime,
+        salt="s",
+        waiting_limit=1000,
+    )
+    await evaluation.run_judged(case(), evaluation.judged_for(case()))
+    assert sorted(judge.asked) == calls
+    assert sorted(result.evaluator for result in bench.results) == ["asked_too", "judged"]
+    assert all(isinstance(result.outcome, Score) for result in bench.results)
+    assert sum(result.spending.dollars for result in bench.results) == 0.5 * len(calls)

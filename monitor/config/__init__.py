@@ -1,0 +1,10 @@
+"""The configuration: one YAML file as one frozen model. Everything has a default; an empty file runs.
+
+`${NAME}` in any text is replaced by the environment variable NAME. Unknown keys, duplicate keys and wrong values are
+errors that name the place, the value and what is allowed.
+"""
+
+from monitor.config.file import load, parse, parse_text
+from monitor.config.model import Config
+
+__all__ = ["Config", "load", "parse", "parse_text"]

@@ -1,0 +1,108 @@
+"""The configuration file: YAML, in which `${NAME}` in any text is replaced by the environment variable NAME."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from monitor import registry
+from monitor.config.model import Config
+from monitor.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def load(path: Path | None) -> Config:
+    """The configuration in the file at `path`; the defaults where that is None. Raises `ConfigError`."""
+    if path is None:
+        return parse({})
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    return parse_text(text, str(path), path.parent)
+
+
+def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:
+    """The configuration in a YAML text; rubric files are looked for from `folder`, that of the file.
+
+    Raises `ConfigError` whose lines begin with `place`.
+    """
+    try:
+        data = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from None
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{place}: must be a mapping of sections, such as `sources:`, not {type(data).__name__}")
+    try:
+        return parse(_with_rubrics_from(folder, data) if folder is not None else data)
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
+
+
+def parse(data: Mapping[str, Any]) -> Config:
+    """The configuration in a plain mapping. Raises `ConfigError`."""
+    resolved = _with_environment(data, "")
+    try:
+        return Config.model_validate(resolved)
+    except ValidationError as error:
+        raise ConfigError(registry.explain(error, "configuration", Config)) from None
+
+
+def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same data with each evaluator's `file` made relative to `folder`, wherever the process was started."""
+    entries = data.get("evaluators")
+    if not isinstance(entries, list):
+        return data
+    moved = [
+        {**entry, "file": str(folder / entry["file"])}
+        if isinstance(entry, dict) and isinstance(entry.get("file"), str)
+        else entry
+        for entry in entries
+    ]
+    return {**data, "evaluators": moved}
+
+
+def _with_environment(value: Any, place: str) -> Any:
+    """The same data with every `${NAME}` replaced."""
+    if isinstance(value, Mapping):
+        return {key: _with_environment(one, f"{place}.{key}" if place else str(key)) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_environment(one, f"{place}[{index}]") for index, one in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise ConfigError(f"{place}: the environment variable {match[1]} is not set")
+        return found
+
+    return _VARIABLE.sub(replace, value)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without silent loss: a key that stands twice is an error."""
+
+
+def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} stands twice, line {key_node.start_mark.line + 1}", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)

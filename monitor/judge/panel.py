@@ -1,0 +1,172 @@
+"""Several rubrics asked about the same case in one call, so that the case is sent and paid for once.
+
+An evaluator knows nothing of it: it asks a judge of its own, its seat on the panel. The questions of all seats are put
+together when the last one has come; each gets its part of the answer. An evaluator that asks nothing leaves its seat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import anyio
+
+from monitor.errors import JudgeError
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Judge, Prompt, Question, Verdict
+
+_ORDER: Final = ("context", "history", "query", "reference", "response")
+"""The order of the material: what several calls about one case share comes first, where providers cache a prefix."""
+
+_TASK: Final = (
+    "Your task has {number} parts. Do each by its own rules and as if the others were not there: what one part asks "
+    "for or finds has no bearing on another. Your reply has one key for each part, by its name."
+)
+_APART: Final = (
+    UnscoredReason.MALFORMED,
+    UnscoredReason.OUT_OF_RANGE,
+    UnscoredReason.TRUNCATED,
+    UnscoredReason.TOO_LARGE,
+)
+"""Faults of a panel's answer after which each question is asked for itself: one bad part must not cost the others."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    question: Question
+    answered: anyio.Event
+    answer: Verdict | JudgeError | None = None
+
+
+class Panel:
+    """A group of evaluators, at one case. Make all seats before the first question comes."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._seats = 0
+        self._waiting: list[_Waiting] = []
+
+    def seat(self) -> Seat:
+        """A place for one evaluator."""
+        self._seats += 1
+        return Seat(self, self._judge)
+
+    async def asked(self, question: Question) -> Verdict:
+        """The answer to one seat's question, which comes when all seats have asked or left."""
+        mine = _Waiting(question, anyio.Event())
+        self._waiting.append(mine)
+        if len(self._waiting) == self._seats:
+            await self._ask_all()
+        await mine.answered.wait()
+        if isinstance(mine.answer, Verdict):
+            return mine.answer
+        raise mine.answer or JudgeError(UnscoredReason.SHUTDOWN, "the panel broke up")
+
+    async def left(self) -> None:
+        """A seat asks nothing, or nothing more."""
+        self._seats -= 1
+        if self._waiting and len(self._waiting) == self._seats:
+            await self._ask_all()
+
+    async def _ask_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._seats -= len(waiting)
+        try:
+            if len(waiting) == 1 or not _agree([one.question for one in waiting]):
+                await self._ask_each(waiting)
+            else:
+                await self._ask_together(waiting)
+        finally:
+            for one in waiting:
+                one.answered.set()
+
+    async def _ask_together(self, waiting: Sequence[_Waiting]) -> None:
+        questions = [one.question for one in waiting]
+        try:
+            verdict = await self._judge.ask(merged(questions))
+        except JudgeError as error:
+            if error.reason in _APART:
+                await self._ask_each(waiting)
+                return
+            for one in waiting:
+                one.answer = JudgeError(error.reason, str(error))
+        else:
+            for number, one in enumerate(waiting):
+                one.answer = _share(verdict, verdict.data[one.question.name], number, len(waiting))
+
+    async def _ask_each(self, waiting: Sequence[_Waiting]) -> None:
+        async def ask(one: _Waiting) -> None:
+            try:
+                one.answer = await self._judge.ask(one.question)
+            except JudgeError as error:
+                one.answer = error
+
+        async with anyio.create_task_group() as each:
+            for one in waiting:
+                each.start_soon(ask, one)
+
+
+class Seat:
+    """A `Judge` for one evaluator. Its first question goes to the panel, any other straight to the judge behind it."""
+
+    def __init__(self, panel: Panel, judge: Judge) -> None:
+        self._panel = panel
+        self._judge = judge
+        self._taken = True
+        self.model = judge.model
+        self.max_characters = judge.max_characters
+
+    async def ask(self, question: Question | Prompt) -> Verdict:
+        """See `stages.Judge.ask`."""
+        if self._taken and isinstance(question, Question):
+            self._taken = False
+            return await self._panel.asked(question)
+        return await self._judge.ask(question)
+
+    async def leave(self) -> None:
+        """The evaluator is done; no matter whether it has asked."""
+        if self._taken:
+            self._taken = False
+            await self._panel.left()
+
+
+def merged(questions: Sequence[Question]) -> Question:
+    """One question out of several on the same material: an object with the answer to each under its name."""
+    material = {name: text for one in questions for name, text in one.material.items()}
+    parts = [f"## Part `{one.name}`\n\n{one.instructions}" for one in questions]
+    return Question(
+        name="panel",
+        instructions="\n\n".join([_TASK.format(number=len(questions)), *parts]),
+        material={name: material[name] for name in sorted(material, key=_place)},
+        schema={
+            "type": "object",
+            "properties": {one.name: dict(one.schema) for one in questions},
+            "required": [one.name for one in questions],
+        },
+        max_tokens=sum(one.max_tokens for one in questions),
+        repeat=questions[0].repeat,
+    )
+
+
+def _place(name: str) -> int:
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+def _agree(questions: Sequence[Question]) -> bool:
+    """Whether the questions are of different names and mean the same by each name of their material."""
+    seen: dict[str, str] = {}
+    same = all(seen.setdefault(name, text) == text for one in questions for name, text in one.material.items())
+    return same and len({one.name for one in questions}) == len(questions)
+
+
+def _share(verdict: Verdict, data: Mapping[str, Any], number: int, of: int) -> Verdict:
+    """One part of an answer with its share of the cost; what cannot be divided goes to the first."""
+    return replace(
+        verdict,
+        data=data,
+        dollars=verdict.dollars / of,
+        input_tokens=verdict.input_tokens // of + (verdict.input_tokens % of if number == 0 else 0),
+        output_tokens=verdict.output_tokens // of + (verdict.output_tokens % of if number == 0 else 0),
+        attempts=verdict.attempts if number == 0 else 0,
+    )

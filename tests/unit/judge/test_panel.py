@@ -1,0 +1,153 @@
+"""Several questions about one case in one call."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from monitor.errors import JudgeError
+from monitor.judge.panel import Panel, Seat, merged
+from monitor.judge.scripted import ScriptedJudge
+from monitor.model.case import Message
+from monitor.model.outcome import UnscoredReason
+from monitor.stages import Prompt, Question, Verdict
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+
+
+def question(name: str, **material: str) -> Question:
+    return Question(name, f"Do {name}.", material or {"context": "c", "response": "r"}, SCHEMA, max_tokens=100)
+
+
+def each_its_own(asked: Question) -> Verdict:
+    """Gives every part another score, by its name."""
+    data = {"score": len(asked.name)}
+    if asked.name == "panel":
+        data = {name: {"score": len(name)} for name in asked.schema["properties"]}
+    return Verdict(data, "m", dollars=0.6, input_tokens=10, output_tokens=5, seconds=1.0, attempts=1)
+
+
+async def ask(judge: ScriptedJudge, *questions: Question | None) -> list[Verdict | JudgeError | None]:
+    """All at the same time, each on its seat; None is an evaluator that asks nothing."""
+    panel = Panel(judge)
+    seats = [panel.seat() for _ in questions]
+    answers: list[Verdict | JudgeError | None] = [None] * len(questions)
+
+    async def one(at: int, seat: Seat, asked: Question | None) -> None:
+        try:
+            if asked is not None:
+                answers[at] = await seat.ask(asked)
+        except JudgeError as error:
+            answers[at] = error
+        finally:
+            await seat.leave()
+
+    async with anyio.create_task_group() as group:
+        for at, (seat, asked) in enumerate(zip(seats, questions, strict=True)):
+            group.start_soon(one, at, seat, asked)
+    return answers
+
+
+async def test_questions_about_the_same_case_are_one_call_and_each_gets_its_part():
+    judge = ScriptedJudge(each_its_own)
+    found = await ask(judge, question("a"), question("bbb"), question("cc"))
+    assert [verdict.data for verdict in found] == [{"score": 1}, {"score": 3}, {"score": 2}]
+    (asked,) = judge.questions
+    assert asked.max_tokens == 300
+    assert [asked.instructions.index(f"Do {name}.") for name in ("a", "bbb", "cc")] == sorted(
+        asked.instructions.index(f"Do {name}.") for name in ("a", "bbb", "cc")
+    )
+
+
+async def test_the_shares_of_the_cost_add_up_to_the_whole():
+    found = await ask(ScriptedJudge(each_its_own), question("a"), question("b"), question("c"))
+    assert sum(one.dollars for one in found) == pytest.approx(0.6)
+    assert (sum(one.input_tokens for one in found), sum(one.output_tokens for one in found)) == (10, 5)
+    assert sum(one.attempts for one in found) == 1
+
+
+async def test_an_evaluator_that_asks_nothing_holds_nobody_up():
+    judge = ScriptedJudge(each_its_own)
+    assert [v.data if v else None for v in await ask(judge, None, question("a"), None)] == [None, {"score": 1}, None]
+    assert [one.name for one in judge.questions] == ["a"]
+    assert await ask(judge, None, None) == [None, None]
+
+
+async def test_an_answer_that_cannot_be_used_is_asked_for_part_by_part():
+    """One bad part must not cost the others their verdict."""
+
+    def answer(asked):
+        if asked.name == "panel":
+            return JudgeError(UnscoredReason.MALFORMED, "no")
+        return JudgeError(UnscoredReason.OUT_OF_RANGE, "9") if asked.name == "bad" else each_its_own(asked)
+
+    judge = ScriptedJudge(answer)
+    good, bad = await ask(judge, question("good"), question("bad"))
+    assert good.data == {"score": 4}
+    assert bad.reason is UnscoredReason.OUT_OF_RANGE
+    assert sorted(one.name for one in judge.questions) == ["bad", "good", "panel"]
+
+
+@pytest.mark.parametrize("reason", [UnscoredReason.TIMEOUT, UnscoredReason.BUDGET, UnscoredReason.CONTENT_FILTER])
+async def test_a_fault_of_the_provider_is_that_of_every_part_and_not_asked_again(reason):
+    judge = ScriptedJudge(lambda _: JudgeError(reason, "no"))
+    assert [error.reason for error in await ask(judge, question("a"), question("b"))] == [reason, reason]
+    assert len(judge.questions) == 1
+
+
+async def test_questions_that_mean_other_things_by_the_same_name_are_asked_apart():
+    judge = ScriptedJudge(each_its_own)
+    await ask(judge, question("a", context="one"), question("b", context="two"))
+    assert sorted(one.name for one in judge.questions) == ["a", "b"]
+
+
+async def test_a_second_question_and_a_models_own_prompt_go_straight_to_the_judge():
+    judge = ScriptedJudge(each_its_own)
+    panel = Panel(judge)
+    seat, other = panel.seat(), panel.seat()
+    await seat.ask(Prompt("p", (Message("user", "x"),)))
+    assert [one.name for one in judge.questions] == ["p"]
+    await other.leave()
+    await seat.ask(question("a"))
+    await seat.ask(question("b"))
+    assert [one.name for one in judge.questions] == ["p", "a", "b"]
+
+
+async def test_everybody_is_told_when_the_call_is_broken_off():
+    started, found = anyio.Event(), []
+
+    class Hanging:
+        model = "m"
+        max_characters = 400_000
+
+        async def ask(self, _):
+            started.set()
+            await anyio.sleep_forever()
+
+    panel = Panel(Hanging())
+    first, second = panel.seat(), panel.seat()
+
+    async def follower():
+        try:
+            await first.ask(question("a"))
+        except JudgeError as error:
+            found.append(error.reason)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(follower)
+        await anyio.lowlevel.checkpoint()
+        with anyio.move_on_after(5) as scope:
+            async with anyio.create_task_group() as leader:
+                leader.start_soon(second.ask, question("b"))
+                await started.wait()
+                leader.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+    assert found == [UnscoredReason.SHUTDOWN]
+
+
+def test_what_is_shared_comes_first_in_the_material():
+    whole = merged([question("a", query="q", response="r"), question("b", response="r", context="c")])
+    assert list(whole.material) == ["context", "query", "response"]

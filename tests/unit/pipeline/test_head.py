@@ -1,0 +1,68 @@
+"""Which log records pass the door: those that a dialect has marked, in themselves or in their scope."""
+
+from __future__ import annotations
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from monitor import registry
+from monitor.model.span import SpanBatch
+from monitor.otlp import wire
+from monitor.pipeline.head import HeadSampling, Sorted
+from tests.support.traces import RECORDED
+
+MARKS = (b"gen_ai", b"org.example.ai.Prompts")
+ID = bytes(range(16))
+
+
+def sort(request: ExportLogsServiceRequest, marks: tuple[bytes, ...] = MARKS, rate: float = 1.0) -> Sorted:
+    batch = SpanBatch("otlp_http", "logs", wire.split(request.SerializeToString()))
+    return HeadSampling(lambda _: False, lambda one: one, marks).sort(batch, rate)
+
+
+def logs(scope: str, *bodies: str, trace_id: bytes = ID) -> ExportLogsServiceRequest:
+    request = ExportLogsServiceRequest()
+    group = request.resource_logs.add().scope_logs.add()
+    group.scope.name = scope
+    for body in bodies:
+        group.log_records.add(trace_id=trace_id, span_id=b"\1" * 8, time_unix_nano=1).body.string_value = body
+    return request
+
+
+def test_all_records_of_a_marked_scope_pass() -> None:
+    found = sort(logs("org.example.ai.Prompts", "Prompt:\n[]", "Completion:\n[]"))
+    assert (len(found.kept[ID].parts), found.counts) == (2, {})
+
+
+def test_of_another_scope_only_marked_records_pass() -> None:
+    found = sort(logs("org.example.shop.Checkout", "paid", "gen_ai.choice", "shipped"))
+    assert (len(found.kept[ID].parts), found.counts) == (1, {"unrelated": 2})
+
+
+def test_a_verdict_ends_at_the_door_in_a_marked_scope_too() -> None:
+    assert sort(logs("org.example.ai.Prompts", "gen_ai.evaluation.result")).counts == {"unrelated": 1}
+
+
+def test_a_marked_record_without_a_trace_is_of_no_use() -> None:
+    assert sort(logs("org.example.ai.Prompts", "Prompt:\n[]", trace_id=b"")).counts == {"unrelated": 1}
+
+
+def test_marked_records_are_sampled_with_their_trace() -> None:
+    assert sort(logs("org.example.ai.Prompts", "Prompt:\n[]"), rate=1e-9).counts == {"sampled_out": 1}
+
+
+def test_without_dialects_that_read_records_none_passes() -> None:
+    assert sort(logs("gen_ai", "gen_ai.choice"), marks=()).counts == {"unrelated": 1}
+
+
+def test_a_spring_service_gets_its_prompts_through_and_none_of_its_own_lines() -> None:
+    marks = tuple(mark for convention in registry.conventions() for mark in convention.record_marks)
+    kept = unrelated = told = 0
+    for path in sorted((RECORDED / "spring_ai").glob("*.logs.pb")):
+        request = ExportLogsServiceRequest.FromString(path.read_bytes())
+        found = sort(request, marks)
+        kept += sum(len(entry.parts) for entry in found.kept.values())
+        unrelated += found.counts.get("unrelated", 0)
+        scopes = (scope for group in request.resource_logs for scope in group.scope_logs)
+        told += sum(len(scope.log_records) for scope in scopes if "ObservationHandler" in scope.scope.name)
+    assert kept == told > 0
+    assert unrelated > 0
