@@ -48,14 +48,14 @@ def read(
     with_text = tuple(document for document in evident.documents if document.content)
     feeding = calls.feeding(found, last) if last else []
     whole = not any(limit and len(m.content) == limit for call in feeding for m in call.messages)
-    if with_text and whole and not evident.lost:
+    if with_text and whole and evident.known and not evident.lost:
         in_prompt = evidence.reached(with_text, [call.prompt for call in feeding])
         if in_prompt:
             return Context(in_prompt, "spans", "found")
     told = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
     if told is not None:
         return told
-    if with_text and not evident.lost:
+    if with_text and evident.known and not evident.lost:
         return Context(with_text, "spans", "found")
     return Context((), "none", "unsent" if evident.took_place else "none")
 

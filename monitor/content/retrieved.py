@@ -77,7 +77,9 @@ def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
         return below
     own = seen.documents
     if own is None:
-        return below or ([_Stage(None)] if seen.kind == "retrieval" else [])
+        if below or seen.kind != "retrieval":
+            return below
+        return [_Stage(() if seen.error else None)]  # one that failed has handed nothing on
     inner = [document for stage in below for document in stage.documents or ()]
     lost = seen.documents_without_text > sum(not document.content for document in own)
     own = evidence.fill(own, inner)

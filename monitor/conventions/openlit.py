@@ -39,7 +39,7 @@ class OpenLIT(Convention):
         if scope.startswith(f"{_SCOPE}."):
             counted = {"gen_ai.usage.total_tokens": span.attributes.get("gen_ai.client.token.usage")}
             seen = gen_ai.GenAI().observe(replace(span, attributes={**counted, **span.attributes}), records)
-            return replace(seen, convention=self.name, span=span) if seen else None
+            return _counted(replace(seen, convention=self.name, span=span)) if seen else None
         if scope != _SCOPE and "function.args" not in span.attributes:
             return None
         plain = Observation(
@@ -51,6 +51,16 @@ class OpenLIT(Convention):
             error=failures.of_span(span),
         )
         return replace(plain, **_function(span))
+
+
+def _counted(seen: Observation) -> Observation:
+    """Of LangChain's documents only the first three are sent, and their number; an empty list is only a number."""
+    number = values.count(seen.span.attributes.get("gen_ai.retrieval.document_count"))
+    if seen.kind != "retrieval" or number is None:
+        return seen
+    sent = seen.documents if seen.documents is not None or number else ()
+    with_text = sum(bool(one.content) for one in sent or ())
+    return replace(seen, documents=sent, documents_without_text=max(number - with_text, 0))
 
 
 def _function(span: Span) -> dict[str, Any]:

@@ -140,6 +140,8 @@ def test_a_long_document_is_found_by_pieces_wherever_they_stand() -> None:
 
 
 def test_a_text_may_stand_in_the_metadata_where_a_store_has_no_other_place_for_it() -> None:
-    told = {"matches": [{"id": "a", "score": 0.5, "values": [], "metadata": {"text": "the text", "source": "s3://kb/a.md"}}]}
+    told = {
+        "matches": [{"id": "a", "score": 0.5, "values": [], "metadata": {"text": "the text", "source": "s3://kb/a.md"}}]
+    }
     assert documents.read(told) == (ONE,)
     assert documents.read([{"id": "a", "metadata": {"title": "T"}}]) == (Document("", doc_id="a"),)

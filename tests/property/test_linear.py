@@ -1,0 +1,134 @@
+"""Reading a text takes time linear in its length: users write the texts, and senders choose what stands around them.
+
+Each reader, and each pattern of a dialect, gets texts of 100 000 characters out of what the patterns themselves are
+made of. A second of processor is some twenty times what a linear one needs; a quadratic one takes eight.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import monitor.content
+import monitor.conventions
+from monitor.content import documents, evidence, exchange, messages, prompt, results, values
+from monitor.content.template import Template
+from tests.property.support import TIMES
+
+pytestmark = pytest.mark.timeout(300)
+
+LONG = 100_000
+SECONDS = 1.0
+
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """Every compiled pattern of the readers and of the dialects, by where it stands."""
+    found = {}
+    for package in (monitor.content, monitor.conventions):
+        for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for name, value in vars(importlib.import_module(info.name)).items():
+                for at, one in enumerate(value if isinstance(value, tuple) else (value,)):
+                    if isinstance(one, re.Pattern):
+                        found[f"{info.name}.{name}.{at}"] = one
+    return found
+
+
+PATTERNS = _patterns()
+
+
+def _tokens() -> list[str]:
+    """What the patterns are made of, and what stands between: words, brackets, quotes, white space."""
+    words = {word for one in PATTERNS.values() for word in re.findall(r"[A-Za-z_]{2,}|[^\x00-\x7f]+", one.pattern)}
+    marks = {"Context:", "Question:", "\n", "\n\n", " ", "\t", "#", "**", "[", "]", "[[", "<", ">", "</", "<context>"}
+    marks |= {
+        "<context ",
+        "[1]",
+        "1",
+        "a",
+        "A",
+        "(",
+        ")",
+        "A(",
+        "a=",
+        "text='",
+        'text="',
+        "\\",
+        "'",
+        '"',
+        "\\'",
+        "{",
+        "}",
+    }
+    marks |= {"- ", "---", "===\n", "```\n", "_", ".", ",", ":", '{"a":', '["', "\\u00e9", "'}", "score=1", "<A(", ")>"}
+    marks |= {" at 0x", "no ", "the following context ", "Document [1] ", "Human: ", "role='"}
+    return sorted(words | marks)
+
+
+TOKENS = _tokens()
+TEMPLATE = Template.parse("Given these:\n{context}\nand the talk {talk}\nanswer {question} now")
+READERS: dict[str, Callable[[str], object]] = {
+    "split": prompt.split,
+    "blocks": prompt.blocks,
+    "read": documents.read,
+    "read_result": documents.read_result,
+    "of_tool": results.of_tool,
+    "messages": messages.read,
+    "text_of": messages.text_of,
+    "request": exchange.read_request,
+    "answer": exchange.read_answer,
+    "unfold_cut": values.unfold_cut,
+    "repr_field": lambda text: values.repr_field(text, "text|content"),
+    "folded": evidence.folded,
+    "template": TEMPLATE.invert,
+}
+
+
+def _texts(rng: random.Random, pairs: int) -> Iterator[str]:
+    """One token again and again, two that alternate, one after another; with a beginning and an end."""
+    for token in TOKENS:
+        yield token * (LONG // len(token))
+    for _ in range(pairs):
+        first, second, start, end = (rng.choice(TOKENS) for _ in range(4))
+        yield start + (first + second) * (LONG // len(first + second)) + end
+        yield start + first * (LONG // 2 // len(first)) + second * (LONG // 2 // len(second)) + end
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_text_of_users_keeps_a_reader_busy(reader: str) -> None:
+    read = READERS[reader]
+    for text in _texts(random.Random(None if TIMES else reader), 5 * max(TIMES, 1)):
+        assert _seconds(lambda text=text: read(text)) < SECONDS, (reader, text[:80], text[-80:])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("place", [place for place in PATTERNS if place.startswith("monitor.conventions")])
+def test_no_text_of_senders_keeps_a_pattern_of_a_dialect_busy(place: str) -> None:
+    module, name, _ = place.rsplit(".", 2)
+    used = set(re.findall(rf"\b{name}\.(match|fullmatch|search|sub|finditer|split)\(", _source(module)))
+    assert used, "a pattern is used by its name, so that it is seen here how"
+    one = PATTERNS[place]
+    apply = one.search if used - {"match", "fullmatch"} else one.fullmatch
+    for text in _texts(random.Random(place), 5):
+        assert _seconds(lambda text=text: apply(text)) < SECONDS, text[:80]  # type: ignore[misc]
+
+
+def _source(module: str) -> str:
+    return Path(str(importlib.import_module(module).__file__)).read_text()
+
+
+def test_a_long_document_that_is_not_in_a_long_prompt_is_looked_for_only_so_long() -> None:
+    text = " ".join(f"word{number}" for number in range(60_000))
+    found = documents.read([f"{text} {number}" for number in range(20)]) or ()
+    assert _seconds(lambda: evidence.reached(found, [text[::-1] * 3])) < 5 * SECONDS
