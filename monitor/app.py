@@ -25,7 +25,7 @@ from monitor.estimates.rates import Sums
 from monitor.estimates.windows import Windows
 from monitor.judge.client import open_judge
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.run import Pipeline
@@ -87,8 +87,9 @@ async def run(
             )
         )
         listening = anyio.Event()
+        arrivals = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
         judges: dict[str, Judge] = {}
-        for name, settings in {DEFAULT_JUDGE: config.judge, **config.judges}.items():
+        for name, settings in config.all_judges.items():
             if settings.model is not None:
                 opening = open_judge(settings, runtime, rng=random.Random(), begin=listening)
                 judges[name] = await stack.enter_async_context(opening)
@@ -107,7 +108,7 @@ async def run(
             runtime=runtime,
             salt=config.sampling.salt,
             waiting_limit=_WAITING_FOR_THE_JUDGE,
-            repeat=config.judge.repeat,
+            repeat={name: settings.repeat for name, settings in config.all_judges.items()},
         )
         pipeline = Pipeline(
             sources=config.sources,
@@ -127,7 +128,7 @@ async def run(
         async with anyio.create_task_group() as beside:
             look = partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
             beside.start_soon(look)
-            await pipeline.run(stop, _arrivals(config, runtime, listening))
+            await pipeline.run(stop, arrivals)
             runtime.events.info(Event.STOPPING, "drained")
             beside.cancel_scope.cancel()
     runtime.events.info(Event.STOPPED, "stopped")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from monitor.model.case import Reading, Status
+from monitor.rows.shapes import SHAPES
 
 FIELDS: Final = ("question", "context", "answer", "model", "session", "tokens")
 """What a request may come with. Without the first three it cannot be judged; the others are for slices and costs."""
 
 _ADVICE: Final = Path(__file__).parent / "conventions" / "advice"
 _SECTION: Final = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
-_ANYWHERE: Final = "gen_ai"
+_ANYWHERE, _ROWS = "gen_ai", "rows"
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ def advice(convention: str, name: str) -> str:
     For a dialect without advice of its own (a plug-in, a mapping in the configuration): how to set the attributes of
     OpenTelemetry's own conventions by hand. Empty where there is nothing to say.
     """
+    if any(convention == shape.name for shape in SHAPES):
+        convention = _ROWS
     own = _sections(convention)
     return own[name] if name in own else _sections(_ANYWHERE).get(name, "")
 

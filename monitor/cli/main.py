@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from monitor import __version__
-from monitor.cli import cases, check, demo, reference, rules, run
+from monitor.cli import cases, check, coverage, demo, reference, rules, run
 
 app = typer.Typer(
     name="rag-monitor",
@@ -33,5 +33,6 @@ app.command()(run.run)
 app.command()(demo.demo)
 app.command()(check.check)
 app.command()(cases.cases)
+app.command()(coverage.coverage)
 app.command()(rules.rules)
 app.command()(reference.reference)

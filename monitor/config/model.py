@@ -196,6 +196,11 @@ class Config(Section):
                 raise ConfigError(f"evaluators[{index}].judge: there is no {one.judge!r} in judges; there are: {known}")
         return self
 
+    @property
+    def all_judges(self) -> dict[str, JudgeSettings]:
+        """All judges by name, that of the section `judge` among them."""
+        return {DEFAULT_JUDGE: self.judge, **self.judges}
+
     def judge_of(self, assignment: Assignment) -> JudgeSettings:
         """The settings of the judge that an evaluator asks."""
         return self.judges.get(assignment.judge, self.judge)

@@ -60,7 +60,7 @@ class Evaluation:
         judges: by name; `assignments` must not hold judged evaluators whose judge is not among them.
         sinks: by the name under which their failures are counted.
         salt: key of the hash that draws: the same in all replicas.
-        repeat: share of judged cases that are judged twice, 0 to 1.
+        repeat: by judge, the share of judged cases that are judged twice, 0 to 1.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Evaluation:
         runtime: Runtime,
         salt: str,
         waiting_limit: int,
-        repeat: float = 0.0,
+        repeat: Mapping[str, float],
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
@@ -183,7 +183,7 @@ class Evaluation:
 
     async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
         """For a few cases, whether the same judge says the same again. Changes no result."""
-        if not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat):
+        if not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat.get(assignment.judge, 0.0)):
             return
         evaluator, rule = assignment.evaluator, assignment.defect
         try:

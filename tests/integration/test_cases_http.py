@@ -37,7 +37,7 @@ def row(name: str, answer: str = GOOD, **more: Any) -> dict[str, Any]:
 
 def post(port: int, content: bytes, kind: str = JSON, path: str = "/v1/cases", **headers: str) -> httpx.Response:
     # Connecting is tried again: the metrics port, which says when the monitor is ready, is up before the receiver's.
-    with httpx.Client(transport=httpx.HTTPTransport(retries=3), trust_env=False, timeout=30) as client:
+    with httpx.Client(trust_env=False, timeout=30) as client:
         url = f"http://127.0.0.1:{port}{path}"
         return client.post(url, content=content, headers={"content-type": kind, **headers})
 

@@ -105,7 +105,7 @@ class Bench:
             runtime=self.runtime,
             salt="s",
             waiting_limit=limit,
-            repeat=repeat,
+            repeat={"": repeat},
         )
 
     async def take(self, judged):
@@ -267,6 +267,7 @@ async def test_evaluators_of_one_group_are_asked_in_one_call(groups, calls):
         runtime=bench.runtime,
         salt="s",
         waiting_limit=1000,
+        repeat={},
     )
     await evaluation.run_judged(case(), evaluation.judged_for(case()))
     assert sorted(judge.asked) == calls
