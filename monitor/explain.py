@@ -117,12 +117,12 @@ def _of_context(composed: Composed, trees: Forest) -> Sequence[Source]:
     if given.source == "prompt":
         return [Source(answered.last.node, "messages")] if answered.last else []
     holding = [Source(node, "documents") for node in trees.nodes if node.seen and node.seen.documents is not None]
+    shares = evidence.sharing(given.documents)
     for role in _ROLES:
         own = [one for one in holding if one.node.seen and one.node.seen.kind in role]
         if given.finding == "empty":
             telling = [one for one in own if not _documents(one)]
         else:
-            shares = evidence.sharing(given.documents)
             telling = [one for one in own if shares(_documents(one))]
         if telling:
             return telling

@@ -85,6 +85,16 @@ def service_name(resource: bytes) -> str:
     return ""
 
 
+def fault_of(resource: bytes, scope: bytes) -> str:
+    """Why the spans of a resource and a scope can never be decoded; empty where nothing stands in the way."""
+    for name, message, encoded in (("resource", ResourceProto, resource), ("scope", ScopeProto, scope)):
+        try:
+            message.FromString(encoded)
+        except DecodeError as error:
+            return f"the {name} of a group cannot be decoded: {error}"
+    return ""
+
+
 def _rank(part: Part) -> tuple[bool, int, int, bytes, bytes, bytes]:
     return part.ended_ns > 0, len(part.encoded), part.ended_ns, part.encoded, part.resource, part.scope
 

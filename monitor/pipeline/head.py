@@ -38,11 +38,15 @@ class Sorted(NamedTuple):
 
 
 class _Service(NamedTuple):
-    """Who sends; `tells` is whether the log records of its scope are a dialect's, all of them."""
+    """Who sends.
+
+    `tells` is whether the log records of its scope are a dialect's, all of them; `fault` why its items cannot be read.
+    """
 
     app: str
     is_self: bool
     tells: bool
+    fault: str
 
 
 class HeadSampling:
@@ -104,6 +108,7 @@ class HeadSampling:
                     continue
                 entry = kept[trace_id] = Kept([], app, probability)
             try:
+                _refuse(service.fault)
                 entry.parts.append(wire.span_part(item, resource, scope))
             except InvalidData as error:
                 fault = str(error)
@@ -128,6 +133,7 @@ class HeadSampling:
                 fate = "unrelated"
             else:
                 try:
+                    _refuse(service.fault)
                     trace_id, part = wire.record_part(item, resource, scope)
                 except InvalidData as error:
                     fault, fate = str(error), "invalid"
@@ -171,5 +177,12 @@ class HeadSampling:
                 self._services.clear()
             app = decode.service_name(resource)
             tells = any(mark in scope for mark in self._record_marks)
-            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope, tells)
+            known = self._services[key] = _Service(
+                app, app == SELF or SELF.encode() in scope, tells, decode.fault_of(resource, scope)
+            )
         return known
+
+
+def _refuse(fault: str) -> None:
+    if fault:
+        raise InvalidData(fault)

@@ -57,7 +57,7 @@ def test_without_dialects_that_read_records_none_passes() -> None:
 def test_a_spring_service_gets_its_prompts_through_and_none_of_its_own_lines() -> None:
     marks = tuple(mark for convention in registry.conventions() for mark in convention.record_marks)
     kept = unrelated = told = 0
-    for path in sorted((RECORDED / "spring_ai").glob("*.logs.pb")):
+    for path in sorted((RECORDED / "spring_ai2").glob("*.logs.pb")):
         request = ExportLogsServiceRequest.FromString(path.read_bytes())
         found = sort(request, marks)
         kept += sum(len(entry.parts) for entry in found.kept.values())

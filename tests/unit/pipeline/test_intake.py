@@ -192,3 +192,18 @@ async def test_what_waited_for_too_long_is_shed_and_counted(tmp_path):
         await at.intake.recover()
         assert at.fate("shed") == 1
         assert at.balanced() == 1
+
+
+@pytest.mark.parametrize("part", ["resource", "scope"])
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+async def test_what_can_never_be_decoded_is_refused_at_the_door_and_the_rest_is_kept(tmp_path, part, signal):
+    """Once we have said OK it must be readable: a resource or scope with broken text spoils only its own group."""
+    async with door(tmp_path) as made:
+        batch = spans(trace_id(1), children=0) if signal == "traces" else records(trace_id(1))
+        broken = [group._replace(**{part: b"\x0a\x03\x0a\x01\xff\xff"}) for group in batch.groups]
+        whole = (spans(trace_id(2), children=0) if signal == "traces" else records(trace_id(2))).groups
+        accepted = await made.intake.accept(SpanBatch("otlp_http", signal, [*broken, *whole]))
+        assert accepted.rejected == 1
+        assert part in accepted.message
+        assert made.assembly.open_traces == 1
+        made.balanced()
