@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, slices, values
+from monitor.content import documents, exchange, failures, messages, results, slices, values
 from monitor.conventions import _langfuse_function as function
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
@@ -162,7 +162,7 @@ def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
     put_out = attributes.get(_OUTPUT)
     return {
         "query": function.query(values.unfold(attributes.get(_INPUT))),
-        "documents": documents.read_result(put_out) if put_out is not None else None,
+        "documents": results.of_tool(put_out),
     }
 
 

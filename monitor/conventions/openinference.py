@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import cut, documents, evidence, exchange, failures, fields, messages, values
+from monitor.content import cut, documents, evidence, exchange, failures, fields, messages, results, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -178,7 +178,7 @@ def _tool(span: Span) -> dict[str, Any]:
     put_out = span.attributes.get("output.value")
     return {
         "query": asked.query if asked else None,
-        "documents": documents.read_result(put_out) if put_out is not None else None,
+        "documents": results.of_tool(put_out),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, evidence, exchange, failures, messages, values
+from monitor.content import cut, documents, evidence, exchange, failures, messages, values
 from monitor.conventions import gen_ai
 from monitor.model.case import Document
 from monitor.model.span import LogRecord, Span, Value
@@ -22,9 +22,11 @@ _KINDS: Final[dict[str, _Kind]] = {"workflow": "request", "agent": "request", "t
 
 _PROPERTIES: Final = "traceloop.association.properties."
 _INDEXED: Final = re.compile(r"gen_ai\.(?:prompt|completion)\.[0-9]+\.")
+_CLASS: Final = re.compile(r"_*[A-Z]\w*")
+_NAME: Final = re.compile(r"[\w.:/@-]*")
 _SESSION_KEYS: Final = ("session_id", "sessionId", "conversation_id", "thread_id")
 _USER_KEYS: Final = ("user_id", "userId")
-_STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_documents", "retrieved_documents")
+_OUTPUT_KEYS: Final = ("traceloop.entity.output", "gen_ai.task.output")
 
 
 class OpenLLMetry(Convention):
@@ -100,18 +102,21 @@ def _spoken(message: Value, role: str) -> Value:
 
 def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     given, put_out = _given(attributes), _put_out(attributes)
+    rest = _rest(attributes)
+    if rest is not None:
+        return {"kind": "retrieval", "query": _query(given), **rest}
     found = _documents(put_out)
     if found is not None:
         before = [one for taken in _lists(given) for one in _documents(taken) or ()]
         filtered = bool(before) and evidence.within(found, before)
         return {"kind": "rerank" if filtered else "retrieval", "query": _query(given), **_found(found)}
     asked = exchange.read_request(given)
-    state = _state(put_out)
+    state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
         "response": exchange.read_answer(put_out),
-        "documents": state if state is not None else _state(given),
+        "documents": state if state is not None else documents.of_state(given),
     }
 
 
@@ -132,15 +137,24 @@ def _given(attributes: Mapping[str, Value]) -> Value:
     """What an entity was given. LangChain's inputs are wrapped; those of a stream come late, with its output."""
     told = values.unfold(values.first(attributes, ("traceloop.entity.input", "gen_ai.task.input")))
     if not isinstance(told, Mapping) or "inputs" not in told:
-        return told
-    late = values.unfold(values.first(attributes, ("traceloop.entity.output", "gen_ai.task.output")))
+        return _without_self(told)
+    late = values.unfold(values.first(attributes, _OUTPUT_KEYS))
     around = late.get("kwargs") if isinstance(late, Mapping) else None
     inputs = around.get("inputs") if isinstance(around, Mapping) else None
     return inputs or told["inputs"]
 
 
+def _without_self(told: Value) -> Value:
+    """The arguments of a call. A method's own object comes first, as the bare name of its class."""
+    placed = values.elements(told.get("args")) if isinstance(told, Mapping) else None
+    if not placed or not isinstance(placed[0], str) or not _CLASS.fullmatch(placed[0]):
+        return told
+    is_own = len(placed) > 1 and isinstance(placed[1], str) and not _NAME.fullmatch(placed[1])
+    return {**told, "args": placed[1:]} if is_own else told  # type: ignore[dict-item] # a mapping: it has arguments
+
+
 def _put_out(attributes: Mapping[str, Value]) -> Value:
-    told = values.unfold(values.first(attributes, ("traceloop.entity.output", "gen_ai.task.output")))
+    told = values.unfold(values.first(attributes, _OUTPUT_KEYS))
     return values.unfold(told["outputs"]) if isinstance(told, Mapping) and "outputs" in told else told
 
 
@@ -165,6 +179,21 @@ def _documents(value: Value) -> tuple[Document, ...] | None:
     return found if is_evident or all(_is_langchain(item) for item in listed) else None
 
 
+def _rest(attributes: Mapping[str, Value]) -> dict[str, Any] | None:
+    """What is left of a list of documents that a length limit has cut: the last is not whole, and more may follow."""
+    told = values.first(attributes, _OUTPUT_KEYS)
+    if not isinstance(told, str) or not cut.broken(told):
+        return None
+    repaired = values.unfold_cut(told)
+    listed = values.elements(repaired.get("outputs") if isinstance(repaired, Mapping) else repaired)
+    if not listed or messages.read(listed) is not None:
+        return None
+    whole = _documents(listed[:-1])
+    if whole is None and not (len(listed) == 1 and isinstance(listed[0], Mapping) and documents.read(listed)):
+        return None
+    return {"documents": whole, "documents_without_text": 1}
+
+
 def _is_langchain(item: Value) -> bool:
     inner = item.get("kwargs", item) if isinstance(item, Mapping) else None
     return isinstance(inner, Mapping) and "page_content" in inner
@@ -178,15 +207,6 @@ def _lists(given: Value) -> Iterator[Value]:
             yield inner
             nested = inner.values() if isinstance(inner, Mapping) else values.elements(inner) or ()
             yield from (one for one in nested if isinstance(one, (list, tuple)))
-
-
-def _state(state: Value) -> tuple[Document, ...] | None:
-    """Documents in the state that a chain hands on."""
-    for key in _STATE_KEYS if isinstance(state, Mapping) else ():
-        held = values.unfold(state.get(key))  # type: ignore[union-attr]
-        if isinstance(held, (list, tuple)):
-            return documents.read(held)
-    return None
 
 
 _READERS: Final = {"request": _request, "retrieval": _retrieval, "tool": _tool}
