@@ -43,12 +43,14 @@ class Node:
 class Forest:
     """All nodes from the roots downwards, siblings in order of their start.
 
-    `roots` begin a request in this process; `orphans` have a parent that never came.
+    `roots` begin a request in this process; `orphans` have a parent that never came; `strays` are log records of a
+    dialect whose span never came.
     """
 
     nodes: tuple[Node, ...]
     roots: tuple[Node, ...]
     orphans: tuple[Node, ...]
+    strays: tuple[LogRecord, ...] = ()
 
     def below(self, node: Node) -> Sequence[Node]:
         """The node and all its descendants."""
@@ -94,7 +96,10 @@ def grow(
                 orphans.append(node)
                 placed |= set(map(id, _number([node])))
         nodes = _number([*roots, *orphans])
-    return Forest(tuple(nodes), tuple(roots), tuple(orphans))
+    marks = tuple(mark.decode(errors="replace") for convention in conventions for mark in convention.record_marks)
+    strays = (record for record in records if record.span_id not in by_id)
+    named = (one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
+    return Forest(tuple(nodes), tuple(roots), tuple(orphans), tuple(named))
 
 
 def ask(

@@ -75,7 +75,8 @@ def asked(forest: Forest, found: Sequence[Call], request: Answered, limit: int, 
         return _asked(stated, history, chat, chat)
     if request.response is None:
         return Asked()
-    for kind in ("request", "retrieval"):
+    # Of a prompt that was cut the retriever's query is a poor witness: it is often a rewritten one.
+    for kind in ("request",) if limit else ("request", "retrieval"):
         asking = [Source(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
         if len({one.text for one in asking}) == 1:
             return _asked(asking[0].text, history, asking[0], chat)

@@ -39,9 +39,9 @@ def of_case(trace: Trace, forest: Forest, made: Made) -> Verdict:
     return verdict or (Status.READY if made.given.finding == "found" else Status.NO_CONTEXT, "")
 
 
-def without_words(trace: Trace, forest: Forest) -> Verdict:
+def without_words(forest: Forest) -> Verdict:
     """What a trace is of which no dialect knows a span."""
-    if not forest.roots and any(record.event_name.startswith("gen_ai.") for record in trace.records):
+    if not forest.roots and forest.strays:
         return Status.INCOMPLETE, "log records of a model came, their spans did not"
     return Status.NOT_RAG, ""
 
@@ -54,9 +54,8 @@ def _missing(trace: Trace, forest: Forest) -> Verdict | None:
             return Status.INCOMPLETE, f"the root span never came (closed: {trace.closed})"
         span = lost[0].span
         return Status.INCOMPLETE, f"the parent {span.parent_id} of span {span.span_id} never came"
-    here = {span.span_id for span in trace.spans}
-    for record in trace.records:
-        if record.event_name.startswith("gen_ai.") and record.span_id and record.span_id not in here:
+    for record in forest.strays:
+        if record.span_id:
             return Status.INCOMPLETE, f"the span {record.span_id} of a log record never came"
     return None
 
@@ -118,6 +117,8 @@ def _wordless(made: Made, forest: Forest) -> Verdict | None:
             Status.CONTENT_MISSING,
             f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}",
         )
+    if given.finding == "none" and made.limit and request.last is not None and not request.last.messages:
+        return Status.CONTENT_MISSING, f"the texts of the prompt were not sent{_left_out(forest, made.limit)}"
     return (Status.NOT_RAG, "") if given.finding == "none" else None
 
 

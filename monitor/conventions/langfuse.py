@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 from monitor.content import documents, exchange, failures, messages, results, slices, values
-from monitor.conventions import _langfuse_function as function
+from monitor.conventions import _function as function
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from monitor.content import documents, exchange, failures, values
-from monitor.conventions import _langfuse_function as functions
+from monitor.conventions import _function as functions
 from monitor.conventions import gen_ai
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -84,7 +84,7 @@ def _given(attributes: Mapping[str, Value]) -> dict[str, Value]:
     """The arguments of a call. They come as Python writes them, a method's own object first."""
     written = values.text(attributes.get("function.args")).strip()
     placed = values.unfold(f"[{written[1:-1]}]") if written.startswith("(") else None
-    if isinstance(placed, str):
+    if isinstance(placed, str) and len(placed) <= values.MAX_REPR:
         placed = values.unfold(_OBJECT.sub("None", placed))
     named = values.unfold(attributes.get("function.kwargs"))
     return {

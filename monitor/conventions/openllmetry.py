@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import cut, documents, evidence, exchange, failures, messages, values
+from monitor.content import cut, documents, evidence, exchange, failures, messages, results, values
 from monitor.conventions import gen_ai
 from monitor.model.case import Document
 from monitor.model.span import LogRecord, Span, Value
@@ -102,7 +102,7 @@ def _spoken(message: Value, role: str) -> Value:
 
 def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     given, put_out = _given(attributes), _put_out(attributes)
-    rest = _rest(attributes)
+    rest = _rest(attributes) if isinstance(put_out, str) else None
     if rest is not None:
         return {"kind": "retrieval", "query": _query(given), **rest}
     found = _documents(put_out)
@@ -129,8 +129,7 @@ def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
 def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
     put_out = _put_out(attributes)
     result = put_out if put_out is not None else attributes.get("gen_ai.tool.call.result")
-    found = documents.read_result(result) if result is not None else None
-    return {"query": _query(_given(attributes)), "documents": found}
+    return {"query": _query(_given(attributes)), "documents": results.of_tool(result)}
 
 
 def _given(attributes: Mapping[str, Value]) -> Value:

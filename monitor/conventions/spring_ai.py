@@ -101,8 +101,7 @@ def _request(attributes: Mapping[str, Value], told: Mapping[str, str]) -> dict[s
         query = quoted.entries(told.get(_CLIENT + _PROMPT, ""), _ROLES).get("user") or None
     said = _said(attributes)
     if said is None:
-        answers = quoted.texts(told.get(_CLIENT + _COMPLETION, "")) or ()
-        said = answers[0] if len(answers) == 1 else None
+        said = _only(told.get(_CLIENT + _COMPLETION, ""))
     return {"query": query, "response": said}
 
 
@@ -110,8 +109,9 @@ def _generation(span: Span, told: Mapping[str, str]) -> dict[str, Any]:
     attributes = span.attributes
     reasons = values.elements(values.unfold(attributes.get("gen_ai.response.finish_reasons"))) or ()
     said = _said(attributes)
-    if said is None and len(reasons) == 1:
-        said = quoted.only(told.get(_MODEL + _COMPLETION, ""))
+    if said is None:
+        completion = told.get(_MODEL + _COMPLETION, "")
+        said = quoted.only(completion) if len(reasons) == 1 else _only(completion)
     sent = messages.read(attributes.get("gen_ai.input.messages"))
     if sent is not None:
         sent = tuple(m for m in sent if m.role != "tool" or m.content)  # results of tools stand beside the text
@@ -128,9 +128,15 @@ def _said(attributes: Mapping[str, Value]) -> str | None:
     return next((m.content for m in reversed(said) if m.content.strip()), None)
 
 
+def _only(listed: str) -> str | None:
+    """The answer, where there is one and no other: each has its reason to finish, which not every provider tells."""
+    answers = quoted.texts(listed) or ()
+    return answers[0] if len(answers) == 1 else None
+
+
 def _documents(listed: str | None) -> tuple[Document, ...] | None:
     found = quoted.texts(listed) if listed is not None else None
-    return None if found is None else tuple(Document(text) for text in found if text.strip())
+    return None if found is None else tuple(Document(text) for text in found if text.strip() not in ("", "null"))
 
 
 def _messages(listed: str | None) -> tuple[Message, ...] | None:

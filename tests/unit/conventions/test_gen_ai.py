@@ -163,3 +163,25 @@ def test_a_prompt_that_was_cut_is_never_judged_as_if_it_were_whole(mark: str) ->
     reading = build.read()
     assert reading.status is Status.CONTENT_MISSING
     assert "cuts attribute values at 200 characters" in reading.error
+
+
+@pytest.mark.parametrize(("failed", "status"), [(True, Status.READY), (False, Status.CONTENT_MISSING)])
+def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known(failed: bool, status: Status) -> None:
+    build, texts = Builder(), {"gen_ai.input.messages": json.dumps(SENT), "gen_ai.output.messages": json.dumps(SAID)}
+    root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow"})
+    found = json.dumps([{"id": "a", "content": "Refunds take 30 days."}])
+    build.span("search", {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": found}, root)
+    build.span("web", {"gen_ai.operation.name": "retrieval"}, root, status="error" if failed else "unset")
+    build.span("chat", {"gen_ai.operation.name": "chat", **texts}, root)
+    assert build.read().status is status
+
+
+@pytest.mark.parametrize(("length", "status"), [(200, Status.CONTENT_MISSING), (None, Status.NOT_RAG)])
+def test_whether_a_prompt_that_was_cut_away_held_documents_stays_open(length: int | None, status: Status) -> None:
+    build = Builder()
+    asked = {"gen_ai.input.messages": json.dumps([{"role": "user", "content": "Why?"}])}
+    root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow", **asked})
+    sent = json.dumps([{"role": "user", "content": "Tell me why. " * 30}])[:length]
+    texts = {"gen_ai.input.messages": sent, "gen_ai.output.messages": json.dumps(SAID)}
+    build.span("chat", {"gen_ai.operation.name": "chat", **texts}, root)
+    assert build.read().status is status

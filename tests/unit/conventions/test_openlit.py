@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from monitor.conventions.openlit import OpenLIT
-from monitor.model.case import Document, Message, Usage
+from monitor.model.case import Document, Message, Status, Usage
 from monitor.model.span import LogRecord, Origin, Span, SpanEvent, SpanStatus, Value
 from monitor.stages import Observation
+from tests.support.traces import Builder
 
 TEXT = "Refunds are granted within 30 days."
 FOUND: Value = [{"id": "a", "uri": "u", "text": TEXT, "score": 0.5}]
@@ -125,3 +127,40 @@ def test_a_call_of_a_model_is_read_once_although_its_texts_come_twice() -> None:
     assert seen is not None
     assert (seen.kind, seen.messages, seen.response) == ("generation", (Message("user", "Why?"),), "Because.")
     assert (seen.usage, seen.convention, seen.span) == (Usage(90, 25, 115), "openlit", span)
+
+
+def retrieved(found: list[dict[str, str]], number: int) -> Observation:
+    listed: dict[str, Value] = {"gen_ai.retrieval.documents": json.dumps(found)} if found else {}
+    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.document_count": number, **listed}
+    seen = observe(attributes, "openlit.instrumentation.langchain")
+    assert seen is not None
+    return seen
+
+
+def test_a_number_of_documents_without_a_list_says_only_whether_there_were_any() -> None:
+    assert [retrieved([], number).documents for number in (0, 4)] == [(), None]
+
+
+def test_documents_beyond_the_three_that_are_sent_count_as_documents_without_text() -> None:
+    three = [{"content": f"Text {at}.", "id": str(at)} for at in range(3)]
+    assert [retrieved(three, number).documents_without_text for number in (3, 5)] == [0, 2]
+
+
+def test_the_prompt_says_what_the_fourth_document_was() -> None:
+    texts = [f"Rule {at} of the refunds." for at in range(4)]
+    build, scopes = Builder(), {"ask": "openlit"}
+    root = build.span("ask", {"function.args": "('Why?',)", "gen_ai.output.messages": "Because."})
+    found = json.dumps([{"content": text} for text in texts[:3]])
+    counted: dict[str, Value] = {"gen_ai.retrieval.documents": found, "gen_ai.retrieval.document_count": 4}
+    build.span("retrieval", {"gen_ai.operation.name": "retrieval", **counted}, root)
+    context = "\n".join(f"[{at}] {text}" for at, text in enumerate(texts, 1))
+    sent = json.dumps([{"role": "user", "content": f"Context:\n{context}\n\nQuestion: Why?"}])
+    said = json.dumps([{"role": "assistant", "content": "Because."}])
+    texts_of_call = {"gen_ai.input.messages": sent, "gen_ai.output.messages": said}
+    build.span("chat", {"gen_ai.operation.name": "chat", **texts_of_call}, root)
+    for at, span in enumerate(build.spans):
+        scope = scopes.get(span.name, "openlit.instrumentation.langchain")
+        build.spans[at] = replace(span, origin=replace(span.origin, scope_name=scope))
+    reading = build.read()
+    assert (reading.status, reading.case.convention) == (Status.READY, "openlit")
+    assert [document.content for document in reading.case.retrieved_context] == texts

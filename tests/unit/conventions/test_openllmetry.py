@@ -221,3 +221,51 @@ def test_a_trace_of_the_older_words_without_a_retriever_becomes_a_case(documents
     assert (case.request.query, case.response, case.session_id) == ("Why refunds?", "Because.", "s")
     assert case.retrieved_context == ((Document(TEXT, "u", "a"),) if documents else ())
     assert (case.usage, case.convention) == (Usage(5, 2, 7), "openllmetry")
+
+
+def search_task(limit: int | None, *texts: str) -> dict[str, Value]:
+    found = [{"id": str(at), "text": text, "score": 0.5} for at, text in enumerate(texts)]
+    cut = entity("task", {"args": ["Why?"], "kwargs": {}}, found)
+    return {**cut, "traceloop.entity.output": json.dumps(found)[:limit]}
+
+
+def test_of_a_list_that_was_cut_the_last_document_is_not_whole() -> None:
+    both = search_task(None, TEXT, "Other.")["traceloop.entity.output"]
+    for limit in range(110, len(str(both))):
+        seen = see(search_task(limit, TEXT, "Other."))
+        assert (seen.kind, seen.documents) == ("retrieval", (Document(TEXT, "", "0", 0.5),))
+        assert seen.documents_without_text == 1
+    seen = see(search_task(60, TEXT, "Other."))
+    assert (seen.kind, seen.query, seen.documents) == ("retrieval", "Why?", None)
+
+
+@pytest.mark.parametrize(
+    "put_out",
+    ['[{"role": "user", "content": "Why', '["rewritten", "quest', '{"a": [{"id": "x"', '[{"lc": 1, "ty', "[7, 8"],
+)
+def test_other_values_that_were_cut_are_no_retrieval(put_out: str) -> None:
+    assert see(entity("task") | {"traceloop.entity.output": put_out}).kind == "request"
+
+
+def test_what_one_search_found_is_not_the_context_where_another_was_cut() -> None:
+    build = Builder()
+    root = build.span("rag.workflow", entity("workflow", {"args": ["Why?"], "kwargs": {}}, "Because."))
+    build.span("find.task", search_task(None, TEXT), root)
+    build.span("find.task", search_task(60, "Helmets cost two euros a day, bikes ten."), root)
+    build.span("openai.chat", call("Be brief.", "Why?", "Because."), root)
+    assert build.read().status is Status.CONTENT_MISSING
+
+
+@pytest.mark.parametrize(
+    ("args", "question"),
+    [
+        (["Desk", "Why refunds?"], "Why refunds?"),
+        (["_HelpDesk", "Warum?", []], "Warum?"),
+        (["Refunds", "user-7"], "Refunds"),
+        (["Refunds", [{"role": "user", "content": "Hi"}]], "Refunds"),
+        (["Refunds"], "Refunds"),
+        (["Why refunds?", "Tell me."], "Why refunds?"),
+    ],
+)
+def test_the_class_of_a_method_is_not_the_question(args: list[Any], question: str) -> None:
+    assert see(entity("workflow", {"args": args, "kwargs": {}}, "Because.")).query == question

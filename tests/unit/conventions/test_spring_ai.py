@@ -11,7 +11,7 @@ from monitor import compose, registry
 from monitor.conventions.spring_ai import SpringAI
 from monitor.model.case import Document, Message, Reading, Status, Usage
 from monitor.model.span import LogRecord, Origin, Span, Value
-from monitor.model.trace import Closed, Trace
+from monitor.model.trace import Trace
 from monitor.stages import Observation
 
 TRACE = "0" * 32
@@ -47,7 +47,7 @@ def see(attributes: Mapping[str, Value], *records: LogRecord, boot: str = "4.1.0
 
 
 def read(spans: tuple[Span, ...], *records: LogRecord) -> Reading:
-    return compose.read(Trace(TRACE, spans, records, closed=Closed.COMPLETE), registry.conventions())
+    return compose.read(Trace(TRACE, spans, records), registry.conventions())
 
 
 def test_a_client_says_what_the_user_asked_before_anything_was_put_to_it() -> None:
@@ -68,6 +68,7 @@ def test_a_search_says_what_it_found_and_an_empty_one_that_it_found_nothing() ->
     assert (seen.kind, seen.query, seen.documents) == ("retrieval", "safe", tuple(map(Document, texts)))
     assert see(QUERY, record(RESPONSE, "[]")).documents == ()
     assert see(QUERY).documents is None
+    assert see(QUERY, record(RESPONSE, java("null", "A text."))).documents == (Document("A text."),)  # an image, a text
 
 
 @pytest.mark.parametrize("operation", ["add", "delete"])
@@ -106,6 +107,9 @@ def test_the_number_of_reasons_to_finish_tells_one_answer_from_several() -> None
     several = {**CHAT, "gen_ai.response.finish_reasons": '["STOP", "STOP"]'}
     assert see(several, record(COMPLETION, java("One.", "Two."))).response is None
     assert see(CHAT, record(COMPLETION, "[]")).response is None
+    unsaid = {"gen_ai.operation.name": "chat"}
+    assert see(unsaid, record(COMPLETION, java("One."))).response == "One."
+    assert see(unsaid, record(COMPLETION, java("One.", "Two."))).response is None
 
 
 def test_attributes_of_the_span_outweigh_its_log_records() -> None:
@@ -164,22 +168,32 @@ def test_the_prompt_alone_tells_question_and_context_where_the_client_is_silent(
     stuffed = (
         "What does Safe cost?\n\nContext information is below, surrounded by ---------------------\n\n"
         "---------------------\nSafe costs 5 euros.\n---\nIt is paid in advance.\n---------------------\n\n"
-        "Given the context and provided history information and not prior knowledge,\nreply to the user comment. If the "
-        "answer is not in the context, inform\nthe user that you can't answer the question.\n"
+        "Given the context and provided history information and not prior knowledge,\nreply to the user comment.\n"
     )
     reading = read((span(CHAT),), record(PROMPT, java(stuffed)), record(COMPLETION, java("5 euros.")))
     assert (reading.status, reading.case.request.query) == (Status.READY, "What does Safe cost?")
     assert [one.content for one in reading.case.retrieved_context] == ["Safe costs 5 euros.", "It is paid in advance."]
 
 
-def test_documents_whose_ends_cannot_be_told_are_context_all_the_same() -> None:
-    texts = ('The 28" wheel.', 'The "26", size.')
+def test_documents_whose_borders_cannot_be_told_are_one_and_no_word_is_lost() -> None:
+    texts = ('He asked: "why', 'The 28" wheel is larger.')
     records = (
         record(RESPONSE, java(*texts), "2" * 16),
-        record(PROMPT, java("What wheels?\n\nContext:\n" + "\n".join(texts)), "3" * 16),
-        record(COMPLETION, java("Two."), "3" * 16),
+        record(PROMPT, java("Context:\n" + "\n".join(texts) + "\nQuestion: What wheel?"), "3" * 16),
+        record(COMPLETION, java("The large one."), "3" * 16),
     )
     spans = (span(CLIENT), span(QUERY, "2" * 16, "1" * 16), span(CHAT, "3" * 16, "1" * 16))
-    reading = read(spans, *records)
-    assert reading.status is Status.READY
-    assert '28" wheel' in reading.case.retrieved_context[0].content
+    case = read(spans, *records).case
+    assert (case.request.query, case.response) == ("What wheel?", "The large one.")
+    assert [one.content for one in case.retrieved_context] == ['He asked: "why", "The 28" wheel is larger.']
+
+
+def test_a_text_whose_span_never_came_makes_a_trace_incomplete() -> None:
+    telling = (record(PROMPT, java("Why?"), "9" * 16), record(COMPLETION, java("So."), "9" * 16))
+    assert read((span(CLIENT),), *telling).status is Status.INCOMPLETE
+    assert read((), *telling).status is Status.INCOMPLETE
+
+
+def test_an_apps_own_line_whose_span_never_came_does_not() -> None:
+    told = (record(PROMPT, java("Context:\nA.\nQuestion: Why?")), record(COMPLETION, java("So.")))
+    assert read((span(CHAT),), *told, record("app.AskController", "asked", "9" * 16)).status is Status.READY

@@ -61,6 +61,19 @@ def answer_plainly(question: str, queries: list[str], *, stream: bool = False) -
     return {"answer": answer, "contexts": texts}
 
 
+class HelpDesk:
+    """Methods: the object itself is the first of their arguments."""
+
+    @openlit.trace
+    def find(self, query: str) -> list[dict[str, Any]]:
+        return search(query)
+
+    @openlit.trace
+    def ask(self, question: str, queries: list[str]) -> str:
+        found = [hit for query in queries for hit in self.find(query)]
+        return complete(prompt(question, [], found), stream=False)
+
+
 def queries(case: dict[str, Any]) -> list[str]:
     searches = [one["query"] for one in case.get("searches", ())]
     return searches or [case.get("search_query") or case["question"]]
@@ -74,6 +87,11 @@ def function(case: dict[str, Any]) -> None:
 def texts(case: dict[str, Any]) -> None:
     """Functions that put out bare texts and a mapping."""
     answer_plainly(case["question"], queries(case), stream=bool(case.get("stream")))
+
+
+def method(case: dict[str, Any]) -> None:
+    """Methods under the decorator."""
+    HelpDesk().ask(case["question"], queries(case))
 
 
 def session(case: dict[str, Any]) -> None:
@@ -90,9 +108,9 @@ def bare(case: dict[str, Any]) -> None:
     complete(prompt(case["question"], case["history"], found), stream=bool(case.get("stream")))
 
 
-for flavour in (function, texts, session, bare):
+for flavour in (function, texts, method, session, bare):
     for case in CASES:
-        if flavour is texts and case["history"]:
+        if (flavour is texts and case["history"]) or (flavour is method and case["name"] != "plain"):
             continue
         try:
             flavour(case)

@@ -1,0 +1,93 @@
+"""What a traced function was given and what it gave back: arguments without their names, and documents among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from monitor.content import documents, evidence, exchange, messages, values
+from monitor.model.case import Document
+from monitor.model.span import Value
+
+_ID: Final = re.compile(r"(?=[^\s]*[0-9_@:/.-])[A-Za-z0-9_@:/.+-]{1,200}")
+
+
+def arguments(given: Value) -> Value:
+    """Positional arguments come without their names, as `{"args": [], "kwargs": {}}` or as a bare list.
+
+    The first is what is asked and the second the conversation, where those with names do not say otherwise. Ids and
+    objects before a question in words are passed over.
+    """
+    named: Value = None
+    if isinstance(given, Mapping) and given and given.keys() <= {"args", "kwargs"}:
+        placed, named = values.elements(given.get("args")) or (), given.get("kwargs")
+    elif isinstance(given, list) and given and isinstance(given[0], str):
+        placed = values.elements(given) or ()
+    else:
+        return given
+    placed = _from_question(placed)
+    keys = ("query", "history", *(str(at) for at in range(2, len(placed))))
+    by_name = named if isinstance(named, Mapping) else {}
+    return {**dict(zip(keys, placed, strict=False)), **by_name}
+
+
+def _from_question(placed: Sequence[Value]) -> Sequence[Value]:
+    at = next((at for at, one in enumerate(placed) if not _is_handle(one)), 0)
+    return placed[at:] if at and isinstance(placed[at], (str, Mapping)) else placed
+
+
+def _is_handle(one: Value) -> bool:
+    """Whether an argument only names or is a thing: an id, an address, a number, an object."""
+    if isinstance(one, str):
+        return _ID.fullmatch(one) is not None or values.is_repr(one) or not values.usable(one)
+    return one is None or isinstance(one, (bool, int, float))
+
+
+def asked(given: Value) -> exchange.Asked | None:
+    """The question among what was given, and the conversation before it."""
+    return exchange.read_request(arguments(given))
+
+
+def query(given: Value) -> str | None:
+    """The question alone."""
+    found = asked(given)
+    return found.query if found else None
+
+
+def documents_step(given: Value, put_out: Value) -> dict[str, Any] | None:
+    """A function that gives documents back: decorated ones are mere spans unless their author names another type."""
+    after = _documents_alone(put_out)
+    if after is None:
+        return None
+    if is_part(after, given) if after else any(_documents_alone(listed) for listed in _lists(given)):
+        return {"kind": "rerank", "documents": after}
+    return {"kind": "retrieval", "query": query(given), "documents": after} if after else None
+
+
+def is_part(after: tuple[Document, ...], given: Value) -> bool:
+    """Whether all of the documents were given to the step: what it does is filter or reorder."""
+    several = (documents.read(listed) for listed in _lists(given) if not messages.read(listed))
+    return any(before and evidence.within(after, before) for before in several)
+
+
+def _documents_alone(listed: Value) -> tuple[Document, ...] | None:
+    """The documents of a list in which each element says itself that it is one: a text alone may be anything."""
+    if not isinstance(listed, list) or messages.read(listed):
+        return None
+    found = documents.read(listed) or ()
+    if len(found) != len(listed):
+        return None
+    for raw, read in zip(listed, found, strict=True):
+        known = read.doc_id or read.doc_uri or read.score is not None
+        if not (isinstance(raw, Mapping) and read.content and (known or "metadata" in raw)):
+            return None
+    return found
+
+
+def _lists(given: Value) -> Iterator[list[Value]]:
+    """The lists among what a step was given: it itself, its fields, the arguments of a call."""
+    named = arguments(given)
+    for one in (given, *(named.values() if isinstance(named, Mapping) else ())):
+        if isinstance(one, list):
+            yield one

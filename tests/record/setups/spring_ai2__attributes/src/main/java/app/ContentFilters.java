@@ -1,0 +1,1 @@
+../../../../../spring_ai__attributes/src/main/java/app/ContentFilters.java

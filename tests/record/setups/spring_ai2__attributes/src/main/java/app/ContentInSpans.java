@@ -1,1 +1,0 @@
-../../../../../spring_ai__attributes/src/main/java/app/ContentInSpans.java
