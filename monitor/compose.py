@@ -44,7 +44,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     telling = [node for node in forest.nodes if node.seen is not None]
     if not telling:
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
-        verdict, why = status.without_words(trace, forest)
+        verdict, why = status.without_words(forest)
         return Composed(Reading(verdict, nothing, why), forest)
     found = calls.calls(forest)
     answered = request.answered(forest, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from monitor.content import evidence, messages
@@ -16,6 +16,9 @@ _FED = 20
 
 _LOOK_BACK = 100
 """Calls that are looked at, the last ones."""
+
+_NEAR = 20
+"""Spans above a call that are looked at for who said what."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,11 +71,34 @@ def _one(chain: Sequence[Node]) -> Call:
     return Call(
         node=telling,
         outermost=chain[-1],
-        messages=next((one.messages for one in seen if one.messages), ()),
+        messages=_with_roles(next((one.messages for one in seen if one.messages), ()), chain[-1]),
         response=response,
         model=next((one.model for one in seen if one.model), ""),
         error=next((one.error for one in seen if one.error), ""),
     )
+
+
+def _with_roles(sent: tuple[Message, ...], outermost: Node) -> tuple[Message, ...]:
+    """Roles for messages that came without, where the next request around the call tells which one is the system's.
+
+    People and assistant then take turns, and people have the last word; left as they are where that does not come out.
+    """
+    if all(message.role for message in sent):
+        return sent
+    around = itertools.islice(_above(outermost), _NEAR)
+    told = next((n.seen.messages for n in around if n.seen and n.seen.kind == "request" and n.seen.messages), None)
+    system = [message.content for message in told or () if message.role == "system"]
+    turns = [message for message in sent if message.content not in system]
+    if told is None or len(turns) % 2 == 0 or len(turns) + len(system) != len(sent):
+        return sent
+    roles = itertools.cycle(("user", "assistant"))
+    return tuple(Message("system" if m.content in system else next(roles), m.content) for m in sent)
+
+
+def _above(node: Node) -> Iterator[Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def final(found: Sequence[Call], response: str | None) -> Call | None:

@@ -27,6 +27,7 @@ _KINDS: Final[dict[str, _Kind]] = {"chat_client": "request", "tool_call": "tool"
 _OPERATIONS: Final[dict[str, _Kind]] = {"chat": "generation", "embedding": "embedding"}
 _SCOPE: Final = "org.springframework.boot"
 
+_PAIR: Final = 2
 _ROLES: Final = ("system", "assistant", "user", "tool")
 """The keys of the client's prompt, in the order in which Java's HashMap has them."""
 
@@ -98,15 +99,18 @@ def _request(attributes: Mapping[str, Value], told: Mapping[str, str]) -> dict[s
     if sent and at >= 0:
         query: str | None = sent[at].content
     else:
-        query = quoted.entries(told.get(_CLIENT + _PROMPT, ""), _ROLES).get("user") or None
+        entries = quoted.entries(told.get(_CLIENT + _PROMPT, ""), _ROLES)
+        query = entries.get("user") or None
+        sent = tuple(Message(role, text) for role, text in entries.items()) or None
     said = _said(attributes)
     if said is None:
         said = _only(told.get(_CLIENT + _COMPLETION, ""))
-    return {"query": query, "response": said}
+    return {"query": query, "messages": sent, "response": said}
 
 
 def _generation(span: Span, told: Mapping[str, str]) -> dict[str, Any]:
     attributes = span.attributes
+    is_first = span.origin.scope_version.startswith("3.")  # Spring AI 1 runs on Spring Boot 3
     reasons = values.elements(values.unfold(attributes.get("gen_ai.response.finish_reasons"))) or ()
     said = _said(attributes)
     if said is None:
@@ -116,10 +120,9 @@ def _generation(span: Span, told: Mapping[str, str]) -> dict[str, Any]:
     if sent is not None:
         sent = tuple(m for m in sent if m.role != "tool" or m.content)  # results of tools stand beside the text
     else:
-        sent = _messages(told.get(_MODEL + _PROMPT))
-    # Spring AI 1, which runs on Spring Boot 3, counts in the call after a tool what the call of the tool has used.
-    counted_later = "TOOL_CALLS" in reasons and span.origin.scope_version.startswith("3.")
-    usage = None if counted_later else _usage(attributes)
+        sent = _messages(told.get(_MODEL + _PROMPT), system_first=not is_first)
+    # Spring AI 1 counts in the call after a tool what the call of the tool has used.
+    usage = None if is_first and "TOOL_CALLS" in reasons else _usage(attributes)
     return {"messages": sent, "response": said, "model": _model(attributes), "usage": usage}
 
 
@@ -139,14 +142,18 @@ def _documents(listed: str | None) -> tuple[Document, ...] | None:
     return None if found is None else tuple(Document(text) for text in found if text.strip() not in ("", "null"))
 
 
-def _messages(listed: str | None) -> tuple[Message, ...] | None:
-    """The messages of a prompt, of which only the texts are told.
+def _messages(listed: str | None, *, system_first: bool) -> tuple[Message, ...] | None:
+    """The messages of a prompt, of which only the texts are told: people have the last word, others may lack a role.
 
-    People and assistant take turns, and people have the last word; what is left over at the start is the system's.
+    Where the system's stands first its place tells it, if people and assistant take turns after it.
     """
     spoken = _spoken(quoted.texts(listed) or ()) if listed is not None else []
-    roles = [*(["system"] if len(spoken) % 2 == 0 else []), *(["user", "assistant"] * len(spoken))]
-    return tuple(Message(role, text) for role, text in zip(roles, spoken, strict=False)) or None
+    if not spoken:
+        return None
+    roles = [""] * (len(spoken) - 1) + ["user"]
+    if len(spoken) == _PAIR or (system_first and len(spoken) % 2 == 0):
+        roles = ["system", *(["user", "assistant"] * len(spoken))]
+    return tuple(Message(role, text) for role, text in zip(roles, spoken, strict=False))
 
 
 def _spoken(texts: Sequence[str]) -> list[str]:

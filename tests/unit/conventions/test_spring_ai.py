@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from monitor import compose, registry
+from monitor.content import calls
+from monitor.content.forest import grow
 from monitor.conventions.spring_ai import SpringAI
 from monitor.model.case import Document, Message, Reading, Status, Usage
 from monitor.model.span import LogRecord, Origin, Span, Value
@@ -76,21 +78,42 @@ def test_filling_a_store_is_no_search(operation: str) -> None:
     assert see({**QUERY, "db.operation.name": operation}).kind == "other"
 
 
-@pytest.mark.parametrize(
-    ("texts", "roles"),
-    [
-        (("Why?",), "u"),
-        (("Be kind.", "Why?"), "su"),
-        (("Who?", "I.", "Why?"), "uau"),
-        (("Be kind.", "Who?", "I.", "Why?"), "suau"),
-    ],
-)
-def test_people_have_the_last_word_of_a_prompt_and_take_turns_with_the_assistant(
-    texts: tuple[str, ...], roles: str
-) -> None:
-    sent = see(CHAT, record(PROMPT, java(*texts))).messages
-    names = {"s": "system", "u": "user", "a": "assistant"}
-    assert sent == tuple(Message(names[role], text) for role, text in zip(roles, texts, strict=True))
+def roles(*texts: str, boot: str, told: str = "") -> str:
+    """The first letters of the roles that the texts of a prompt are given, with what the client told of them."""
+    spans = (span(CLIENT, boot=boot), span(CHAT, "2" * 16, "1" * 16, boot=boot))
+    records = [record(PROMPT, java(*texts), "2" * 16), *([record(CLIENT_PROMPT, told)] if told else [])]
+    (call,) = calls.calls(grow(spans, records, registry.conventions()))
+    assert [message.content for message in call.messages] == list(texts)
+    return "".join(message.role[:1] or "?" for message in call.messages)
+
+
+TOLD = '["system":"Be kind.", "user":"Why?"]'
+NO_SYSTEM = '["user":"Why?"]'
+
+
+@pytest.mark.parametrize("boot", ["3.4.1", "3.5.11", "4.1.0"])
+def test_the_last_text_of_a_prompt_is_the_users_and_one_before_it_the_systems(boot: str) -> None:
+    assert roles("Why?", boot=boot) == "u"
+    assert roles("Be kind.", "Why?", boot=boot) == "su"
+
+
+def test_with_what_the_client_was_asked_the_turns_have_their_roles_wherever_the_systems_text_stands() -> None:
+    assert roles("Be kind.", "Who?", "I.", "Why?", boot="3.5.11", told=TOLD) == "suau"
+    assert roles("Who?", "I.", "Be kind.", "Why?", boot="3.4.1", told=TOLD) == "uasu"
+    assert roles("Who?", "I.", "Why?", boot="3.5.11", told=NO_SYSTEM) == "uau"
+
+
+def test_the_second_version_puts_the_systems_text_first() -> None:
+    assert roles("Be kind.", "Who?", "I.", "Why?", boot="4.1.0") == "suau"
+    assert roles("Who?", "I.", "Why?", boot="4.1.0") == "??u"
+
+
+def test_roles_that_cannot_be_told_are_left_open_and_give_no_history() -> None:
+    assert roles("Be kind.", "Who?", "I.", "Why?", boot="3.5.11") == "???u"
+    assert roles("Be kind.", "Who?", "Why?", boot="3.5.11", told=TOLD) == "??u"
+    assert roles("Be kinder.", "Who?", "I.", "Why?", boot="3.5.11", told=TOLD) == "???u"
+    reading = read((span(CHAT, boot="3.5.11"),), record(PROMPT, java("Be kind.", "Who?", "I.", "Why?")))
+    assert reading.case.request.history == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+../../../../../spring_ai/src/main/java/app/LibraryStore.java
