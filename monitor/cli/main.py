@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from monitor import __version__
-from monitor.cli import cases, check, coverage, demo, reference, rules, run
+from monitor.cli import benchmark, cases, check, coverage, demo, evaluate, reference, rules, run
 
 app = typer.Typer(
     name="rag-monitor",
@@ -34,5 +34,7 @@ app.command()(demo.demo)
 app.command()(check.check)
 app.command()(cases.cases)
 app.command()(coverage.coverage)
+app.command()(evaluate.evaluate)
+app.command()(benchmark.benchmark)
 app.command()(rules.rules)
 app.command()(reference.reference)

@@ -1,0 +1,99 @@
+"""How well dangers put the defective answers before the good ones: the ROC curve, its area, average precision.
+
+AUROC is the chance that a defective answer has a greater danger than a good one, ties counting half: the statistic of
+Mann and Whitney (Annals of Mathematical Statistics 18, 1947, p. 50). Average precision is the mean precision over the
+defective answers, each at the danger that just includes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+
+class Point(NamedTuple):
+    """A scored answer: its danger, whether it is defective, and the cluster of answers that it belongs to."""
+
+    danger: float
+    defective: bool
+    cluster: int = 0
+
+
+class Step(NamedTuple):
+    """All answers of one danger: how many of them are good, how many defective."""
+
+    danger: float
+    good: int
+    defective: int
+
+
+class _Tie(NamedTuple):
+    danger: float
+    good: list[int]
+    defective: list[int]
+
+
+class Ranked:
+    """Answers in order of their danger, the greatest first, sorted once for many weightings."""
+
+    def __init__(self, points: Iterable[Point]) -> None:
+        ordered = sorted(points, key=lambda point: -point.danger)
+        self._ties = [
+            _Tie(
+                danger,
+                [one.cluster for one in tied if not one.defective],
+                [one.cluster for one in tied if one.defective],
+            )
+            for danger, tied in ((danger, list(group)) for danger, group in groupby(ordered, lambda one: one.danger))
+        ]
+        self.clusters = max((point.cluster for point in ordered), default=-1) + 1
+
+    def steps(self) -> list[Step]:
+        """The answers as they are."""
+        return [Step(tie.danger, len(tie.good), len(tie.defective)) for tie in self._ties]
+
+    def weighted(self, weights: Sequence[int]) -> list[Step]:
+        """The answers, each as often as the weight of its cluster says."""
+        return [
+            Step(tie.danger, sum([weights[one] for one in tie.good]), sum([weights[one] for one in tie.defective]))
+            for tie in self._ties
+        ]
+
+
+def auroc(steps: Sequence[Step]) -> float | None:
+    """The area under the ROC curve, exact under ties; None without both kinds of answers."""
+    defective = good = twice = 0
+    for step in steps:
+        twice += step.good * (2 * defective + step.defective)
+        defective += step.defective
+        good += step.good
+    return twice / (2 * defective * good) if defective and good else None
+
+
+def average_precision(steps: Sequence[Step]) -> float | None:
+    """Average precision, answers of one danger taken together; None without a defective answer."""
+    defective = seen = 0
+    total = 0.0
+    for step in steps:
+        defective += step.defective
+        seen += step.good + step.defective
+        if step.defective:
+            total += step.defective * defective / seen
+    return total / defective if defective else None
+
+
+def roc(steps: Sequence[Step]) -> list[tuple[float, float]]:
+    """The corners of the ROC curve, from (0, 0) to (1, 1): shares of good and of defective answers that are flagged.
+
+    Empty without both kinds of answers.
+    """
+    good, defective = sum(step.good for step in steps), sum(step.defective for step in steps)
+    if not good or not defective:
+        return []
+    corners, flagged_good, flagged = [(0.0, 0.0)], 0, 0
+    for step in steps:
+        flagged_good += step.good
+        flagged += step.defective
+        corners.append((flagged_good / good, flagged / defective))
+    return corners

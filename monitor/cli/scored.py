@@ -1,0 +1,163 @@
+"""Scoring files for `rag-monitor evaluate`: read, score until done or interrupted, sum up."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from monitor import compose, registry
+from monitor.benchmark import difference as differences
+from monitor.cli import columns, offline
+from monitor.cli.captures import Files
+from monitor.cli.results_file import Results, Row, appending, resume
+from monitor.cli.run import in_event_loop
+from monitor.cli.table import percent
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.estimates.rates import Z_95, Sums, interval_95
+from monitor.model.case import Case, Status
+from monitor.model.outcome import Judged, Score
+from monitor.pipeline.assignment import Assignment
+
+
+@dataclass(slots=True)
+class Scored:
+    """What became of the files: cases by status, results, and why it ended early, if it did."""
+
+    statuses: Counter[Status] = field(default_factory=Counter)
+    repeated: int = 0
+    unreadable: int = 0
+    results: Results = field(default_factory=Results)
+    paid: float = 0.0
+    interrupted: bool = False
+    failure: str = ""
+
+    def of(self, evaluator: str) -> list[Row]:
+        """The results of one evaluator."""
+        return [row for row in self.results.found.values() if row["evaluator"] == evaluator]
+
+    def sums(self, one: Assignment) -> Sums:
+        """An evaluator's verdicts, by its rule of today. Nothing is sampled, so all weigh the same."""
+        judged = [row for row in self.of(one.evaluator.name) if row["outcome"] == "score"]
+        defects = sum(one.defect.matches(Score(row["score"], "", row["label"] or "")) for row in judged)
+        return Sums(len(judged), defects, len(judged), defects, defects)
+
+
+def run(
+    config: Config, assignments: Sequence[Assignment], paths: Sequence[Path], output: Path | None, *, again: bool
+) -> Scored:
+    """Score every case in `paths` that is not in `output` yet. Ctrl-C and SIGTERM end it early, between results."""
+    done = Scored(results=Results(resume(output, again=again) if output else ()))
+    files = Files(paths, sys.stderr)
+    cases: dict[tuple[str, str], Case] = {}
+    for reading in files.readings(partial(compose.read, conventions=registry.conventions(), settings=config.reading)):
+        done.statuses[reading.status] += 1
+        if reading.status.judgeable:
+            key = (reading.case.request_id, reading.case.span_id)
+            done.repeated += key in cases
+            cases.setdefault(key, reading.case)
+    done.unreadable = files.unreadable
+    in_event_loop(partial(_score, config, assignments, list(cases.values()), output, done))
+    return done
+
+
+async def _score(
+    config: Config, assignments: Sequence[Assignment], cases: Sequence[Case], output: Path | None, done: Scored
+) -> None:
+    runtime = offline.runtime()
+    async with anyio.create_task_group() as tasks:
+        scope = tasks.cancel_scope
+        tasks.start_soon(_stop_on_signal, scope, done)
+        with offline.progress(len(cases), "scoring") as scored:
+            async with appending(output, runtime) as write:
+
+                async def deliver(judged: Judged) -> None:
+                    if write is not None:
+                        try:
+                            await write(judged)
+                        except MonitorError as error:
+                            done.failure = str(error)
+                            scope.cancel()
+                            return
+                    done.results.add(judged)
+
+                await offline.score(
+                    config, assignments, cases, runtime=runtime, deliver=deliver, delivered=done.results, scored=scored
+                )
+        scope.cancel()
+    done.paid = offline.paid(runtime)
+
+
+async def _stop_on_signal(scope: anyio.CancelScope, done: Scored) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            done.interrupted = True
+            scope.cancel()
+
+
+def summary(assignments: Sequence[Assignment], done: Scored) -> Iterator[str]:
+    """What came of the cases, and of each evaluator, in columns."""
+    read = done.statuses.total()
+    yield f"{read} cases: " + (", ".join(f"{number} {one}" for one, number in done.statuses.most_common()) or "none")
+    if done.repeated:
+        yield f"{done.repeated} of them have the id of another and are not judged"
+    if done.results.resumed:
+        yield f"{done.results.resumed} results were there already"
+    yield ""
+    found = [(one, done.of(one.evaluator.name)) for one in assignments]
+    reasons = sorted({(row["outcome"], row["reason"]) for _, rows in found for row in rows if row["reason"]})
+    table = [_column(one, rows, done.sums(one), reasons) for one, rows in found]
+    names = ["", "judged", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
+    names += ["defect rate", "  95 % interval", "cost of verdicts", "time a case, median"]
+    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+    if done.paid:
+        yield f"paid in this run: {columns.dollars(done.paid)}, calls that came to no verdict included"
+
+
+def _column(one: Assignment, rows: Sequence[Row], sums: Sums, reasons: Sequence[tuple[str, str]]) -> list[str]:
+    counts = Counter((row["outcome"], row["reason"]) for row in rows)
+    scores = [row["score"] for row in rows if row["outcome"] == "score"]
+    seconds = [row["judge"]["seconds"] for row in rows if row["outcome"] == "score" and not row["judge"]["cached"]]
+    rate = interval_95(sums)
+    return [
+        one.evaluator.name,
+        str(sums.judged),
+        *(str(counts[reason]) if counts[reason] else "-" for reason in reasons),
+        f"{one.evaluator.scale.lowest:g} to {one.evaluator.scale.highest:g}, {one.evaluator.scale.better} is better",
+        f"{statistics.fmean(scores):.3g}" if scores else "-",
+        f"{sums.defects} ({one.defect})",
+        percent(rate.rate if rate else None),
+        f"{percent(rate.lower)} to {percent(rate.upper)}" if rate else "-",
+        columns.dollars(sum(row["judge"]["dollars"] for row in rows)),
+        columns.time(statistics.median(seconds)) if seconds else "-",
+    ]
+
+
+def difference(assignments: Sequence[Assignment], baseline: Scored, attacked: Scored) -> Iterator[str]:
+    """The defect rates of two sets of cases side by side, and by how much they differ."""
+    table = []
+    for one in assignments:
+        name = one.evaluator.name
+        before, after = baseline.sums(one), attacked.sums(one)
+        found = differences.difference((before.defects, before.judged), (after.defects, after.judged), Z_95)
+        rates = [f"{one.defects} of {one.judged}" for one in (before, after)]
+        if found is None:
+            table.append([name, *rates, "-", "-", "nothing to compare"])
+            continue
+        clear = "higher" if found.value > 0 else "lower"
+        limits = f"{_points(found.lower)} to {_points(found.upper)}"
+        table.append([name, *rates, f"{_points(found.value)} points", limits, clear if found.clear else "not clear"])
+    names = ["", "baseline: defects", "attacked: defects", "difference of rates", "  95 % interval", "attacked is"]
+    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:+.1f}"

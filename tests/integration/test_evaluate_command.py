@@ -1,0 +1,273 @@
+"""`rag-monitor evaluate`: the rules of the running monitor, over files."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import resource
+import signal
+from typing import Any
+
+import pytest
+
+from monitor.model.case import Case
+from monitor.model.outcome import Judged, Score
+from monitor.sinks._rows import as_json
+from tests.support import llm as say
+from tests.support.command import cells, command, judged_by, read_rows, start, write_rows
+from tests.support.llm import LLMServer
+from tests.support.tools import wait_until
+from tests.support.traces import CAPTURES
+
+CONTEXT = "The town library opens at nine. Books may be kept for three weeks."
+GOOD, BAD = "Books may be kept for three weeks.", "Novels must be returned within ten days by subscribers."
+
+
+def row(number: int, answer: str = GOOD, **fields: Any) -> dict[str, Any]:
+    return {"id": f"case-{number}", "question": "How long?", "contexts": [CONTEXT], "response": answer, **fields}
+
+
+def answers(score: int) -> say.Reply:
+    return say.verdict(claims=[], explanation="scripted", score=score)
+
+
+@pytest.fixture
+def llm():
+    with LLMServer() as server:
+        server.always(answers(5))
+        yield server
+
+
+@pytest.fixture
+def judged(llm, tmp_path):
+    return judged_by(llm, tmp_path)
+
+
+def test_every_case_gets_one_result_of_each_evaluator_in_the_schema_of_the_jsonl_sink(judged, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1), {**row(2), "contexts": []}])
+    out = tmp_path / "results.jsonl"
+    ended = command("evaluate", rows, CAPTURES / "openai__otel_genai__span", "-c", judged, "-o", out)
+    assert ended.exit_code == 0, ended.output
+    results = read_rows(out)
+    pairs = [(one["trace_id"], one["evaluator"]) for one in results]
+    assert len(set(pairs)) == len(pairs)
+    assert {evaluator for _, evaluator in pairs} == {"overlap_groundedness", "groundedness"}
+    traces = {trace for trace, _ in pairs}
+    assert traces > {"case-1", "case-2"}
+    assert len(pairs) == 2 * len(traces)
+    shown = Judged(case=Case(request_id=""), evaluator="", version="", outcome=Score(0, ""), weight=1)
+    assert all(list(one) == list(as_json(shown, texts=False)) for one in results)
+
+
+def test_no_case_is_left_out_by_the_sampling_of_the_running_monitor(judged, llm, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(30)])
+    ended = command("evaluate", rows, "--evaluators", "groundedness", "-c", judged)
+    assert cells(ended.output)["judged"] == ["30"]
+    assert len(llm.requests) == 30
+
+
+def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
+    llm.then(answers(1), say.truncated(), say.truncated())
+    given = [row(0), row(1, f"{GOOD} Really."), row(2, BAD), {**row(3), "contexts": []}]
+    given.append({**row(4), "response": None})
+    rows = write_rows(tmp_path / "rows.jsonl", given)
+    config = judged_by(llm, tmp_path, concurrency=1)
+    ended = command("evaluate", rows, "-c", config)
+    assert ended.output.startswith("5 cases: 3 ready, 1 no_context, 1 content_missing\n")
+    table = cells(ended.output)
+    assert table["judged"] == ["3", "2"]
+    assert table["skipped: no_context"] == ["1", "1"]
+    assert table["unscored: truncated"] == ["-", "1"]
+    assert table["mean score"][1] == "3"  # of 1 and 5: an unscored one is neither 0 nor in the mean
+    assert table["defects"] == ["1 (below 0.45)", "1 (below 3)"]
+    assert table["defect rate"] == ["33 %", "50 %"]
+    assert re.fullmatch(r"\d.* % to \d.* %", table["95 % interval"][1])
+    assert table["cost of verdicts"] == ["-", "$0.002"]
+    assert "paid in this run: $0.0" in ended.output
+
+
+def test_whatever_goes_wrong_is_unscored_with_its_reason_and_never_a_score(judged, llm, tmp_path):
+    llm.always(say.status(500))
+    out = tmp_path / "results.jsonl"
+    command("evaluate", write_rows(tmp_path / "rows.jsonl", [row(1)]), "-c", judged, "-o", out)
+    (one,) = [one for one in read_rows(out) if one["evaluator"] == "groundedness"]
+    assert (one["outcome"], one["reason"]) == ("unscored", "provider_error")
+    assert one["score"] is one["defect"] is None
+
+
+def test_what_stands_in_the_file_is_not_judged_again(judged, llm, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(4)])
+    out = tmp_path / "results.jsonl"
+    first = command("evaluate", rows, "-c", judged, "-o", out)
+    written, asked = out.read_bytes(), len(llm.requests)
+    second = command("evaluate", rows, "-c", judged, "-o", out)
+    assert out.read_bytes() == written
+    assert len(llm.requests) == asked == 4
+    assert "8 results were there already" in second.output
+    assert cells(second.output)["mean score"] == cells(first.output)["mean score"]
+    write_rows(rows, [row(number, f"{GOOD} {number}") for number in range(6)])
+    third = command("evaluate", rows, "-c", judged, "-o", out)
+    assert len(llm.requests) == 6
+    assert cells(third.output)["judged"] == ["6", "6"]
+
+
+def test_a_half_written_last_line_is_judged_again_and_every_line_is_whole(judged, llm, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(3)])
+    out = tmp_path / "results.jsonl"
+    command("evaluate", rows, "-c", judged, "-o", out)
+    ids = {one["id"] for one in read_rows(out)}
+    out.write_bytes(out.read_bytes()[:-100])
+    command("evaluate", rows, "-c", judged, "-o", out)
+    assert {one["id"] for one in read_rows(out)} == ids
+    assert len(read_rows(out)) == 6
+    out.write_bytes(out.read_bytes()[:-1])  # whole, save its end
+    asked = len(llm.requests)
+    command("evaluate", rows, "-c", judged, "-o", out)
+    assert len(read_rows(out)) == 6
+    assert len(llm.requests) == asked
+
+
+def test_what_is_unscored_is_judged_again_only_when_asked_for(judged, llm, tmp_path):
+    rows, out = write_rows(tmp_path / "rows.jsonl", [row(1)]), tmp_path / "results.jsonl"
+    llm.always(say.status(500))
+    command("evaluate", rows, "-c", judged, "-o", out)
+    llm.always(answers(4))
+    asked = len(llm.requests)
+    command("evaluate", rows, "-c", judged, "-o", out)
+    assert len(llm.requests) == asked
+    command("evaluate", rows, "-c", judged, "-o", out, "--again")
+    results = read_rows(out)
+    assert sorted((one["evaluator"], one["outcome"]) for one in results) == [
+        ("groundedness", "score"),
+        ("overlap_groundedness", "score"),
+    ]
+
+
+def test_results_of_an_earlier_run_count_by_the_defect_rule_of_today(judged, llm, tmp_path):
+    rows, out = write_rows(tmp_path / "rows.jsonl", [row(1)]), tmp_path / "results.jsonl"
+    llm.always(answers(3))
+    first = command("evaluate", rows, "-c", judged, "-o", out, "--evaluators", "groundedness")
+    assert cells(first.output)["defects"] == ["0 (below 3)"]
+    judged.write_text(judged.read_text().replace("sample: 10%", "defect: {below: 4}"))
+    second = command("evaluate", rows, "-c", judged, "-o", out, "--evaluators", "groundedness")
+    assert cells(second.output)["defects"] == ["1 (below 4)"]
+    assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("content", ['{"id": "1", "question": "Why?"}\n', "notes to keep", "[1, 2]\n"])
+def test_a_file_of_something_else_is_left_as_it_is(content, tmp_path):
+    rows, out = write_rows(tmp_path / "rows.jsonl", [row(1)]), tmp_path / "mine.jsonl"
+    out.write_text(content)
+    ended = command("evaluate", rows, "-o", out)
+    assert (ended.exit_code, out.read_text()) == (2, content)
+    assert "name another" in ended.stderr
+
+
+def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_path):
+    config = judged_by(llm, tmp_path, concurrency=2)
+    rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(8)])
+    out = tmp_path / "results.jsonl"
+    llm.then(answers(5), answers(5), answers(5))
+    llm.always(say.hang())
+    process = start("evaluate", rows, "-c", config, "-o", out, "--evaluators", "groundedness")
+    wait_until(lambda: len(llm.requests) >= 5, 60, "two calls that hang")
+    process.send_signal(signal.SIGINT)
+    output, notes = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert notes == f"interrupted; what was judged stands in {out}: the same command goes on from there\n"
+    assert cells(output)["judged"] == ["3"]
+    assert [one["outcome"] for one in read_rows(out)] == ["score"] * 3
+    llm.always(answers(5))
+    asked = len(llm.requests)
+    ended = command("evaluate", rows, "-c", config, "-o", out, "--evaluators", "groundedness")
+    assert len(llm.requests) == asked + 5
+    assert cells(ended.output)["judged"] == ["8"]
+    assert len({one["id"] for one in read_rows(out)}) == len(read_rows(out)) == 8
+
+
+def test_a_full_disk_ends_the_command_with_a_whole_file(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(number) for number in range(50)])
+    out = tmp_path / "results.jsonl"
+    full = start("evaluate", rows, "-o", out, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+    _, notes = full.communicate(timeout=60)
+    assert full.returncode == 1
+    assert "cannot be written" in notes
+    assert 1 <= len(read_rows(out)) < 50
+
+
+def test_nothing_but_results_is_said_on_a_pipe_and_a_bar_is_drawn_on_a_terminal(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
+    piped = start("evaluate", rows, "--evaluators", "overlap_groundedness")
+    output, notes = piped.communicate(timeout=60)
+    assert (piped.returncode, notes) == (0, "")
+    assert "\x1b" not in output
+    ours, theirs = pty.openpty()
+    shown = start(
+        "evaluate", rows, "--evaluators", "overlap_groundedness", stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
+    shown.communicate(timeout=60)
+    os.close(theirs)
+    drawn = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert "scoring" in drawn
+    assert "1/1" in drawn
+
+
+def test_the_difference_of_two_files_is_shown_with_its_interval(judged, llm, tmp_path):
+    llm.always(lambda asked: answers(1 if "Novels" in asked.data["response"] else 5))
+    plain = write_rows(tmp_path / "plain.jsonl", [row(number, f"{GOOD} {number}") for number in range(40)])
+    jailbreak = [row(number, f"{BAD if number % 2 else GOOD} {number}") for number in range(40)]
+    attacked = write_rows(tmp_path / "jailbreak.jsonl", jailbreak)
+    out = tmp_path / "results.jsonl"
+    ended = command("evaluate", "--compare", plain, attacked, "-c", judged, "-o", out, "--evaluators", "groundedness")
+    assert ended.exit_code == 0, ended.output
+    table = cells(ended.output)
+    assert table["baseline: defects"] == ["0 of 40"]
+    assert table["attacked: defects"] == ["20 of 40"]
+    assert table["difference of rates"] == ["+50.0 points"]
+    assert table["95 % interval"] == ["+32.8 to +64.8"]
+    assert table["attacked is"] == ["higher"]
+    # The questions are the same, and so are their ids: each file has results of its own.
+    assert not out.exists()
+    assert all(len(read_rows(tmp_path / f"results.{name}.jsonl")) == 40 for name in ("baseline", "attacked"))
+
+
+def test_without_a_judge_model_judged_evaluators_are_off_and_one_that_was_named_is_an_error(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
+    ended = command("evaluate", rows)
+    assert cells(ended.stdout)["judged"] == ["1"]
+    assert "groundedness is off: it asks a language model" in ended.stderr
+    named = command("evaluate", rows, "--evaluators", "relevance")
+    assert named.exit_code == 2
+    assert "judge.model" in named.stderr
+
+
+def test_an_evaluator_that_is_not_configured_can_be_named(judged, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
+    ended = command("evaluate", rows, "-c", judged, "--evaluators", "retrieval_overlap, overlap_groundedness")
+    assert ended.exit_code == 0
+    assert "retrieval_overlap  overlap_groundedness" in re.sub(" {2,}", "  ", ended.stdout)
+    unknown = command("evaluate", rows, "--evaluators", "no_such")
+    assert unknown.exit_code == 2
+    assert "there is no 'no_such'; there are:" in unknown.stderr
+
+
+def test_a_row_that_cannot_be_read_is_noted_and_the_others_are_scored(tmp_path):
+    path = write_rows(tmp_path / "rows.jsonl", [row(1), {"foo": 1}, row(2)])
+    ended = command("evaluate", path, "--evaluators", "overlap_groundedness")
+    assert ended.exit_code == 1
+    assert f"{path}: line 2: " in ended.stderr
+    assert cells(ended.stdout)["judged"] == ["2"]
+
+
+def test_of_cases_with_the_same_id_the_first_is_judged_and_the_others_are_counted(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1), row(1, BAD), row(2)])
+    ended = command("evaluate", rows, "--evaluators", "overlap_groundedness")
+    assert "1 of them have the id of another and are not judged" in ended.stdout
+    assert cells(ended.stdout)["judged"] == ["2"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["rows.jsonl", "--compare", "a", "b"], ["rows.jsonl", "--again"]])
+def test_arguments_that_contradict_each_other_are_an_error(arguments):
+    assert command("evaluate", *arguments).exit_code == 2
