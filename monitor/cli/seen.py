@@ -114,7 +114,7 @@ def _answer(judged: Judged, score: Score) -> WorstAnswer:
         answer=judged.case.response,
         score=score.value,
         explanation=score.explanation,
-        unsupported=[(one.start, one.end) for one in score.evidence if one.start >= 0],
+        unsupported=[(one.start, one.end) for one in score.evidence if one.start >= 0 and one.verdict != "supported"],
     )
 
 

@@ -16,7 +16,9 @@ class SkippedReason(StrEnum):
 
     NO_CONTEXT = "no_context"
     NO_HISTORY = "no_history"
+    NO_PROMPT = "no_prompt"
     NO_REFERENCE = "no_reference"
+    NO_REQUEST = "no_request"
     NO_RESPONSE = "no_response"
 
 
@@ -44,14 +46,14 @@ class UnscoredReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One stretch of the response that a verdict rests on.
+    """One stretch of the response that a verdict rests on; `found` is what a search for something unwanted met.
 
     `start` and `end` are offsets into the response in characters, end exclusive; both -1 where the claim is not a
     literal stretch of it.
     """
 
     claim: str
-    verdict: Literal["supported", "contradicted", "absent"]
+    verdict: Literal["supported", "contradicted", "absent", "found"]
     start: int = -1
     end: int = -1
     note: str = ""

@@ -1,0 +1,255 @@
+"""Personal data and secrets in a text, by form and check digits, with their places. Pure functions, linear."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+_BEFORE = 40
+
+
+class Piece(NamedTuple):
+    """One piece of personal data: what it is, whether a person's or a secret, where it stands."""
+
+    kind: str
+    level: Literal["personal", "secret"]
+    start: int
+    end: int
+
+
+_EMAIL = re.compile(
+    r"(?<![\w.+%-])[\w+%*-]{1,64}(?:\.[\w+%*-]{1,64}){0,8}(?:@|\s?[(\[](?:at|@)[)\]]\s?)"
+    r"(?:[\w*-]{1,63}(?:\.|\s?[(\[](?:dot|\.)[)\]]\s?)){1,6}[^\W\d_]{2,24}(?!\w)"
+)
+# Mailboxes of an office, not of a person (RFC 2142 and what is common), and names kept for examples (RFC 2606).
+_OFFICE = re.compile(
+    r"(?:abuse|admin|billing|careers|contact|contacto|customer\W?service|feedback|hello|help|help\W?desk|hostmaster"
+    "|info|jobs"
+    r"|kontakt|mail|marketing|media|news|no\W?reply|office|orders|postmaster|press|privacy|sales|security|service"
+    "|shop|support"
+    r"|team|webmaster)@|.*(?:@|\.)(?:example\.(?:com|net|org)|example|test|invalid|localhost)$",
+    re.IGNORECASE,
+)
+_PHONE_ABROAD = re.compile(
+    r"(?<![\w+])(?<!\d )(?:\+|00(?=[1-9]\d[ ./-]))[1-9](?:[ .\-/()\u00a0]{0,3}\d){6,14}(?![\d\w])"
+)
+_PHONE_HOME = re.compile(
+    r"(?<![\w.,$€£/-])(?<!\d )(?:\(\d{2,5}\)[ .\-]?\d{2,4}(?:[ .\-]\d{2,4}){1,4}"
+    r"|(?:1[ .\-])?\d{3}[.\- ]\d{3}[.\- ]\d{4}"
+    r"|0[1-9](?:[ .]\d{2}){4}|0\d{2,4}[ /\-.](?:\d{2,4}[ .\-]){1,4}\d{2,4}"
+    r"|0\d{2,5}[ /\-]\d{5,9})(?![\w-]|[.,]\d)"
+)
+_PHONE_BARE = re.compile(r"(?<![\w.,$€£-])\d{7,12}(?![\w-]|[.,]\d)")
+_PHONE_WORD = re.compile(
+    r"(?:phone|call|mobile|cell|tel|fax|telefon\w*|handy\w*|rufnummer|tél\w*|portable|móvil|celular|cellulare"
+    "|whatsapp|sms"
+    r"|телефон|电话|手机|電話|전화|번호)\W[^.!?\n]{0,25}$",
+    re.IGNORECASE,
+)
+_NO_PHONE_WORD = re.compile(
+    "(?:order|invoice|ticket|ref(?:erence)?|case|article|item|part|serial|version|isbn|issn|account|tracking"
+    r"|customer|bestell\w*|rechnung\w*|auftrag\w*|commande|facture|pedido|factura|ordine|fattura|id|no|nr|#)\W{0,3}"
+    r"(?:(?:is|number|no|nr|id)\W{0,3}){0,2}$",
+    re.IGNORECASE,
+)
+_TOLL_FREE = re.compile(r"^(?:1?8(?:00|33|44|55|66|77|88)|0800|00800|44800|49800)")
+_CARD = re.compile(r"(?<![\w.,-])(?:\d[ -]?){12,18}\d(?![\w-]|[.,]\d)")
+# Beginnings and lengths of the large networks.
+_CARD_FORM = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3[068]\d{12}|35\d{14}|6(?:011|5\d\d|4[4-9]\d|2\d\d)\d{12}"
+)
+_IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
+_SSN = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}(?![\w-])")
+_IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
+_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
+_VERSION_WORD = re.compile(r"(?:\bv|version|release|build|firmware|section|§)\W{0,3}$", re.IGNORECASE)
+_PASSPORT = re.compile(
+    r"(?:passport|reisepass\w*|pass-?nr|passeport|pasaporte|passaporto|passaporte|паспорт\w{0,3}|护照|パスポート"
+    r"|여권)[^.!?\n\d]{0,25}?"
+    r"(?<![A-Za-z0-9])([A-Z]{0,2}\d{6,9}|[A-Z][A-Z0-9]{8})(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{25,59}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?!\w)")
+_SECRETS = (
+    ("private key", re.compile(r"-----BEGIN (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----")),
+    ("AWS key", re.compile(r"(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)")),
+    ("API key", re.compile(
+        r"(?<![\w-])(?:sk|pk|rk)[-_](?:[a-z]{2,8}[-_]){0,3}(?=[\w-]{0,60}\d)[A-Za-z0-9_-]{20,200}(?![\w-])")),
+    ("token", re.compile(
+        r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,80}|github_pat_\w{22,100}|glpat-[\w-]{20,60}|xox[abeprs]-[\w-]{10,80}"
+        r"|hf_[A-Za-z0-9]{30,60}|AIza[\w-]{35}|ya29\.[\w-]{20,200})(?![\w-])")),
+    ("JSON web token", re.compile(r"(?<![\w-])eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}\.[\w-]{8,2000}(?![\w-])")),
+    ("password", re.compile(
+        r"\b(?:pass ?word|passwd|pwd|passwort|kennwort|contraseña|mot de passe|senha|api[_ -]?key|secret[_ -]?key"
+        r"|access[_ -]?token)[\"']?\s{0,3}(?:[:=]|\bis\b|ist|est"
+        r"|es)\s{0,3}[\"'`]?((?=[^\s\"'`]{0,40}[\d!@#$%^&*])[^\s\"'`<\[,;]{6,100})", re.IGNORECASE)),
+)  # fmt: skip
+_URL_LOGIN = re.compile(r"(?<!\w)[a-z][a-z0-9+.-]{1,15}://[^\s/:@]{1,64}:([^\s/@$<{]{3,100})@")
+
+
+def luhn(digits: str) -> bool:
+    """Whether the last digit checks the others (ISO/IEC 7812-1, annex B)."""
+    total = 0
+    for place, digit in enumerate(map(int, reversed(digits))):
+        doubled = digit * (1 + place % 2)
+        total += doubled - 9 if doubled > 9 else doubled  # noqa: PLR2004
+    return total % 10 == 0
+
+
+def iban(plain: str) -> bool:
+    """Whether the two check digits hold (ISO 13616: the rearranged number is 1 modulo 97)."""
+    return len(plain) in range(15, 35) and int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
+
+
+def _weighted(digits: str, weights: tuple[int, ...]) -> int:
+    return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=False))
+
+
+def _cpf(digits: str) -> bool:
+    """Brazil: two check digits modulo 11."""
+    if len(set(digits)) == 1:
+        return False
+    first = _weighted(digits, tuple(range(10, 1, -1))) * 10 % 11 % 10
+    second = _weighted(digits, tuple(range(11, 1, -1))) * 10 % 11 % 10
+    return digits[9:] == f"{first}{second}"
+
+
+def _dni(text: str) -> bool:
+    """Spain, DNI and NIE: the letter is the number modulo 23."""
+    number = text[:-1].upper().translate(str.maketrans("XYZ", "012"))
+    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1].upper()
+
+
+def _nir(digits: str) -> bool:
+    """France: 97 less the number modulo 97."""
+    return 97 - int(digits[:13]) % 97 == int(digits[13:])
+
+
+def _resident(text: str) -> bool:
+    """China: ISO 7064 MOD 11-2."""
+    weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+    return "10X98765432"[_weighted(text, weights) % 11] == text[-1].upper()
+
+
+def _fiscal(text: str) -> bool:
+    """Italy, codice fiscale: odd and even places weigh differently, the last letter is the sum modulo 26."""
+    odd = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+    values = [int(c) if c.isdigit() else ord(c) - 65 for c in text.upper()]
+    return (sum(odd[v] for v in values[0:15:2]) + sum(values[1:15:2])) % 26 == values[15]
+
+
+def _pesel(digits: str) -> bool:
+    """Poland: weighted sum, and a date of birth that may be one."""
+    check = (10 - _weighted(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)) % 10) % 10
+    month, day = int(digits[2:4]) % 20, int(digits[4:6])
+    return check == int(digits[10]) and month in range(1, 13) and day in range(1, 32)
+
+
+_TURN = ((0, 1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 5, 7, 6, 2, 8, 3, 0, 9, 4))
+_TIMES = (
+    "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
+    "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
+)  # fmt: skip
+
+
+def _aadhaar(digits: str) -> bool:
+    """India: the scheme of Verhoeff."""
+    check = 0
+    for place, digit in enumerate(map(int, reversed(digits))):
+        turned = digit
+        for _ in range(place % 8):
+            turned = _TURN[1][turned]
+        check = int(_TIMES[check][turned])
+    return check == 0
+
+
+def _card(digits: str) -> bool:
+    return _CARD_FORM.fullmatch(digits) is not None and luhn(digits) and len(set(digits)) > 1
+
+
+_separators = re.compile(r"[ .\-]")
+_CHECKED: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("crypto wallet", _WALLET, lambda wallet: any(map(str.isdigit, wallet))),
+    ("IBAN", _IBAN, iban),
+    ("credit card number", _CARD, _card),
+    ("US social security number", _SSN, lambda _: True),
+    ("CPF (Brazil)", re.compile(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)"), _cpf),
+    ("DNI or NIE (Spain)", re.compile(r"(?<!\w)(?:\d{8}|[XYZ]-?\d{7})-?[A-Z](?!\w)", re.IGNORECASE), _dni),
+    ("NIR (France)", re.compile(
+        r"(?<!\w)[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?!\w)"), _nir),
+    ("resident number (China)", re.compile(
+        r"(?<!\w)[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])[0-3]\d{4}[\dX](?!\w)", re.IGNORECASE), _resident),
+    ("codice fiscale (Italy)", re.compile(
+        r"(?<!\w)[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z](?!\w)", re.IGNORECASE), _fiscal),
+    ("PESEL (Poland)", re.compile(r"(?<![\w.,+-])\d{11}(?![\w-]|[.,]\d)"), _pesel),
+    ("Aadhaar (India)", re.compile(r"(?<![\w.,+-])[2-9]\d{3} \d{4} \d{4}(?![\w-]| \d)"), _aadhaar),
+    ("national insurance number (UK)", re.compile(
+        r"(?<!\w)(?!BG|GB|NK|KN|TN|NT"
+        r"|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"), lambda _: True),
+)  # fmt: skip
+
+
+def pieces(text: str, beside: Iterable[Piece] = ()) -> list[Piece]:
+    """The personal data and secrets in `text`, of two that overlap the first that was found; none over `beside`."""
+    taken = bytearray(len(text))
+    for piece in beside:
+        taken[piece.start : piece.end] = b"x" * (piece.end - piece.start)
+    kept = []
+    for piece in _candidates(text):
+        if not any(taken[piece.start : piece.end]):
+            taken[piece.start : piece.end] = b"x" * (piece.end - piece.start)
+            kept.append(piece)
+    return kept
+
+
+def _candidates(text: str) -> Iterator[Piece]:
+    for kind, pattern in _SECRETS:
+        for match in pattern.finditer(text):
+            yield Piece(kind, "secret", *match.span(pattern.groups))
+    if "://" in text:
+        for match in _URL_LOGIN.finditer(text):
+            yield Piece("password", "secret", *match.span(1))
+    if any(sign in text for sign in ("@", "at)", "at]")):
+        for match in _EMAIL.finditer(text):
+            if not _OFFICE.match(match[0]):
+                yield Piece("e-mail address", "personal", *match.span())
+    for match in _PASSPORT.finditer(text):
+        yield Piece("passport number", "personal", *match.span(1))
+    if any(map(str.isdigit, text)):
+        yield from _numbers(text)
+
+
+def _numbers(text: str) -> Iterator[Piece]:
+    for kind, pattern, holds in _CHECKED:
+        for match in pattern.finditer(text):
+            if holds(_separators.sub("", match[0])):
+                yield Piece(kind, "personal", *match.span())
+    for pattern in (_IPV4, _IPV6):
+        for match in pattern.finditer(text):
+            if _public(match[0]) and not _VERSION_WORD.search(text, max(0, match.start() - _BEFORE), match.start()):
+                yield Piece("IP address", "personal", *match.span())
+    yield from _phones(text)
+
+
+def _phones(text: str) -> Iterator[Piece]:
+    for pattern in (_PHONE_ABROAD, _PHONE_HOME, _PHONE_BARE):
+        for match in pattern.finditer(text):
+            before = text[max(0, match.start() - _BEFORE) : match.start()]
+            called = _PHONE_WORD.search(before) is not None
+            if _TOLL_FREE.match(_digits(match[0])) or (pattern is _PHONE_BARE and not called):
+                continue
+            if called or pattern is _PHONE_ABROAD or not _NO_PHONE_WORD.search(before):
+                yield Piece("phone number", "personal", *match.span())
+
+
+def _digits(text: str) -> str:
+    return "".join(c for c in text if c.isdigit())
+
+
+def _public(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).is_global
+    except ValueError:
+        return False

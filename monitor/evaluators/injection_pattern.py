@@ -1,0 +1,123 @@
+"""Attack patterns in the request and in the retrieved documents: prompt injection and jailbreaks, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Literal, NamedTuple
+
+from monitor.evaluators._fold import fold
+from monitor.evaluators._found import found
+from monitor.evaluators._hidden import encoded, hidden, rotated
+from monitor.evaluators._injection import Hit, Place, scan
+from monitor.model.case import Case
+from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.stages import Evaluator, Judge, Needs
+
+_LISTED = 20
+_ENCODED, _TELLING, _RAISED = 0.45, 0.9, 0.4
+_SUSPICIOUS, _ATTACK = 0.3, 0.7
+
+
+class InjectionPattern(Evaluator):
+    """Whether the request or a retrieved document carries a known pattern of attack, 0 (none) to 1, lower is better.
+
+    In the request: commands to ignore instructions (in some twenty languages), jailbreaks and new roles, extraction of
+    the system prompt, of secrets or of other users' data, claims of authority, forged chat turns, split or encoded
+    payloads. In documents: the same, and instructions to the assistant, dictated answers, pictures that carry data
+    away, invisible characters, text that is not displayed. Look-alike letters, zero-width characters, digits for
+    letters and letters set apart are seen through; base64, hexadecimal, binary, Morse code, shifted and reversed
+    letters are decoded.
+
+    Each pattern has a weight; those of one text are combined as independent hints (1 - product of 1 - weight), and the
+    worst text is the value. It sees known wordings, not intent: a polite request that is an attack only by what the
+    application forbids, and an instruction in a document that reads like any sentence, pass; a text about prompt
+    injection is reported. The rates measured are in docs/evaluators/local.md. A case without a question in which
+    nothing is found is skipped.
+    """
+
+    name: ClassVar[str] = "injection_pattern"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(
+        lowest=0.0,
+        highest=1.0,
+        better="lower",
+        levels=(Level("none", 0.0), Level("suspicious", _SUSPICIOUS), Level("attack", _ATTACK)),
+    )
+    needs: ClassVar[frozenset[Needs]] = frozenset()
+    cost: ClassVar[Literal["local", "judge"]] = "local"
+    default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SUSPICIOUS)
+    """`suspicious` or `attack`. Where documents are tutorials or deal with prompts, `{at_least: 0.7}` is calmer."""
+    definition: ClassVar[str] = (
+        "own patterns; the kinds of attack follow OWASP LLM01:2025, https://genai.owasp.org/llmrisk/llm01-prompt-injection/"
+    )
+
+    documents: bool = True
+    """Whether retrieved documents are looked at too, not only the request."""
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
+        """Score `case`. Skipped where it has no question and nothing is found in its documents."""
+        texts: list[tuple[Place, str, str]] = [("request", "request", case.request.query)]
+        if self.documents:
+            texts += [
+                ("document", f"document {number}", document.content)
+                for number, document in enumerate(case.retrieved_context, 1)
+            ]
+        findings = [_Finding(where, hit) for place, where, text in texts for hit in _hits(text, place)]
+        if not findings and not case.request.query.strip():
+            return Skipped(SkippedReason.NO_REQUEST)
+        value = max(
+            (_together(one.hit for one in findings if one.where == where) for _, where, _ in texts), default=0.0
+        )
+        telling: dict[tuple[str, str], _Finding] = {}
+        for one in sorted(findings, key=lambda one: -one.hit.weight):
+            telling.setdefault((one.where, one.hit.family), one)
+        told = list(telling.values())[:_LISTED]
+        said = ", ".join(f"{one.hit.family} ({one.where})" for one in told)
+        return Score(
+            value,
+            f"Found: {said}." if said else "No known pattern of attack.",
+            self.scale.level(value),
+            tuple(one.evidence() for one in told),
+        )
+
+
+class _Finding(NamedTuple):
+    where: str
+    hit: Hit
+
+    def evidence(self) -> Evidence:
+        return found(self.hit.shown, f"{self.where}: {self.hit.family}")
+
+
+def _together(hits: Iterable[Hit]) -> float:
+    """Hints of one family are one hint: the most telling of them."""
+    weights: dict[str, float] = {}
+    for hit in hits:
+        weights[hit.family] = max(hit.weight, weights.get(hit.family, 0.0))
+    missed = 1.0
+    for weight in weights.values():
+        missed *= 1.0 - weight
+    return round(1.0 - missed, 3)
+
+
+def _hits(text: str, place: Place) -> Iterator[Hit]:
+    folded = fold(text)
+    yield from scan(folded, place)
+    moved = rotated(folded)
+    if moved:
+        yield Hit(f"hidden: {moved.how}", _TELLING, moved.text)
+    for one in hidden(text):
+        inner = list(_inside(one.text))
+        if one.telling or inner:
+            weight = _TELLING if one.telling else min(1.0, max(hit.weight for hit in inner) + _RAISED)
+            yield Hit(f"hidden: {one.how}", weight, one.text)
+    for one in encoded(text):
+        weight = _TELLING if any(_inside(one.text)) else _ENCODED
+        yield Hit(f"encoded: {one.how}", weight, one.text)
+
+
+def _inside(text: str) -> Iterator[Hit]:
+    """What a hidden or decoded text says: it may be meant for the model from either side."""
+    folded = fold(text)
+    yield from scan(folded, "request")
+    yield from scan(folded, "document")

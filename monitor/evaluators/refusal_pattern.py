@@ -1,0 +1,122 @@
+"""Whether a response refuses: declines, does not know, or points to a policy, told by its wording in ten languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import ClassVar, Literal, NamedTuple
+
+from monitor.evaluators._fold import fold
+from monitor.evaluators._found import found
+from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
+from monitor.evaluators._trivial import why_trivial
+from monitor.model.case import Case
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.stages import Evaluator, Judge, Needs
+
+_CLAUSES = 40
+_CLAUSE = 400
+_TALK = 3.0  # how much longer than a refusal by policy its reasons may be
+
+_border = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f]+|\n+"
+    r"|\s(?=but (?:i|it|the|they|he|she|there|we)\b)|[,;] (?=(?:but|however|although|aber|jedoch|mais|pero|ma|mas"
+    r"|porém|но) )|\uff0c(?=但)",
+    re.IGNORECASE,
+)
+_quoted = re.compile(
+    r"```.*?(?:```|\Z)|^>[^\n]*|\"[^\"\n]{1,400}\"|\u201c[^\u201d\n]{1,400}\u201d"
+    r"|\u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]"
+    r"|«[^»\n]{1,400}»|「[^」\n]{1,400}」",
+    re.DOTALL | re.MULTILINE,
+)
+_conceding = re.compile(r"(?:while|although|though|even though|whereas|obwohl|bien que|aunque|sebbene|embora|хотя)\b")
+_letter = re.compile(r"[^\W_]")
+
+
+class RefusalPattern(Evaluator):
+    """Whether the response mainly refuses: 0 `answer`, 1 `refusal`. A class of its own, not a bad answer.
+
+    A refusal says that it does not know or found nothing, or that it must not or will not; in English, German, French,
+    Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean. It counts where the response begins with it
+    (apologies apart) and goes on with no more answer than refusal; a refusal by policy may be followed by three times
+    as much of reasons, unless "but" or "however" turns it into an answer. Offers of further help count for neither.
+    Quoted text and code are not read.
+
+    It sees wording only: a refusal in other words or languages passes, a polite evasion too. Whether a refusal was
+    right is not asked: where the documents hold no answer it is the best response.
+    """
+
+    name: ClassVar[str] = "refusal_pattern"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(
+        lowest=0.0, highest=1.0, better="lower", levels=(Level("answer", 0.0), Level("refusal", 1.0)), whole=True
+    )
+    needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
+    cost: ClassVar[Literal["local", "judge"]] = "local"
+    default_defect: ClassVar[DefectRule] = DefectRule("label", label="refusal")
+    definition: ClassVar[str] = "own patterns"
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
+        """Score `case`. Skipped where the response has no content."""
+        if why_trivial(case.response):
+            return Skipped(SkippedReason.NO_RESPONSE)
+        clauses = (clause for clause in _clauses(case.response) if clause.kind != "beside")
+        first = next(clauses, None)
+        if first is None or first.kind == "answer":
+            return Score(0.0, "It does not begin with a refusal.", "answer")
+        telling = [first, *clauses]
+        refusing = [clause for clause in telling if clause.kind != "answer"]
+        refused = sum(clause.end - clause.start for clause in refusing)
+        answered = sum(clause.end - clause.start for clause in telling) - refused
+        allowed = _TALK if first.kind == "declined" and not any(map(_turns, telling)) else 1.0
+        evidence = tuple(
+            found(case.response[clause.start : clause.end], clause.kind, clause.start, clause.end)
+            for clause in refusing
+        )
+        if answered > allowed * refused:
+            said = f"It begins with a refusal and goes on to answer: {refused} and {answered} characters."
+            return Score(0.0, said, "answer", evidence)
+        said = "It declines." if first.kind == "declined" else "It says that it does not know."
+        return Score(1.0, said, "refusal", evidence)
+
+
+class _Clause(NamedTuple):
+    start: int
+    end: int
+    kind: Literal["unknown", "declined", "beside", "answer"]
+    folded: str
+
+
+def _clauses(response: str) -> Iterator[_Clause]:
+    """The sentences of `response`, split also before "but"; of very many, the last is the whole rest."""
+    text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
+    if not _letter.search(text):
+        text = response
+    start = 0
+    borders = (border.end() for border in _border.finditer(text))
+    for count, end in enumerate((*islice(borders, _CLAUSES), len(text))):
+        raw = text[start:end]
+        first = start + len(raw) - len(raw.lstrip())
+        last = start + len(raw.rstrip())
+        if _letter.search(raw):
+            folded = fold(raw[:_CLAUSE]).replace("\u2019", "'").strip(" *_#>-")
+            yield _Clause(first, last, "answer" if count == _CLAUSES else _kind(folded), folded)
+        start = end
+
+
+def _kind(folded: str) -> Literal["unknown", "declined", "beside", "answer"]:
+    if _conceding.match(folded):
+        return "answer"
+    if DECLINED.search(folded):
+        return "declined"
+    if UNKNOWN.search(folded):
+        return "unknown"
+    return "beside" if BESIDE.search(folded) else "answer"
+
+
+def _turns(clause: _Clause) -> bool:
+    return clause.kind == "answer" and clause.folded.startswith(
+        ("but ", "however", "that said", "nevertheless", "instead", "here ", "here's", "aber ", "mais ", "pero ", "但")
+    )

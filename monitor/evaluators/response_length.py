@@ -1,0 +1,77 @@
+"""Whether a response is as long as responses of the application are: empty, cut off and runaway ones show."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from monitor.evaluators._trivial import why_trivial
+from monitor.model.case import Case
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
+from monitor.stages import Evaluator, Judge, Needs
+
+# Scripts without spaces: two characters are taken for a word.
+_unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+_word = re.compile(r"[^\W_]")
+_FITS, _SHORT, _LONG = 0.0, 1.0, 2.0
+
+
+class ResponseLength(Evaluator):
+    """Whether the number of words of the response lies in a band: 0 `fits`, 1 `too_short`, 2 `too_long`.
+
+    The value is the class, not the length: a length has no good end, and no scale that suits a chat bot suits a writer
+    of reports. The numbers of words and characters are in the explanation. A response without content (empty, a colon,
+    "Answer:") is `too_short` whatever the band. In scripts without spaces two characters count as one word. It is
+    blind to a response that was cut off and is still long enough; set the band from your own application, a little
+    below the shortest good answer and above the longest.
+    """
+
+    name: ClassVar[str] = "response_length"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(
+        lowest=_FITS,
+        highest=_LONG,
+        better="lower",
+        levels=(Level("fits", _FITS), Level("too_short", _SHORT), Level("too_long", _LONG)),
+        whole=True,
+    )
+    needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
+    cost: ClassVar[Literal["local", "judge"]] = "local"
+    default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SHORT)
+    """Outside the band, on either side."""
+    definition: ClassVar[str] = "own"
+
+    shortest: Annotated[int, Field(ge=0)] = 1
+    """The fewest words that are not too short."""
+
+    longest: Annotated[int, Field(ge=1)] = 1_000
+    """The most words that are not too long. Answers in the mtRAG benchmark have 6 to 411."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.shortest > self.longest:
+            raise ValueError(f"shortest ({self.shortest}) must not be more than longest ({self.longest})")
+        return self
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
+        """Score `case`; never skipped."""
+        count = count_words(case.response)
+        told = f"{count} {'word' if count == 1 else 'words'}, {len(case.response)} characters"
+        why = why_trivial(case.response)
+        if why:
+            return Score(_SHORT, f"{told}: no content, {why}.", "too_short")
+        if count < self.shortest:
+            return Score(_SHORT, f"{told}: fewer than {self.shortest} words.", "too_short")
+        if count > self.longest:
+            return Score(_LONG, f"{told}: more than {self.longest} words.", "too_long")
+        return Score(_FITS, f"{told}.", "fits")
+
+
+def count_words(text: str) -> int:
+    """Stretches between white space that hold a letter or a digit, and pairs of characters of unspaced scripts."""
+    unspaced = 0
+    if not text.isascii():
+        text, unspaced = _unspaced.subn(" ", text)
+    return sum(_word.search(part) is not None for part in text.split()) + (unspaced + 1) // 2

@@ -1,0 +1,63 @@
+"""Retrieval by overlap: the best document counts, empty context and empty questions are no score."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.evaluators.retrieval_overlap import RetrievalOverlap
+from monitor.model.outcome import Skipped, SkippedReason
+from tests.unit.evaluators._asking import outcome, score, slowest
+
+pytestmark = pytest.mark.anyio
+
+LIBRARY = "The town library opens at nine. Books may be kept for three weeks."
+ZOO = "The zoo feeds its penguins at noon. Tickets are sold at the gate."
+
+
+async def value(query: str, *contexts: str) -> float:
+    return (await score(RetrievalOverlap(), query=query, contexts=contexts)).value
+
+
+async def test_a_document_with_every_word_of_the_question_scores_one_and_a_foreign_one_nothing() -> None:
+    assert await value("How long may library books be kept?", f"Long: {LIBRARY}") == 1
+    assert await value("How long may library books be kept?", ZOO) == 0
+
+
+async def test_the_best_document_counts_not_the_sum_of_all() -> None:
+    assert await value("library penguins", LIBRARY, ZOO) == 0.5
+    assert await value("library penguins", LIBRARY) == 0.5
+    assert await value("library books", ZOO, LIBRARY, ZOO) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "document"),
+    [
+        ("Wie lange darf ich Bücher behalten?", "Bücher dürfen lange behalten werden; man darf sie verlängern."),
+        ("¿Cuánto cuesta la tarjeta?", "La tarjeta cuesta doce euros."),
+        ("火星の衛星はいくつですか", "火星の衛星は二つです。いくつですか。"),
+        ("화성의 위성은 몇 개입니까", "화성의 위성은 두 개입니다."),
+    ],
+)
+async def test_questions_in_other_languages_find_their_documents(query: str, document: str) -> None:
+    assert await value(query, document) >= 0.5
+    assert await value(query, ZOO) == 0
+
+
+async def test_the_evidence_is_the_words_that_the_best_document_lacks() -> None:
+    found = await score(RetrievalOverlap(), query="Library penguins and Tigers", contexts=[LIBRARY])
+    assert [(one.claim, one.verdict) for one in found.evidence] == [("penguins", "absent"), ("Tigers", "absent")]
+    assert found.label == "loose"
+
+
+@pytest.mark.parametrize("contexts", [[], [""], [" ", "\n"]])
+async def test_an_empty_context_is_skipped(contexts: list[str]) -> None:
+    assert await outcome(RetrievalOverlap(), query="library", contexts=contexts) == Skipped(SkippedReason.NO_CONTEXT)
+
+
+@pytest.mark.parametrize("query", ["", "?", "What is it?", "Why?"])
+async def test_a_question_without_a_content_word_is_skipped(query: str) -> None:
+    assert isinstance(await outcome(RetrievalOverlap(), query=query, contexts=[LIBRARY]), Skipped)
+
+
+async def test_hostile_texts_cost_no_more_than_others() -> None:
+    assert await slowest(RetrievalOverlap()) < 3
