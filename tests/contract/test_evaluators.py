@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
+from monitor.evaluators._judged import RubricEvaluator
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, UnscoredReason
-from monitor.stages import Evaluator, Question
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, Unscored, UnscoredReason
+from monitor.stages import Evaluator, Prompt, Question
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +26,10 @@ OWN = Path(registry.__file__).parent / "evaluators" / "rubrics" / "relevance.md"
 OPTIONS: dict[str, dict[str, Any]] = {"rubric": {"file": str(OWN)}}
 ALL = registry.types("evaluators")
 TRIVIAL = ["", " \n", ":", ".", "Thought process:", "\u200b"]
+REPLIES = ["Yes", "No", "no.", "PASS", "FAIL", "4", "0.7", "text", ""]  # of models that have a form of their own
+REPLIES += ["Feedback: most of it is there. [RESULT] 4", '{"REASONING": ["It is there."], "SCORE": "PASS"}']
+REPLIES += ['[[{"label": "consistent", "score": 0.8}, {"label": "hallucinated", "score": 0.2}]]']
+SHOWN_AND_NOT_NEEDED = {"jailbreak", "indirect_attack"}  # examine an attack on the service, and then what came of it
 
 _texts = [
     "Mars has two moons, Phobos and Deimos.",
@@ -40,6 +46,7 @@ CASES = [
         request_id=f"{number:032x}",
         request=Request(query, (Message("user", "Hello"), Message("assistant", "Hi"))),
         retrieved_context=tuple(Document(text) for text in context),
+        prompt=(Message("user", f"{context} {query}"),),
         response=response,
         expected_response="Mars has two moons.",
     )
@@ -72,14 +79,22 @@ def answer(schema: Any, rng: random.Random) -> Any:  # noqa: PLR0911 - one line 
             return rng.choice(["", "Mars has two moons", "text"])
 
 
-def willing(question: Question) -> dict[str, Any]:
+def willing(question: Question | Prompt) -> dict[str, Any]:
     """A judge that answers at random, the same question always the same."""
+    if isinstance(question, Prompt):
+        return {"text": random.Random(repr(question)).choice(REPLIES), "tokens": []}
     found: dict[str, Any] = answer(question.schema, random.Random(repr(question)))
     return found
 
 
 async def outcome(evaluator: Evaluator, case: Case) -> Outcome:
-    return await evaluator.evaluate(case, ScriptedJudge(willing) if evaluator.cost == "judge" else None)
+    judge = ScriptedJudge(willing)
+    try:
+        return await evaluator.evaluate(case, judge if evaluator.cost == "judge" else None)
+    except JudgeError as error:
+        if not any(isinstance(one, Prompt) for one in judge.questions):
+            raise  # an answer that holds to the schema of a question is a verdict; the reply to a prompt need not be
+        return Unscored(error.reason, str(error))
 
 
 @pytest.mark.parametrize("type_name", ALL)
@@ -136,14 +151,42 @@ async def test_nothing_of_one_call_is_left_for_the_next(type_name):
 @pytest.mark.parametrize("type_name", ALL)
 @pytest.mark.parametrize("response", TRIVIAL)
 async def test_a_response_without_content_is_decided_by_rule(type_name, response):
-    """S15: never by a judge, never a pass."""
+    """S15: never by a judge, never a pass.
+
+    Where a rubric measures an amount of something bad it may declare that no content has none of it.
+    """
     evaluator = made(type_name)
+    if "response" not in evaluator.needs:
+        return
     case = Case(request_id="1", retrieved_context=(Document("Mars has two moons: Phobos."),), response=response)
     judge = ScriptedJudge(lambda _: pytest.fail("the judge was asked"))
     found = await evaluator.evaluate(case, judge if evaluator.cost == "judge" else None)
     assert isinstance(found, (Score, Skipped))
     if isinstance(found, Score):
-        assert evaluator.default_defect.matches(found)
+        declared = evaluator.rubric.trivial_score if isinstance(evaluator, RubricEvaluator) else None
+        harmless = evaluator.scale.better == "lower" and found.value == declared == evaluator.scale.lowest
+        assert harmless or evaluator.default_defect.matches(found)
+
+
+@pytest.mark.parametrize("type_name", ALL)
+@pytest.mark.parametrize("response", TRIVIAL)
+async def test_who_needs_no_response_is_helped_and_harmed_by_none(type_name, response):
+    """Whoever examines the request or the documents finds the same whether or not the response has content."""
+    evaluator = made(type_name)
+    if "response" in evaluator.needs:
+        return
+    shown = False
+
+    def blind(question: Question) -> dict[str, Any]:
+        nonlocal shown
+        shown = "response" in question.material
+        return willing(replace(question, material={**question.material, "response": ""}))
+
+    judge = ScriptedJudge(blind) if evaluator.cost == "judge" else None
+    whole = replace(CASES[0], expected_retrieved_context=(Document("Mars has two moons: Phobos."),))
+    without = await evaluator.evaluate(replace(whole, response=response), judge)
+    assert without == await evaluator.evaluate(whole, judge)
+    assert shown == (type_name in SHOWN_AND_NOT_NEEDED)
 
 
 @pytest.mark.parametrize("type_name", ALL)

@@ -77,7 +77,7 @@ async def test_a_rubric_of_ones_own_is_an_evaluator_with_the_declared_scale(tmp_
     assert (found.value, found.label, found.explanation) == (3, "high", "rude")
     asked = judge.questions[0]
     assert dict(asked.material) == {"query": CASE.request.query, "response": CASE.response}
-    assert "- 3: rude\n- 1: curt\n- 0: kind" in asked.instructions
+    assert "- 3: rude\n- 1 to 2: curt\n- 0: kind" in asked.instructions
     assert "the data block `response`" in asked.instructions
     assert "{{" not in asked.instructions
 

@@ -1,0 +1,25 @@
+"""What docs/evaluators/special.md tells users to copy works as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from monitor import config
+
+PAGE = (Path(__file__).parents[3] / "docs" / "evaluators" / "special.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_its_configurations_are_valid_and_their_judges_used(example, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-example")
+    loaded = config.parse_text(example)
+    assert {one.judge for one in loaded.assignments} == set(loaded.judges)
+
+
+def test_it_has_an_example_of_each_evaluator():
+    types = {"fact_check", "prometheus_rubric", "lynx", "hhem", "trustworthiness"}
+    assert types <= {word for example in EXAMPLES for word in re.findall(r"type: (\w+)", example)}
