@@ -97,7 +97,8 @@ class Observation:
     `other`.
     `documents` is None where the span says nothing of documents and empty where it says that none were found;
     `documents_without_text` counts those of which only ids came. `messages` is the chat as sent to the model, system
-    prompt first; `query` the question where the span states it plainly. `error` is not empty where the span failed.
+    prompt first, with an empty role where none was sent; `query` the question where the span states it plainly. `error`
+    is not empty where the span failed.
     `stated` names the fields that the configuration has mapped: they outweigh what other spans say.
     """
 
@@ -171,7 +172,8 @@ class Prompt:
 
     Its material stands between no fences: for models that only judge, and for repeating a service's own prompt. The
     verdict's data is `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty
-    where the provider gives none. `temperature` None is that of the judge's configuration.
+    where the provider gives none. `temperature` None is that of the judge's configuration. A classifier takes one of
+    two messages, in the roles `premise` and `hypothesis`, and its text is a JSON list of labels with their scores.
     """
 
     name: str
@@ -233,6 +235,9 @@ class Evaluator(Component, ABC):
 
     cost: ClassVar[Literal["local", "judge"]] = "local"
     """`local`: milliseconds of processor, scores every kept case. `judge`: calls a language model, is sampled."""
+
+    asks: ClassVar[Literal["model", "classifier"]] = "model"
+    """Whom a judged evaluator asks: a language model, or a classifier of pairs of texts."""
 
     default_defect: ClassVar[DefectRule]
     """What counts as a defect unless the configuration says otherwise."""

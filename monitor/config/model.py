@@ -194,6 +194,13 @@ class Config(Section):
             if one.judge != DEFAULT_JUDGE and one.judge not in self.judges:
                 known = ", ".join(sorted(self.judges)) or "none"
                 raise ConfigError(f"evaluators[{index}].judge: there is no {one.judge!r} in judges; there are: {known}")
+            settings = self.judge_of(one)
+            if one.evaluator.cost == "judge" and settings.model is not None:
+                asks = one.evaluator.asks
+                if settings.is_classifier != (asks == "classifier"):
+                    name = "`classifier/NAME`" if asks == "classifier" else "a language model"
+                    place = f"evaluators[{index}]"
+                    raise ConfigError(f"{place}: {one.evaluator.name} asks {name}, and its judge is {settings.model!r}")
         return self
 
     @property

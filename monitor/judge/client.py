@@ -21,8 +21,9 @@ from monitor.judge import prices, wording
 from monitor.judge.budget import Purse
 from monitor.judge.cache import Cache, question_key
 from monitor.judge.call import Caller, Form, Tally
+from monitor.judge.classifier import open_classifier
 from monitor.judge.counting import Counting
-from monitor.judge.provider import LiteLLM, Provider
+from monitor.judge.provider import LiteLLM, Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.verdict import VerdictFault
@@ -35,16 +36,18 @@ from monitor.telemetry.events import Event
 async def open_judge(
     settings: JudgeSettings, runtime: Runtime, *, rng: random.Random, begin: anyio.Event | None = None
 ) -> AsyncIterator[Judge]:
-    """A judge for the life of the context. Returns at once; the first question waits until litellm is imported.
+    """A judge for the life of the context. Returns at once; the first question waits until its provider is loaded.
 
     The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen.
     Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
-    configured, or where a budget in dollars could never be spent because nobody knows the model's price.
+    configured, where what it needs is not installed, or where a budget in dollars could never be spent because nobody
+    knows the model's price.
     """
     if settings.model is None:
         raise ConfigError("judge.model: is needed by judged evaluators, such as `openai/gpt-4o-mini`")
     tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
-    provider = LiteLLM(settings, runtime.clock)
+    made = open_classifier if settings.is_classifier else LiteLLM
+    provider: Loadable = made(settings, runtime.clock)
     client = Client(settings, runtime, provider, tariff, rng=rng)
 
     async def load() -> None:
@@ -53,7 +56,7 @@ async def open_judge(
         try:
             await anyio.to_thread.run_sync(provider.load, abandon_on_cancel=True)
         except Exception as error:  # noqa: BLE001 - whatever an import may raise: judging is off, the monitor is not
-            client.broken(f"litellm cannot be imported: {type(error).__name__}")
+            client.broken(f"{provider.label} cannot be loaded: {type(error).__name__}")
         else:
             client.ready()
 

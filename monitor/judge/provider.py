@@ -62,8 +62,24 @@ class Provider(Protocol):
         ...
 
 
+class Loadable(Provider, Protocol):
+    """A provider that needs something heavy before its first call; `label` names that in messages."""
+
+    label: str
+
+    def load(self) -> None:
+        """Get ready: may take seconds of processor time. Called once, in a worker thread."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what `load` has made, whether or not it was called."""
+        ...
+
+
 class LiteLLM:
     """Any provider that litellm knows."""
+
+    label = "litellm"
 
     def __init__(self, settings: JudgeSettings, clock: Clock) -> None:
         self._settings = settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -10,6 +10,9 @@ from monitor.errors import ConfigError
 from monitor.judge.address import check_address
 from monitor.quantities import Duration, Rate
 from monitor.stages import Component
+
+CLASSIFIER: Final = "classifier/"
+"""What the name of a model begins with that is no language model but a classifier of pairs of texts."""
 
 
 class Budget(Component):
@@ -62,7 +65,8 @@ class JudgeSettings(Component):
 
     model: str | None = Field(default=None, min_length=1)
     """The model, in LiteLLM's words: `provider/name`, such as `openai/gpt-4o-mini`. Without one, judged evaluators are
-    off."""
+    off. `classifier/NAME` is no language model but a classifier of pairs of texts, for evaluators that ask one: behind
+    the address in `api_base`, else in this process, for which `rag-monitor[hhem]` must be installed."""
 
     api_key: SecretStr | None = None
     """The provider's key, best written as `${NAME_OF_A_VARIABLE}`. Without it, LiteLLM looks for the provider's own
@@ -116,6 +120,11 @@ class JudgeSettings(Component):
 
     cache: CacheSettings = CacheSettings()
     """Verdicts kept in memory."""
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the model is a classifier of pairs of texts."""
+        return (self.model or "").startswith(CLASSIFIER)
 
     @model_validator(mode="after")
     def _address(self) -> JudgeSettings:

@@ -57,17 +57,20 @@ class Tally:
 def versions(assignments: Sequence[Assignment], judges: Mapping[str, Judge]) -> dict[str, str]:
     """By evaluator, its version in this process.
 
-    For a judged one also the model, since another judge is another instrument, and whom it is asked together with.
+    With options of its own it is another instrument; a judged one also with another model, or asked together with
+    others.
     """
     return {one.evaluator.name: _version(one, assignments, judges) for one in assignments}
 
 
 def _version(one: Assignment, assignments: Sequence[Assignment], judges: Mapping[str, Judge]) -> str:
-    judge = judges.get(one.judge)
-    if one.evaluator.cost == "local" or judge is None:
+    options = one.evaluator.model_dump_json(exclude_defaults=True)
+    judge = judges.get(one.judge) if one.evaluator.cost == "judge" else None
+    told = [] if options == "{}" else [options]
+    if judge is not None:
+        told.append(judge.model)
+    if judge is not None and one.group:
+        told += sorted(other.evaluator.name for other in assignments if other.group == one.group)
+    if not told:
         return one.evaluator.version
-    told = judge.model
-    if one.group:
-        together = sorted(other.evaluator.name for other in assignments if other.group == one.group)
-        told = "\n".join((told, *together))
-    return f"{one.evaluator.version}+{hashlib.blake2b(told.encode(), digest_size=4).hexdigest()}"
+    return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(told).encode(), digest_size=4).hexdigest()}"

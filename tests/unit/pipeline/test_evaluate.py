@@ -8,7 +8,7 @@ import pytest
 from monitor.errors import JudgeError
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import DefectRule, Level, Scale, Score, Skipped, SkippedReason, Unscored, UnscoredReason
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
@@ -274,3 +274,26 @@ async def test_evaluators_of_one_group_are_asked_in_one_call(groups, calls):
     assert sorted(result.evaluator for result in bench.results) == ["asked_too", "judged"]
     assert all(isinstance(result.outcome, Score) for result in bench.results)
     assert sum(result.spending.dollars for result in bench.results) == 0.5 * len(calls)
+
+
+def test_other_options_another_judge_or_other_company_are_another_version():
+    """Results of two versions are never averaged."""
+    big, small = FakeJudge(), FakeJudge()
+    small.model = "small"
+
+    def version(one: Assignment, *others: Assignment) -> str:
+        return versions([one, *others], {"": big, "small": small})[one.evaluator.name]
+
+    def at(evaluator, **more):
+        return Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect, **more)
+
+    assert version(at(Local())) == "1"
+    found = [
+        version(at(Local())),
+        version(at(Local(value=3))),
+        version(at(Judged())),
+        version(at(Judged(), judge="small")),
+        version(at(Judged(), group="g"), at(AskedToo(), group="g")),
+    ]
+    assert len(set(found)) == len(found)
+    assert version(at(Judged(), group="g")) == version(at(Judged(), group="other"))

@@ -1,0 +1,85 @@
+"""What evaluators share that ask with a model's own form of prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import anyio
+
+from monitor.errors import JudgeError
+from monitor.evaluators._trivial import why_trivial
+from monitor.model.case import Case, Document
+from monitor.model.outcome import Scale, Score, UnscoredReason
+from monitor.stages import Judge
+
+_EXPLANATION: Final = 2_000  # characters kept of what a judge writes
+
+T = TypeVar("T")
+
+
+def trivial(case: Case, scale: Scale) -> Score | None:
+    """The score of a response without content, which no judge is asked about: the bad end of the scale."""
+    why = why_trivial(case.response)
+    if not why:
+        return None
+    worst = scale.lowest if scale.better == "higher" else scale.highest
+    return Score(worst, f"By rule, without a judge: the response has no content; {why}.", scale.level(worst))
+
+
+def asked(judge: Judge | None, name: str) -> Judge:
+    """The judge. Raises `JudgeError` where there is none."""
+    if judge is None:
+        raise JudgeError(UnscoredReason.ERROR, f"{name} needs a judge, and there is none")
+    return judge
+
+
+def malformed(message: str) -> JudgeError:
+    """A reply that cannot be read. `message` is in our words and repeats nothing of the reply."""
+    return JudgeError(UnscoredReason.MALFORMED, message)
+
+
+async def together(asks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """What all of them return, in their order, asked side by side. The first `JudgeError` ends the others."""
+    answers: dict[int, T] = {}
+    faults: list[JudgeError] = []
+
+    async def one(number: int, ask: Callable[[], Awaitable[T]]) -> None:
+        try:
+            answers[number] = await ask()
+        except JudgeError as fault:
+            faults.append(fault)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for number, ask in enumerate(asks):
+            group.start_soon(one, number, ask)
+    if faults:
+        raise faults[0]
+    return [answers[number] for number in range(len(asks))]
+
+
+def without(marks: re.Pattern[str], text: str) -> str:
+    """`text` with a `> ` before each line that begins as a heading of the prompt does: material must not forge one.
+
+    `marks` is matched at the beginning of lines, whatever ends them.
+    """
+    return "\n".join("> " + line if marks.match(line) else line for line in text.splitlines())
+
+
+def context_of(case: Case) -> str:
+    """The texts of the retrieved documents, a blank line between two."""
+    return joined(case.retrieved_context)
+
+
+def joined(found: Sequence[Document]) -> str:
+    """The texts of documents that have one, a blank line between two."""
+    return "\n\n".join(one.content.strip() for one in found if one.content.strip())
+
+
+def one_line(text: str, most: int = _EXPLANATION) -> str:
+    """On one line, without control characters, cut at `most` characters with a mark that it was."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
+    whole = len(flat) <= most and len(text) <= 4 * most
+    return flat if whole else flat[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

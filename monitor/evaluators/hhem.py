@@ -1,0 +1,101 @@
+"""How probable it is that the response agrees with its context, by a classifier of pairs such as HHEM."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, ClassVar, Final, Literal
+
+from monitor.errors import JudgeError
+from monitor.evaluators._asking import asked, context_of, malformed, trivial
+from monitor.model.case import Case, Message
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.stages import Evaluator, Judge, Needs, Prompt
+
+_AGREES: Final = ("consistent", "entailment", "supported")
+_COMPLEMENTS: Final = {"hallucinated": "consistent", "not_entailment": "entailment", "unsupported": "supported"}
+
+
+class Hhem(Evaluator):
+    """The probability, 0 to 1, that the response agrees with question and context, from a classifier of text pairs.
+
+    It asks no language model: its judge is one whose model is `classifier/NAME`; see docs/evaluators/special.md.
+    Context and question are the premise, the whole response is the hypothesis.
+    """
+
+    name: ClassVar[str] = "hhem"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(
+        lowest=0.0, highest=1.0, better="higher", levels=(Level("inconsistent", 0.0), Level("consistent", 0.5))
+    )
+    needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
+    cost: ClassVar[Literal["local", "judge"]] = "judge"
+    asks: ClassVar[Literal["model", "classifier"]] = "classifier"
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+    definition: ClassVar[str] = "https://huggingface.co/vectara/hallucination_evaluation_model"
+
+    label: str = ""
+    """The class whose probability is the score, as the classifier names it. Empty: the one it has of `consistent`,
+    `entailment`, `supported`, in upper or lower case."""
+
+    question: bool = True
+    """Whether the question is part of the premise, behind the context."""
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        """Ask about the pair. Raises `JudgeError`."""
+        worthless = trivial(case, self.scale)
+        if worthless is not None:
+            return worthless
+        context = context_of(case)
+        if not context:
+            return Skipped(SkippedReason.NO_CONTEXT)
+        query = case.request.query.strip() if self.question else ""
+        premise = Message("premise", f"{context}\n\n{query}" if query else context)
+        prompt = Prompt(self.name, (premise, Message("hypothesis", case.response.strip())))
+        label, value = read_scores((await asked(judge, self.name).ask(prompt)).data["text"], self.label)
+        return Score(value, f"The classifier gives `{label}` a probability of {value:.3f}.", self.scale.level(value))
+
+
+def read_scores(reply: str, label: str = "") -> tuple[str, float]:
+    """The label that means agreement, and its probability, out of the JSON that a text-classification server sends.
+
+    A list of objects of `label` and `score`, or a list of one such list. A server that tells the best class only is
+    understood where that has one opposite, as `hallucinated` has. Raises `JudgeError`: `out_of_range` for a score that
+    is no probability, else `malformed`.
+    """
+    scores = _scores(reply)
+    wanted = (label,) if label else _AGREES
+    named = [name for name in scores if (name if label else name.lower()) in wanted]
+    if len(named) == 1:
+        return named[0], scores[named[0]]
+    if len(named) > 1:
+        raise malformed("the classifier names several classes that may mean agreement; give the option label")
+    only = next(iter(scores)) if len(scores) == 1 else ""
+    opposite = _COMPLEMENTS.get(only.lower(), "")
+    if opposite and (not label or label.lower() == opposite):
+        return opposite, 1.0 - scores[only]
+    raise malformed("the classifier gives no score to a class that means agreement; see the option label")
+
+
+def _scores(reply: str) -> dict[str, float]:
+    try:
+        found = json.loads(reply)
+    except (ValueError, RecursionError):
+        raise malformed("the classifier's reply is not JSON") from None
+    while isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
+        found = found[0]
+    if not isinstance(found, list) or not found or not all(_is_score(one) for one in found):
+        raise malformed("the classifier's reply is not one list of labels with their scores")
+    scores = {one["label"]: float(one["score"]) for one in found}
+    if len(scores) != len(found):
+        raise malformed("the classifier gives a label twice")
+    if not all(0 <= score <= 1 for score in scores.values()):
+        raise JudgeError(UnscoredReason.OUT_OF_RANGE, "a score of the classifier is no probability")
+    return scores
+
+
+def _is_score(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("label"), str):
+        return False
+    score = one.get("score")
+    return isinstance(score, (int, float)) and not isinstance(score, bool) and not math.isnan(score)

@@ -1,0 +1,148 @@
+"""How far a response can be trusted, by asking again: other answers to the same prompt, reflection, probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Final, Literal
+
+import anyio.to_thread
+from pydantic import Field, JsonValue
+
+from monitor.evaluators._agreement import agreement
+from monitor.evaluators._asking import asked, one_line, together, trivial
+from monitor.model.case import Case
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.stages import Evaluator, Judge, Prompt, Question, Verdict
+
+_WEIGHTS: Final = {"agreement": 0.7, "reflection": 0.3, "probability": 0.25}
+_SENDABLE: Final = frozenset({"system", "user", "assistant"})
+_TOKENS, _MOST_TOKENS = 512, 4_096
+_NOISE: Final = 1e-3  # above 0, by which rounding may push the logarithm of a probability
+_VERDICTS: Final[Mapping[str, float]] = {"correct": 1.0, "unsure": 0.5, "incorrect": 0.0}
+_CORRECT: Final = """\
+The data block `prompt` holds what a system was asked, as a JSON list of messages; `response` holds what it answered. \
+Is the answer correct, by what the messages hold and by what is generally known? Say what speaks for it and what \
+against it, then your verdict: correct, incorrect, or unsure where you cannot tell."""
+_RELIABLE: Final = """\
+Somebody is about to rely on the text in the data block `response`, given in answer to the messages in `prompt`, \
+a JSON list. Look for anything in it that is wrong, made up or beside the question: check its numbers, names and dates \
+and whether it answers what was asked. The verdict is correct if you found nothing, incorrect if you found something \
+that matters, and unsure if you cannot tell."""
+_SCHEMA: Final[Mapping[str, JsonValue]] = {
+    "type": "object",
+    "properties": {"explanation": {"type": "string"}, "verdict": {"type": "string", "enum": list(_VERDICTS)}},
+    "required": ["explanation", "verdict"],
+}
+
+
+class Trustworthiness(Evaluator):
+    """How far the response can be trusted, 0 to 1: would the model say it again, and does it stand by it when asked?
+
+    The service's own prompt is answered anew some times, and the judge is asked in two ways whether the response is
+    right. The score is a weighted mean of agreement (.7), reflection (.3) and, where the provider tells them, the
+    probabilities of the tokens (.25). It is meant for a judge that is the service's own model; see
+    docs/evaluators/special.md.
+    """
+
+    name: ClassVar[str] = "trustworthiness"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(
+        lowest=0.0,
+        highest=1.0,
+        better="higher",
+        levels=(Level("untrustworthy", 0.0), Level("doubtful", 0.4), Level("fair", 0.6), Level("trustworthy", 0.8)),
+    )
+    cost: ClassVar[Literal["local", "judge"]] = "judge"
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+    definition: ClassVar[str] = (
+        "Agreement, reflection and their weights after Chen and Mueller 2023, arXiv:2308.16175; the mean probability "
+        "of tokens after Malinin and Gales 2021, arXiv:2002.07650; how agreement is measured is our own"
+    )
+
+    samples: int = Field(default=3, ge=1, le=10)
+    """How often the prompt is answered anew. One evaluation makes this many calls, and two more."""
+
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    """Sampling temperature of the new answers; at 0 they would all be the same."""
+
+    probabilities: bool = True
+    """Whether the provider is asked for the probabilities of tokens. Turn it off for one that refuses such calls."""
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        """Ask anew. Skipped where the service's prompt is not known, or cannot be sent again. Raises `JudgeError`."""
+        worthless = trivial(case, self.scale)
+        if worthless is not None:
+            return worthless
+        # A message of a tool is valid behind the call that it answers only, and that is not in the trace.
+        if not case.prompt or not all(one.role in _SENDABLE for one in case.prompt):
+            return Skipped(SkippedReason.NO_PROMPT)
+        model = asked(judge, self.name)
+        asks: list[Prompt | Question] = [*self._again(case), *_reflections(case)]
+        answers = await together([partial(model.ask, one) for one in asks])
+        samples, opinions = answers[: self.samples], answers[self.samples :]
+        said = await anyio.to_thread.run_sync(_agreements, case.response, [one.data["text"] for one in samples])
+        parts = {
+            "agreement": _mean(said),
+            "reflection": _mean([_VERDICTS[one.data["verdict"]] for one in opinions]),
+            "probability": _probability(samples),
+        }
+        given = {name: value for name, value in parts.items() if value is not None}
+        value = sum(_WEIGHTS[name] * part for name, part in given.items()) / sum(_WEIGHTS[name] for name in given)
+        value = min(max(value, 0.0), 1.0)  # rounding
+        return Score(value, self._explanation(given, opinions), self.scale.level(value))
+
+    def _again(self, case: Case) -> list[Prompt]:
+        """The service's prompt as it was; its number in the name keeps one answer from being another's in the cache."""
+        tokens = min(max(_TOKENS, len(case.response)), _MOST_TOKENS)
+        return [
+            Prompt(f"{self.name}_{number}", case.prompt, tokens, self.temperature, self.probabilities)
+            for number in range(1, self.samples + 1)
+        ]
+
+    def _explanation(self, given: Mapping[str, float], opinions: Sequence[Verdict]) -> str:
+        many = "answer" if self.samples == 1 else "answers"
+        said = (
+            f"Agreement with {self.samples} new {many} {given['agreement']:.2f}, reflection {given['reflection']:.2f}"
+        )
+        if "probability" in given:
+            said += f", probability of the tokens {given['probability']:.2f}."
+        else:
+            said += "; left out: the probability of the tokens, which the provider did not tell."
+        return one_line(" ".join([said, *(str(one.data["explanation"]) for one in opinions)]))
+
+
+def _reflections(case: Case) -> list[Question]:
+    prompt = json.dumps(
+        [{"role": one.role, "content": one.content} for one in case.prompt], ensure_ascii=False, indent=1
+    )
+    return [
+        Question(
+            name=f"reflection_{number}",
+            instructions=instructions,
+            material={"prompt": prompt, "response": case.response},
+            schema=_SCHEMA,
+        )
+        for number, instructions in enumerate((_CORRECT, _RELIABLE), 1)
+    ]
+
+
+def _agreements(response: str, samples: Sequence[str]) -> list[float]:
+    return [agreement(response, sample) for sample in samples]
+
+
+def _probability(samples: Sequence[Verdict]) -> float | None:
+    """The mean over the new answers of the geometric mean of their tokens' probabilities; None where one lacks them."""
+    found = []
+    for sample in samples:
+        logarithms = [token["logprob"] for token in sample.data["tokens"]]
+        if not logarithms or not all(math.isfinite(one) and one <= _NOISE for one in logarithms):
+            return None
+        found.append(math.exp(min(_mean(logarithms), 0.0)))
+    return _mean(found)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

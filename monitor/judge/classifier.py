@@ -1,0 +1,186 @@
+"""Judges that are no language model: classifiers that say of two texts how well the one bears the other out.
+
+`model: classifier/NAME` makes a judge of one: over HTTP where `api_base` says which address takes the pairs, else in
+this process. It answers a `Prompt` of two messages in the roles `premise` and `hypothesis`; the text of the reply is a
+JSON list, one object of `label` and `score` for each class, to be read by who asked. Tokens are an estimate.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.clock import Clock
+from monitor.errors import ConfigError
+from monitor.judge.provider import Loadable, Reply
+from monitor.judge.retry import CallFault, classify
+from monitor.judge.settings import CLASSIFIER, JudgeSettings
+from monitor.model.outcome import UnscoredReason
+
+HHEM: Final = "vectara/hallucination_evaluation_model"
+# HHEM-2.1-Open comes with Python of its own, which runs in this process: no other commit than the one that was read.
+_HHEM_COMMIT: Final = "8e4a2e6e96c708cc76c2344f7e4757df2515292c"
+_LONGEST_REPLY: Final = 1024 * 1024  # bytes
+# Characters of a pair in this process, some 5,000 tokens: attention takes memory by the square of them, gigabytes here.
+LONGEST_PAIR: Final = 20_000
+_TOO_LARGE: Final = 413
+
+
+def open_classifier(settings: JudgeSettings, clock: Clock) -> Loadable:
+    """The provider for a model named `classifier/...`.
+
+    Raises `ConfigError` where it is to run in this process and the packages for that are not installed.
+    """
+    if settings.api_base is not None:
+        return OverHTTP(settings, clock)
+    for package in ("transformers", "torch"):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(
+                f"judge.model: {settings.model!r} without api_base runs in this process, and the package {package} is "
+                "missing: install rag-monitor[hhem], or give the api_base of a server"
+            )
+    return InProcess(settings)
+
+
+class OverHTTP:
+    """A text-classification server: takes `{"inputs": [[premise, hypothesis]]}`, gives labels with their scores."""
+
+    label = "the client of the classifier"
+
+    def __init__(self, settings: JudgeSettings, clock: Clock) -> None:
+        self._address = settings.api_base or ""
+        self._key = settings.api_key.get_secret_value() if settings.api_key is not None else ""
+        self._clock = clock
+        self._http: Any = None
+
+    def load(self) -> None:
+        """Make the client."""
+        import httpx  # noqa: PLC0415 - late, as everything that takes time to import
+
+        # The wall clock of a call is its caller's; a redirect would carry the texts to wherever.
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        self._http = httpx.AsyncClient(follow_redirects=False, timeout=None, headers=headers)  # noqa: S113
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def complete(
+        self,
+        messages: Sequence[dict[str, str]],
+        *,
+        max_tokens: int,  # noqa: ARG002 - nothing is generated
+        response_format: dict[str, Any] | None = None,  # noqa: ARG002
+        temperature: float | None = None,  # noqa: ARG002
+        logprobs: bool = False,  # noqa: ARG002
+    ) -> Reply:
+        """One call, without retries. Raises `CallFault`, nothing else."""
+        body = {"inputs": [_pair(messages)]}
+        try:
+            async with self._http.stream("POST", self._address, json=body) as response:
+                raw = await _read(response)
+        except CallFault:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the client raises, mapped at its one call site
+            raise classify(error, self._clock.now()) from None
+        if response.status_code == _TOO_LARGE:
+            raise CallFault(UnscoredReason.TOO_LARGE, "longer than the classifier takes (HTTP 413)")
+        if not response.is_success:
+            raise classify(_Refused(response), self._clock.now()) from None
+        try:
+            scores = json.loads(raw)
+        except (ValueError, RecursionError):
+            scores = None
+        if not isinstance(scores, list):
+            message = "the classifier's reply is not a JSON list"
+            raise CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
+        return Reply(json.dumps(scores), "stop")
+
+
+class InProcess:
+    """A classifier out of the package transformers, one pair at a time. A pair that is begun is ended."""
+
+    label = "the classifier"
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._name = (settings.model or "").removeprefix(CLASSIFIER)
+        self._model: Any = None
+        self._one = anyio.CapacityLimiter(1)
+
+    def load(self) -> None:
+        """Import torch and read the weights, from the Hugging Face Hub where they are not on disk. For a thread."""
+        transformers = importlib.import_module("transformers")
+        if self._name == HHEM:
+            self._model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                HHEM, revision=_HHEM_COMMIT, code_revision=_HHEM_COMMIT, trust_remote_code=True
+            )
+        else:
+            self._model = transformers.pipeline("text-classification", model=self._name, top_k=None)
+
+    async def aclose(self) -> None:
+        """Let go of the model."""
+        self._model = None
+
+    async def complete(
+        self,
+        messages: Sequence[dict[str, str]],
+        *,
+        max_tokens: int,  # noqa: ARG002 - nothing is generated
+        response_format: dict[str, Any] | None = None,  # noqa: ARG002
+        temperature: float | None = None,  # noqa: ARG002
+        logprobs: bool = False,  # noqa: ARG002
+    ) -> Reply:
+        """The scores of one pair. Raises `CallFault`, nothing else."""
+        pair = _pair(messages)
+        length = sum(map(len, pair))
+        if length > LONGEST_PAIR:
+            message = f"{length} characters, a classifier in this process takes {LONGEST_PAIR}"
+            raise CallFault(UnscoredReason.TOO_LARGE, message)
+        try:
+            scores = await anyio.to_thread.run_sync(self._scores, *pair, limiter=self._one)
+        except Exception as error:  # noqa: BLE001 - torch raises what it likes, such as RuntimeError for want of memory
+            message = f"the classifier failed ({type(error).__name__})"
+            raise CallFault(UnscoredReason.PROVIDER_ERROR, message, sick=True) from None
+        return Reply(json.dumps(scores), "stop")
+
+    def _scores(self, premise: str, hypothesis: str) -> list[dict[str, Any]]:
+        if self._name == HHEM:  # its own method, which writes its own prompt around the pair
+            consistent = float(self._model.predict([(premise, hypothesis)])[0])
+            return [{"label": "consistent", "score": consistent}]
+        found = self._model({"text": premise, "text_pair": hypothesis})
+        if found and isinstance(found[0], list):  # as some versions give it
+            (found,) = found
+        return [{"label": str(one["label"]), "score": float(one["score"])} for one in found]
+
+
+class _Refused(Exception):  # noqa: N818 - an answer, in the form that `classify` reads
+    """A reply with a status that is no success."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__()
+        self.status_code = int(response.status_code)
+        self.litellm_response_headers = dict(response.headers)
+
+
+def _pair(messages: Sequence[dict[str, str]]) -> tuple[str, str]:
+    if [one["role"] for one in messages] != ["premise", "hypothesis"]:
+        raise CallFault(UnscoredReason.PROVIDER_ERROR, "a classifier takes pairs of texts and answers no questions")
+    return messages[0]["content"], messages[1]["content"]
+
+
+async def _read(response: Any) -> bytes:
+    """The body, up to a limit that no list of scores comes near."""
+    raw = bytearray()
+    async for chunk in response.aiter_bytes():
+        raw += chunk
+        if len(raw) > _LONGEST_REPLY:
+            message = "the classifier's reply is longer than any list of scores"
+            raise CallFault(UnscoredReason.PROVIDER_ERROR, message, sick=True)
+    return bytes(raw)
