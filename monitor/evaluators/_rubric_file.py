@@ -6,23 +6,29 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import yaml
 from pydantic import Field, StringConstraints, ValidationError
 
 from monitor.errors import ConfigError
+from monitor.evaluators._rubric_evidence import COMPUTED, Evidenced, Scored
+from monitor.evaluators._rubric_material import MATERIALS
 from monitor.model.outcome import DefectRule, Level, Scale
 from monitor.registry import explain
 from monitor.stages import Component, Needs
 
-Evidenced: TypeAlias = Literal["claims", "observations"]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-MATERIALS = ("query", "history", "context", "reference", "response")
 
 # Part of every version: the frame around a rubric (the form of the answer, how material is written) counts as well.
-_FRAME = "1"
+_FRAME = "2"
+_CHECKED_AGAINST: Final = {
+    "claims": ("context", "response"),
+    "observations": (),
+    "intents": ("context", "query"),
+    "documents": ("context",),
+}
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)---[ \t]*\r?\n(.*)", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 
@@ -85,23 +91,35 @@ class Front(Component):
     """The scale of its scores."""
 
     needs: tuple[Needs, ...]
-    """What a case must have to be scored: `context`, `history`, `reference`, `response`."""
+    """What a case must have to be scored: `context`, `history`, `reference`, `response`. A rubric that shows the
+    response needs it, too, unless `trivial_score` says `judge`."""
 
     defect: DefectEntry
     """What counts as a defect."""
 
     evidence: Evidenced = "observations"
     """What the judge writes down before the score: `claims` (quotes of the response, each supported, contradicted or
-    absent in the context), or free `observations`."""
+    absent in the context), `intents` (what the question asks for, point by point, each with the documents that answer
+    it), `documents` (each relevant or not), or free `observations`."""
 
-    trivial_score: Number | None = None
+    score: Scored = "judged"
+    """Who gives the score: the judge (`judged`), or a count of its evidence, spread over the scale, where higher must
+    be better: the share of claims that are supported (`supported_share`), the share of documents that are relevant
+    (`relevant_share`), the square of the share of intents that are answered (`answered_intents`). Where there is
+    nothing to count the case is skipped."""
+
+    trivial_score: Number | Literal["skip", "judge"] | None = None
     """The score of a response without content (empty, a lone colon, "Thought process:"), which no judge is asked about;
-    by default the bad end of the scale."""
+    by default the bad end of the scale. `skip`: none. `judge`: the judge is asked all the same, for a rubric that
+    examines the request or the documents and shows the response beside them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RubricFile:
-    """A rubric, checked. `materials` are the parts of a case that the judge sees, in the order they are shown."""
+    """A rubric, checked. `materials` are the parts of a case that the judge sees, in the order they are shown.
+
+    `trivial_score` is None where a response without content is skipped.
+    """
 
     name: str
     version: str
@@ -110,7 +128,8 @@ class RubricFile:
     needs: frozenset[Needs]
     defect: DefectRule
     evidence: Evidenced
-    trivial_score: float
+    score: Scored
+    trivial_score: float | None
     materials: tuple[str, ...]
     instructions: str
 
@@ -136,10 +155,11 @@ def read_rubric(path: Path) -> RubricFile:
         version=hashlib.blake2b(_FRAME.encode() + b"\n" + raw, digest_size=6).hexdigest(),
         definition=front.definition,
         scale=scale,
-        needs=frozenset(front.needs) | {"response"},
+        needs=_needs(front, materials),
         defect=_defect(front.defect, scale, path),
         evidence=front.evidence,
-        trivial_score=_trivial_score(front.trivial_score, scale, path),
+        score=_score(front, path),
+        trivial_score=_trivial_score(front, scale, materials, path),
         materials=materials,
         instructions=_instructions(found[2], front.scale),
     )
@@ -202,33 +222,67 @@ def _defect(entry: DefectEntry, scale: Scale, path: Path) -> DefectRule:
     return DefectRule(kind, threshold)
 
 
-def _trivial_score(given: float | None, scale: Scale, path: Path) -> float:
+def _score(front: Front, path: Path) -> Scored:
+    computed = COMPUTED.get(front.score)
+    if computed is None:
+        return front.score
+    if front.evidence != computed.evidence:
+        raise ConfigError(f"{path}: score: {front.score} is counted from `evidence: {computed.evidence}`")
+    if front.scale.better != "higher":
+        raise ConfigError(f"{path}: score: {front.score} rises with what is good, so scale.better must be `higher`")
+    if front.scale.whole:
+        raise ConfigError(f"{path}: score: {front.score} is a share, so the scale needs `whole: false`")
+    return front.score
+
+
+def _needs(front: Front, materials: tuple[str, ...]) -> frozenset[Needs]:
+    implied: set[Needs] = {"response"} if "response" in materials and front.trivial_score != "judge" else set()
+    return frozenset(front.needs) | implied
+
+
+def _trivial_score(front: Front, scale: Scale, materials: tuple[str, ...], path: Path) -> float | None:
+    given = front.trivial_score
+    if given is not None and "response" not in materials:
+        raise ConfigError(f"{path}: trivial_score: the instructions show no response; remove it")
+    if given == "judge" and "response" in front.needs:
+        raise ConfigError(f"{path}: trivial_score: `judge` is for a rubric that does not need the response")
+    if given in ("skip", "judge"):
+        return None
     if given is None:
         return scale.lowest if scale.better == "higher" else scale.highest
-    if not scale.holds(given):
-        raise ConfigError(f"{path}: trivial_score: {given:g} is not on the scale")
+    if isinstance(given, str) or not scale.holds(given):
+        raise ConfigError(f"{path}: trivial_score: {given} is not on the scale")
     return given
 
 
 def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
-    """What the body speaks of. It must speak of the response, of all that it needs, and show the scale."""
+    """What the body speaks of. It must speak of all that it needs, and show the scale where the judge scores by it."""
     used = set(_PLACEHOLDER.findall(body))
     allowed = {*MATERIALS, "scale"}
     unknown = sorted(used - allowed)
     if unknown:
         raise ConfigError(f"{path}: unknown placeholder {_braced(unknown)}; allowed: {_braced(sorted(allowed))}")
-    missing = sorted({*front.needs, "response", "scale"} - used)
+    judged = front.score == "judged"
+    missing = sorted({*front.needs, *(("scale",) if judged else ())} - used)
     if missing:
         raise ConfigError(f"{path}: the instructions lack the placeholder {_braced(missing)}")
-    if front.evidence == "claims" and "context" not in used:
-        raise ConfigError(f"{path}: evidence: claims are checked against {_braced(['context'])}, which is missing")
+    if not judged and "scale" in used:
+        raise ConfigError(f"{path}: {_braced(['scale'])} has no place: the score is computed, the judge gives none")
+    against = sorted(set(_CHECKED_AGAINST[front.evidence]) - used)
+    if against:
+        raise ConfigError(f"{path}: evidence: {front.evidence} need {_braced(against)}, which is missing")
+    if not used - {"scale"}:
+        raise ConfigError(f"{path}: the instructions show nothing of a case; allowed: {_braced(sorted(allowed))}")
     return tuple(name for name in MATERIALS if name in used)
 
 
 def _instructions(body: str, scale: ScaleEntry) -> str:
     kind = "whole numbers" if scale.whole else "any number"
     lines = [f"Scores: {kind} from {scale.lowest:g} to {scale.highest:g}."]
-    lines += [f"- {anchor.value:g}: {anchor.means}" for anchor in sorted(scale.anchors, key=lambda a: -a.value)]
+    ends = [anchor.value - 1 for anchor in scale.anchors[1:]] + [scale.highest]
+    for anchor, end in reversed(list(zip(scale.anchors, ends, strict=True))):
+        span = f"{anchor.value:g} to {end:g}" if scale.whole and end > anchor.value else f"{anchor.value:g}"
+        lines.append(f"- {span}: {anchor.means}")
     shown = "\n".join(lines)
     return _PLACEHOLDER.sub(lambda m: shown if m[1] == "scale" else f"the data block `{m[1]}`", body.strip())
 

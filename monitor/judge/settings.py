@@ -100,8 +100,10 @@ class JudgeSettings(Component):
     """Seed for providers that take one."""
 
     max_characters: int = Field(default=400_000, ge=1_000)
-    """The longest material (question, context and response together) that is sent, in characters. What is longer is
-    unscored with the reason `too_large`: a verdict on a part would be a verdict on something else."""
+    """The longest material (question, context and response together) that is sent at once, in characters; lower it for
+    a model with a small window. A rubric reads a longer context in pieces, first for the passages that bear on the
+    case. What is too long even so is unscored with the reason `too_large`: a verdict on a part would be a verdict on
+    something else."""
 
     language: str | None = Field(default=None, pattern=r"^[^\W\d_][\w ()-]{0,39}$")
     """The language in which the judge explains its verdicts, such as `German`. Cases may be in any language; without

@@ -1,0 +1,189 @@
+"""What a judge writes down before a score, by kind: its form, its reading, and the scores that are computed from it.
+
+A score that can be counted is counted here and not asked for: models find single facts well and add up badly.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from monitor.model.case import Case
+from monitor.model.outcome import Evidence
+
+Evidenced: TypeAlias = Literal["claims", "observations", "intents", "documents"]
+Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "relevant_share"]
+
+_ENTRY, _NOTE = 2_000, 500  # characters kept of what a judge writes
+_DOCUMENT_TOKENS = 64  # of an answer, for one entry of the kind `documents`
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The evidence of one answer. Of `total` entries that count, `good` speak for the case; `said` puts it in words."""
+
+    evidence: tuple[Evidence, ...] = ()
+    good: int = 0
+    total: int = 0
+    said: str = ""
+
+
+class Kind(ABC):
+    """One kind of evidence."""
+
+    @abstractmethod
+    def schema(self, case: Case) -> JsonValue:
+        """The form of the evidence in the answer."""
+
+    def tokens(self, case: Case) -> int:  # noqa: ARG002 - most kinds need none
+        """How much longer than usual the answer may be."""
+        return 0
+
+    @abstractmethod
+    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+        """The evidence in an answer whose form is the schema's."""
+
+
+class _Claims(Kind):
+    """Stretches of the response, each with what the context says of it."""
+
+    def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
+        return _array({"quote": _TEXT, "verdict": one_of(("supported", "contradicted", "absent")), "note": _TEXT})
+
+    def tokens(self, case: Case) -> int:
+        return len(case.response) // 2  # claims quote the response
+
+    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+        found: list[Evidence] = []
+        after = 0  # looked for in order, so that a repeated stretch is found twice
+        for claim in data["claims"]:
+            start, end = place(claim["quote"], case.response, after)
+            after = max(after, end)
+            quote = case.response[start:end] if end > 0 else line(claim["quote"], _ENTRY)
+            found.append(Evidence(quote, claim["verdict"], start, end, line(claim["note"], _NOTE)))
+        good = sum(one.verdict == "supported" for one in found)
+        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'claim')} supported.")
+
+
+class _Observations(Kind):
+    """Free notes: they make the judge look before it scores, and are not kept."""
+
+    def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
+        return {"type": "array", "items": _TEXT}
+
+    def read(self, data: Mapping[str, Any], case: Case) -> Found:  # noqa: ARG002 - the contract's signature
+        return Found()
+
+
+class _Intents(Kind):
+    """What the question asks for, point by point, each with the numbers of the documents that answer it."""
+
+    def schema(self, case: Case) -> JsonValue:
+        numbers = one_of(str(number) for number in range(1, len(case.retrieved_context) + 1))
+        return _array({"intent": _TEXT, "documents": {"type": "array", "items": numbers}, "note": _TEXT})
+
+    def read(self, data: Mapping[str, Any], case: Case) -> Found:  # noqa: ARG002 - the contract's signature
+        found = []
+        for intent in data["intents"]:
+            numbers = sorted({int(number) for number in intent["documents"]})
+            where = f"documents {', '.join(map(str, numbers))}" if numbers else "no document"
+            note = line(f"{where}: {intent['note']}", _NOTE)
+            found.append(Evidence(line(intent["intent"], _ENTRY), "supported" if numbers else "absent", note=note))
+        good = sum(one.verdict == "supported" for one in found)
+        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'intent')} answered.")
+
+
+class _Documents(Kind):
+    """Every document by its number, with whether it is relevant: an object, so that none is left out or told twice."""
+
+    def schema(self, case: Case) -> JsonValue:
+        one = _object({"note": _TEXT, "relevant": {"type": "boolean"}})
+        numbers = range(1, len(case.retrieved_context) + 1)
+        return {**_object({str(number): one for number in numbers}), "additionalProperties": False}
+
+    def tokens(self, case: Case) -> int:
+        return _DOCUMENT_TOKENS * len(case.retrieved_context)
+
+    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+        found = []
+        for number, document in enumerate(case.retrieved_context, 1):
+            told = data["documents"][str(number)]
+            name = line(document.doc_uri or document.doc_id, _NOTE)
+            claim = f"document {number}" + (f" ({name})" if name else "")
+            verdict: Literal["supported", "absent"] = "supported" if told["relevant"] else "absent"
+            found.append(Evidence(claim, verdict, note=line(told["note"], _NOTE)))
+        good = sum(one.verdict == "supported" for one in found)
+        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
+
+
+KINDS: Final[Mapping[Evidenced, Kind]] = {
+    "claims": _Claims(),
+    "observations": _Observations(),
+    "intents": _Intents(),
+    "documents": _Documents(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A score that is computed: from which kind of evidence, and how, from the share of entries that are good.
+
+    The result, 0 to 1, is spread over the scale from its lowest to its highest value. It never falls where the share
+    rises, so such a scale is always one where higher is better.
+    """
+
+    evidence: Evidenced
+    of_share: Callable[[float], float]
+
+
+COMPUTED: Final[Mapping[Scored, Computed]] = {
+    "supported_share": Computed("claims", lambda share: share),
+    "relevant_share": Computed("documents", lambda share: share),
+    # Squared: a search that misses one of two wishes has done less than half of its work.
+    "answered_intents": Computed("intents", lambda share: share * share),
+}
+
+
+def place(quote: str, text: str, after: int = 0) -> tuple[int, int]:
+    """Where the quote stands, at or behind `after` if it does, white space apart; -1, -1 where nowhere."""
+    bare = quote.strip().strip("\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}").strip()
+    words = bare.split()
+    if not words:
+        return -1, -1
+    found = text.find(bare, after)
+    if found >= 0:
+        return found, found + len(bare)
+    pattern = re.compile(r"\s+".join(re.escape(word) for word in words))
+    match = pattern.search(text, after) or pattern.search(text)
+    return match.span() if match else (-1, -1)
+
+
+def line(text: str, most: int) -> str:
+    """On one line, without control characters, cut at `most` characters with a mark that it was."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return flat if len(flat) <= most else flat[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
+
+
+_TEXT: Final[dict[str, JsonValue]] = {"type": "string"}
+
+
+def one_of(words: Iterable[str]) -> JsonValue:
+    """The form of one word out of several; numbers are written as words, since some providers know no other enum."""
+    return {"type": "string", "enum": list(words)}
+
+
+def _object(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _array(properties: dict[str, JsonValue]) -> JsonValue:
+    return {"type": "array", "items": _object(properties)}
