@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import ClassVar, Literal, NamedTuple
 
 from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, words
@@ -71,7 +71,7 @@ class OverlapGroundedness(Evaluator):
         explanation = measured.sentence(len(evidence))
         if len(case.response) > RESPONSE_CHARACTERS:
             explanation += f" Read: {RESPONSE_CHARACTERS} of {len(case.response)} characters."
-        return Score(value, explanation, self.scale.level(value), evidence)
+        return Score(value, explanation, self.scale.level(value), evidence, measured.measures())
 
 
 class _Measured(NamedTuple):
@@ -82,6 +82,8 @@ class _Measured(NamedTuple):
     content: int
     in_order: int
     coverage: float
+    worst_coverage: float
+    pairs: float
     marked_supported: int
     marked: int
 
@@ -95,6 +97,19 @@ class _Measured(NamedTuple):
             shares["marked"] = self.marked_supported / self.marked
         blend = sum(_WEIGHTS[part] * share for part, share in shares.items())
         return min(max(blend / sum(_WEIGHTS[part] for part in shares), 0.0), 1.0)
+
+    def measures(self) -> dict[str, float]:
+        """What samplers learn from: shares that the context does not support, and counts."""
+        return {
+            "words_absent": 1 - self.supported / self.content,
+            "order_absent": 1 - self.in_order / min(self.content, _SUBSEQUENCE_WORDS),
+            "sentences_absent": 1 - self.coverage,
+            "worst_sentence_absent": 1 - self.worst_coverage,
+            "pairs_absent": 1 - self.pairs,
+            "marked_absent": 1 - self.marked_supported / self.marked if self.marked else 0.0,
+            "words": float(self.content),
+            "novel_words": float(self.content - self.supported),
+        }
 
     def sentence(self, stretches: int) -> str:
         said = f"{self.supported} of {self.content} content words stand in the context"
@@ -113,9 +128,14 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     at_most = max(8, _COVERAGE_STEPS // len(content))
     postings: dict[str, list[int]] = defaultdict(list)
     in_order: list[str] = []
+    neighbours: set[tuple[str, str]] = set()
     for number, sentence in enumerate(context):
+        before = ""
         for key in sentence:
             if key in asked:
+                if before:
+                    neighbours.add((before, key))
+                before = key
                 in_order.append(key)
                 places = postings[key]
                 if len(places) < at_most and (not places or places[-1] != number):
@@ -124,6 +144,8 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
     of_sentence: dict[int, list[str]] = defaultdict(list)
     for word in content:
         of_sentence[word.sentence].append(word.key)
+    shares = [_best_share(keys, postings) for keys in of_sentence.values()]
+    pairs = [(one.key, other.key) for one, other in pairwise(content) if one.sentence == other.sentence]
     marked = [word for word in content if word.marked]
     return _Measured(
         known=known,
@@ -132,7 +154,9 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
         in_order=common_subsequence(
             [word.key for word in content[:_SUBSEQUENCE_WORDS]], in_order[:_SUBSEQUENCE_MATCHES]
         ),
-        coverage=sum(_best_share(keys, postings) for keys in of_sentence.values()) / len(of_sentence),
+        coverage=sum(shares) / len(shares),
+        worst_coverage=min(shares),
+        pairs=sum(pair in neighbours for pair in pairs) / len(pairs) if pairs else 1.0,
         marked_supported=sum(word.key in known for word in marked),
         marked=len(marked),
     )

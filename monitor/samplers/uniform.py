@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from monitor.model.case import Case
 from monitor.quantities import Rate
-from monitor.stages import Sampler
+from monitor.stages import FixedSampler
 
 
-class Uniform(Sampler):
+class Uniform(FixedSampler):
     """Every case with the same probability, whatever it holds."""
 
     rate: Rate = 1.0

@@ -17,13 +17,14 @@ from isal import isal_zlib
 
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
+from monitor.spool.draws import SCHEMA
 
-VERSION = 1
+VERSION = 2
 PAGE = 16 * 1024
 _LOG_PAGES = 1024
 """After how many pages (16 MiB) the log is folded into the database: a page that changes often is copied once."""
 
-_SCHEMA = """
+_SCHEMA = f"""{SCHEMA}
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, head BLOB, meta BLOB, body BLOB, checksum INTEGER);
 CREATE TABLE IF NOT EXISTS remembered (n INTEGER PRIMARY KEY, id BLOB, at REAL);
 """
@@ -101,7 +102,7 @@ def connect(path: Path, *, most_pages: int) -> sqlite3.Connection:
         db.execute(f"PRAGMA journal_size_limit = {log * PAGE}")
         db.execute(f"PRAGMA max_page_count = {most_pages}")
         version = _version(db, path)
-        if version == 0:
+        if version < VERSION:
             db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
     except sqlite3.Error as error:
         db.close()
@@ -131,7 +132,7 @@ def log_pages(disk: os.statvfs_result) -> int:
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, VERSION):
+    if not 0 <= version <= VERSION:
         raise ConfigError(f"{path} was written by a newer version of this program (format {version}, not {VERSION})")
     return version
 

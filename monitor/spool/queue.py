@@ -21,6 +21,7 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.receipt import Receipt
+from monitor.spool.draws import FirstDraws
 from monitor.spool.format import Record
 from monitor.spool.store import REMEMBER_AT_MOST, Batch, Room, Store, StoreFailed
 from monitor.telemetry.events import Event, Events
@@ -89,6 +90,8 @@ class Spool:
         self._deletes: list[int] = []
         self._remembers: deque[str] = deque(maxlen=REMEMBER_AT_MOST)
         self._known: OrderedDict[str, None] = OrderedDict()
+        self.draws = FirstDraws(self._write_soon)
+        """The first probability of each case."""
         self._room = Room(0, disk_has_room=True)
         self._rows = 0
         self._wake = asyncio.Event()
@@ -170,8 +173,9 @@ class Spool:
     # -- within
 
     async def _load(self) -> None:
-        self._room, known = await self._in_thread(self._store.load)
+        self._room, known, draws = await self._in_thread(self._store.load)
         self._known = OrderedDict.fromkeys([*known, *self._known])
+        self.draws.load(draws)
         self._loaded = True
 
     @asynccontextmanager
@@ -210,12 +214,13 @@ class Spool:
                 self._write_soon()
 
     def _pending(self) -> bool:
-        return bool(self._appends or self._deletes or self._remembers)
+        return bool(self._appends or self._deletes or self._remembers or self.draws)
 
     async def _commit_once(self) -> bool:
         taken = self._take()
         deletes = _DELETES_IN_TROUBLE if self._trouble else _DELETES
-        batch = Batch([one.record for one in taken], self._deletes[:deletes], list(self._remembers))
+        drawn = self.draws.take()
+        batch = Batch([one.record for one in taken], self._deletes[:deletes], list(self._remembers), drawn)
         del self._deletes[:deletes]
         self._remembers.clear()
         try:
@@ -223,6 +228,7 @@ class Spool:
         except Exception as error:  # noqa: BLE001 - whatever it was, those who wait must hear of it
             self._deletes = batch.deletes + self._deletes
             self._remembers.extendleft(reversed(batch.remembers))
+            self.draws.give_back(drawn)
             self._failed(error, taken)
             return False
         finally:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from monitor.spool import draws
 from monitor.spool.files import make_private, sync_folder
 from monitor.spool.format import COLUMNS, INSERT, Damaged, connect, decode
 
@@ -67,6 +68,8 @@ def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
             new.executemany(
                 "INSERT INTO remembered (id, at) VALUES (?, ?)", old.execute("SELECT id, at FROM remembered")
             )
+        with contextlib.suppress(sqlite3.Error):
+            draws.copy(old, new)
     building.replace(path.with_name(path.name + ".rebuilt"))
     sync_folder(path.parent)
     aside = finish(path, now)

@@ -16,7 +16,8 @@ from typing import Literal, NoReturn, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
-from monitor.spool import salvage
+from monitor.spool import draws, salvage
+from monitor.spool.draws import Draw
 from monitor.spool.files import make_private, size_of
 from monitor.spool.format import (
     COLUMNS,
@@ -65,11 +66,12 @@ class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the ca
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction does: records to add, numbers of records to delete, result ids to remember."""
+    """What one transaction does: records to add, numbers of records to delete, result ids and draws to remember."""
 
     records: list[Record] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
     remembers: list[str] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +107,16 @@ class Store:
         self._pruned_at = -_PRUNE_EVERY
         self._opening_failed: tuple[float, StoreFailed] | None = None
 
-    def load(self) -> tuple[Room, list[str]]:
-        """Open; the ids remembered, oldest first. Raises `StoreFailed` (not now) or `ConfigError` (never)."""
+    def load(self) -> tuple[Room, list[str], list[Draw]]:
+        """Open; the ids and draws remembered, oldest first. Raises `StoreFailed` (not now) or `ConfigError` (never)."""
         db = self._connection()
         try:
             known = db.execute("SELECT id FROM remembered ORDER BY n DESC LIMIT ?", (REMEMBER_AT_MOST,)).fetchall()
+            drawn = draws.read(db)
         except sqlite3.Error as error:
             self._fail(error)
-        return self._room(db), [key.decode("utf-8", "replace") for (key,) in reversed(known) if isinstance(key, bytes)]
+        ids = [key.decode("utf-8", "replace") for (key,) in reversed(known) if isinstance(key, bytes)]
+        return self._room(db), ids, drawn
 
     def write(self, batch: Batch) -> tuple[range, Room]:
         """Do all of `batch`, on disk when this returns; the new records' numbers. Raises `StoreFailed`: did none."""
@@ -130,6 +134,7 @@ class Store:
                 at = self._clock.now()
                 remembers = [(key.encode("utf-8", "surrogatepass"), at) for key in batch.remembers]
                 db.executemany("INSERT INTO remembered (id, at) VALUES (?, ?)", remembers)
+            draws.write(db, batch.draws, self._clock.now())
             self._prune(db)
             db.execute("COMMIT")
             room = self._room(db)
@@ -300,6 +305,7 @@ class Store:
         self._pruned_at = self._clock.monotonic()
         oldest = "at < ? OR n <= (SELECT max(n) FROM remembered) - ?"
         db.execute(f"DELETE FROM remembered WHERE {oldest}", (self._clock.now() - self._keep, REMEMBER_AT_MOST))  # noqa: S608
+        draws.prune(db, self._clock.now() - self._keep)
 
 
 def _frames_in_log(db: sqlite3.Connection) -> int | None:

@@ -1,0 +1,307 @@
+"""What boosted sampling gains, and what it keeps to, simulated with the product's own learner and pacer.
+
+    python -m benchmarks.simulation [--quick] [LABELLED.jsonl ...]
+
+`--quick` takes seconds instead of minutes. Each file holds one answer a line: `question`, `contexts`, `response`,
+`label` (1: defective), and `group`, which keeps answers of one conversation on one side of a split.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, geometric_mean, stdev
+from typing import Final, NamedTuple
+
+from benchmarks.answers import Mix, Row, binormal, distance, labelled, mixed
+from monitor.estimates.rates import Sums
+from monitor.samplers._features import INPUTS
+from monitor.samplers._gain import gain
+from monitor.samplers._learner import Learner
+from monitor.samplers._pacer import CAP, FLOOR, Pacer, deviation
+
+CHECKPOINTS: Final = (200, 1000, 5000)
+SLOPE: Final = 1.2
+_DELAY = 50  # verdicts that are under way while the next cases are drawn
+_SHARE = 0.05
+
+
+# -- gain, exactly, at some numbers of verdicts
+
+
+def efficiency(mix: Mix, risks: Sequence[float], trust: float = 1.0) -> float:
+    """Judgements that an even draw needs for the variance of the rate that these risks lead to, by judgements made."""
+    chances = _chances(mix, risks, trust)
+    rate = math.fsum(often * row.defect for row, often in zip(*mix, strict=True))
+    spent = math.fsum(often * chance for often, chance in zip(mix.often, chances, strict=True))
+    variance = math.fsum(
+        often * (row.defect - rate) ** 2 / chance for row, often, chance in zip(*mix, chances, strict=True)
+    )
+    return rate * (1 - rate) / (spent * variance)
+
+
+def _chances(mix: Mix, risks: Sequence[float], trust: float) -> list[float]:
+    mean = math.fsum(often * risk for often, risk in zip(mix.often, risks, strict=True))
+    raw = [deviation(risk, mean) for risk in risks]
+    average = math.fsum(often * one for often, one in zip(mix.often, raw, strict=True))
+    wanted = [trust * one / average + 1 - trust for one in raw]
+    chances, scale = [_SHARE for _ in wanted], _SHARE
+    for _ in range(20):
+        chances = [min(max(scale * one, _SHARE * FLOOR), 1.0) for one in wanted]
+        scale *= _SHARE / math.fsum(often * chance for often, chance in zip(mix.often, chances, strict=True))
+    return chances
+
+
+def oracle(auroc: float, rate: float, rng: random.Random, size: int = 20_000) -> float:
+    """The gain of who knows the true risk of each answer of `binormal`."""
+    shift = distance(auroc)
+    mix = mixed(binormal(auroc, size, rng), rate)
+    odds = rate / (1 - rate)
+    told = [odds * math.exp(shift * row.seen[0] - shift**2 / 2) for row in mix.rows]
+    return efficiency(mix, [one / (1 + one) for one in told])
+
+
+class Stream(NamedTuple):
+    """Where verdicts come from, some cases at a time, and on what the gain is measured."""
+
+    seen: Callable[[], Mix]
+    held: Mix
+
+
+def synthetic(auroc: float, rate: float, rng: random.Random) -> Stream:
+    """Answers of `binormal`, new ones each time."""
+    return Stream(lambda: mixed(binormal(auroc, 1000, rng), rate), mixed(binormal(auroc, 8000, rng), rate))
+
+
+def halved(rows: Sequence[Row], rate: float, rng: random.Random) -> Stream:
+    """Verdicts on one half of the groups, over and over; the gain on the other half."""
+    groups = sorted({row.group for row in rows})
+    rng.shuffle(groups)
+    first = set(groups[: len(groups) // 2])
+    seen = mixed([row for row in rows if row.group in first], rate)
+    return Stream(lambda: seen, mixed([row for row in rows if row.group not in first], rate))
+
+
+def learned(stream: Stream, rng: random.Random, checkpoints: Sequence[int] = CHECKPOINTS) -> list[float]:
+    """The gain before any verdict, and after each of these numbers of them."""
+    learner = Learner((SLOPE, *(0.0 for _ in INPUTS[1:])))
+    found = [_gain_of(learner, stream.held)]
+    for before, until in pairwise((0, *checkpoints)):
+        for _ in range(before, until, _DELAY):
+            seen = stream.seen()
+            chances = _chances(seen, [learner.probability(row.seen) for row in seen.rows], learner.trust)
+            drawn = [often * chance for often, chance in zip(seen.often, chances, strict=True)]
+            for number in rng.choices(range(len(drawn)), drawn, k=_DELAY):
+                row = seen.rows[number]
+                learner.learn(row.seen, _SHARE / chances[number], defect=row.defect)
+        found.append(_gain_of(learner, stream.held))
+    return found
+
+
+def learned_mean(
+    make: Callable[[random.Random], Stream], *, streams: int, checkpoints: Sequence[int] = CHECKPOINTS
+) -> list[float]:
+    """The geometric mean of `learned` over some streams: before any verdict, then at each checkpoint."""
+    rngs = [random.Random(seed) for seed in range(streams)]
+    runs = [learned(make(rng), rng, checkpoints) for rng in rngs]
+    return [geometric_mean(column) for column in zip(*runs, strict=True)]
+
+
+def _gain_of(learner: Learner, held: Mix) -> float:
+    return efficiency(held, [learner.probability(row.seen) for row in held.rows], learner.trust)
+
+
+# -- the whole loop, by the clock
+
+
+def steady(minute: int) -> float:  # noqa: ARG001 - a load like the others
+    """A load: always its mean."""
+    return 1.0
+
+
+def cycle(minute: int) -> float:
+    """A load by the minute, 1 on average: busiest and quietest hour differ by a factor of four."""
+    return 1 - 0.6 * math.cos(2 * math.pi * minute / 1440)
+
+
+def bursts(minutes: int) -> Callable[[int], float]:
+    """As `cycle`, and three times a day ten times the load for some minutes."""
+
+    def load(minute: int) -> float:
+        at = minute % 1440
+        return cycle(minute) * (10.0 if any(start <= at < start + minutes for start in (300, 720, 1140)) else 1.0)
+
+    return load
+
+
+@dataclass(slots=True)
+class Looped:
+    """What came of a run: what the sample says of it, what is true of it, and what was spent."""
+
+    sums: Sums = field(default_factory=Sums)
+    cases: int = 0
+    defects: int = 0
+    expected: float = 0.0
+    by_hour: list[float] = field(default_factory=list)
+    residual: float = 0.0
+    """The estimating function: the sum of weight x (defect - true rate), 0 on average where nothing is biased."""
+
+    @property
+    def rate(self) -> float:
+        """The rate that the sample gives."""
+        return self.sums.defect_weight / self.sums.weight
+
+    def busiest(self) -> float:
+        """The largest expectation of any sixty minutes."""
+        return max(math.fsum(self.by_hour[at : at + 60]) for at in range(max(1, len(self.by_hour) - 59)))
+
+
+def closed_loop(
+    rows: Sequence[Row],
+    *,
+    per_day: float,
+    per_minute: float,
+    minutes: int,
+    rng: random.Random,
+    rate: float = 0.02,
+    rate_in_burst: float | None = None,
+    load: Callable[[int], float] = cycle,
+    boost: bool = True,
+    delay: int = 5,
+    cap: float = CAP,
+) -> Looped:
+    """A stream of answers drawn from `rows`, judged `delay` minutes after they are drawn, from a cold start."""
+    good, bad = [row for row in rows if not row.defect], [row for row in rows if row.defect]
+    learner = Learner((SLOPE, *(0.0 for _ in INPUTS[1:])))
+    pacer = Pacer(per_day, cap * per_day / 24, now=0.0)
+    run, under_way = Looped(), deque[tuple[int, Row, float, float]]()
+    for minute in range(minutes):
+        while under_way and under_way[0][0] <= minute:
+            _, row, chance, target = under_way.popleft()
+            learner.learn(row.seen, target / chance, defect=row.defect)
+        busy = load(minute)
+        now_rate = rate_in_burst if rate_in_burst is not None and busy > 2 * cycle(minute) else rate
+        spent, came = 0.0, _poisson(per_minute * busy, rng)
+        for number in range(came):
+            row = rng.choice(bad if rng.random() < now_rate else good)
+            risk = learner.probability(row.seen) if boost else None
+            paced = pacer.draw(risk, (minute + number / came) * 60.0, learner.trust)
+            spent += paced.probability
+            run.cases += 1
+            run.defects += row.defect
+            if rng.random() < paced.probability:
+                weight = 1 / paced.probability
+                run.sums += Sums.of(weight, defect=row.defect)
+                run.residual += weight * (row.defect - now_rate)
+                under_way.append((minute + delay, row, paced.probability, paced.target))
+        run.by_hour.append(spent)
+        run.expected += spent
+    return run
+
+
+def _poisson(mean: float, rng: random.Random) -> int:
+    if mean > 30:
+        return max(0, round(rng.gauss(mean, math.sqrt(mean))))
+    count, left = 0, math.exp(-mean)
+    product = rng.random()
+    while product > left:
+        count, product = count + 1, product * rng.random()
+    return count
+
+
+# -- the tables
+
+
+def gains(*, streams: int, checkpoints: Sequence[int] = CHECKPOINTS, rate: float = 0.02) -> Iterator[str]:
+    """By AUROC of the first input, the gain of who knows the truth, of the prior, and after some verdicts."""
+    yield f"gain over an even draw at a defect rate of {rate:.1%}, geometric mean of {streams} streams"
+    yield _line("AUROC", "oracle", "prior", *(f"{number} verdicts" for number in checkpoints))
+    for auroc in (0.5, 0.8, 0.9, 0.95):
+        found = learned_mean(partial(synthetic, auroc, rate), streams=streams, checkpoints=checkpoints)
+        yield _line(auroc, oracle(auroc, rate, random.Random(0)), *found)
+
+
+def gains_on(paths: Sequence[Path], *, streams: int, checkpoints: Sequence[int] = CHECKPOINTS) -> Iterator[str]:
+    """The same on labelled answers, at three defect rates."""
+    yield _line("set", "rate", "prior", *(f"{number} verdicts" for number in checkpoints))
+    for path in paths:
+        rows = labelled(path)
+        for rate in (0.005, 0.02, 0.10):
+            found = learned_mean(partial(halved, rows, rate), streams=streams, checkpoints=checkpoints)
+            yield _line(path.stem[:16], f"{rate:.1%}", *found)
+
+
+def budgets(*, days: int, per_day: float = 2400.0) -> Iterator[str]:
+    """By load, what of the budget is spent on the last day, and in the busiest hour, expected and as a share of it."""
+    yield f"budget of {per_day:g} a day, cap of four mean hours ({CAP * per_day / 24:g}), {days} days, AUROC .9"
+    yield _line("load", "spent/day", "max hour", "of the cap", "gain")
+    rows = binormal(0.9, 2000, random.Random(0))
+    for name, load in (("steady", steady), ("cycle", cycle), ("bursts 10", bursts(10)), ("bursts 40", bursts(40))):
+        run = closed_loop(
+            rows,
+            per_day=per_day,
+            per_minute=33,
+            minutes=days * 1440,
+            rng=random.Random(1),
+            load=load,
+            rate_in_burst=0.06,
+        )
+        last, busiest = math.fsum(run.by_hour[-1440:]) / per_day, run.busiest()
+        yield _line(name, last, f"{busiest:.0f}", busiest / (CAP * per_day / 24), gain(run.sums) or 0.0)
+
+
+def biases(rows: Sequence[Row], name: str, *, runs: int) -> Iterator[str]:
+    """Whether rates stay true while the model learns: mean and error, as shares of the true rate, of both designs."""
+    yield f"{name}: {runs} runs of a day each, 1,000 judged a day, rate 2 %; in shares of the rate"
+    yield _line("draw", "sum w(y-t)", "+-", "rate", "+-", "variance")
+    for boost in (False, True):
+        found = [
+            closed_loop(
+                rows, per_day=1000, per_minute=14, minutes=1440, rng=random.Random(seed), boost=boost, load=cycle
+            )
+            for seed in range(runs)
+        ]
+        residuals = [run.residual / run.cases / 0.02 for run in found]
+        rates = [run.rate / 0.02 - 1 for run in found]
+        mean_error = [fmean(residuals), _error(residuals), fmean(rates), _error(rates), fmean(r * r for r in rates)]
+        yield _line("boosted" if boost else "even", *mean_error)
+
+
+def _error(values: Sequence[float]) -> float:
+    return stdev(values) / math.sqrt(len(values))
+
+
+def _line(first: object, *rest: object) -> str:
+    cells = (f"{one:>14.3f}" if isinstance(one, float) else f"{one:>14}" for one in rest)
+    return f"{first!s:<17}" + "".join(cells)
+
+
+def main() -> None:
+    """Print all tables."""
+    reading = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reading.add_argument("files", nargs="*", type=Path, metavar="LABELLED.jsonl")
+    reading.add_argument("--quick", action="store_true", help="seconds instead of minutes")
+    options = reading.parse_args()
+    quick = options.quick
+    tables: list[Iterator[str]] = [
+        gains(streams=2 if quick else 10, checkpoints=CHECKPOINTS[:2] if quick else CHECKPOINTS),
+        budgets(days=1 if quick else 3),
+        biases(binormal(0.9, 2000, random.Random(0)), "AUROC .9", runs=4 if quick else 300),
+    ]
+    if options.files:
+        tables.append(gains_on(options.files, streams=2 if quick else 10))
+    for table in tables:
+        for line in table:
+            print(line, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""What the samplers with a budget share: how it is written, and what it comes to in judgements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field, model_validator
+
+from monitor.samplers._pacer import CAP, Pacer
+from monitor.stages import Drawn, Runtime, Sampler
+
+HOURS: Final = 24.0
+_VERDICTS = 200.0  # that the mean price reaches back
+_FIRST_VERDICTS = 20.0  # that the first guess of a price counts for
+_CHEAPEST = 1e-6
+
+
+class Budgeted(Sampler):
+    """A sampler whose share follows from a budget. Exactly one of the three budgets is set."""
+
+    per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Judgements a day, spread over it in proportion to the traffic. The budget of this process: of several replicas
+    each has its own."""
+
+    per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The same as a mean hour: 500 is 12,000 a day. Not a limit: that is `per_hour_cap`."""
+
+    dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """US dollars a day, turned into judgements by what the last 200 or so have cost."""
+
+    per_hour_cap: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Judgements expected in any hour, at most, and a sixth more after a quiet time. Default: four mean hours."""
+
+    dollars_each: float = Field(default=0.002, gt=0, allow_inf_nan=False)
+    """With `dollars_per_day`, what one judgement is taken to cost until some have been made."""
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Budgeted:
+        given = [name for name in ("per_day", "per_hour", "dollars_per_day") if getattr(self, name) is not None]
+        if len(given) != 1:
+            said = f"not {' and '.join(given)}" if given else "none is given"
+            raise ValueError(f"needs one of per_day, per_hour and dollars_per_day; {said}")
+        if self.dollars_per_day is None and self.per_hour_cap is not None and self.per_hour_cap < self.mean_hour():
+            cap, mean = f"{self.per_hour_cap:g}", f"{self.mean_hour():g}"
+            raise ValueError(f"per_hour_cap: {cap} is less than the mean hour of the budget, {mean}")
+        return self
+
+    def mean_hour(self) -> float:
+        """Judgements in the mean hour of a day, as long as nothing is known of their price."""
+        if self.per_hour is not None:
+            return self.per_hour
+        return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_each) / HOURS
+
+
+class Purse:
+    """A budget at work: its pacer, and the price of a judgement where it is in dollars."""
+
+    def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
+        self._options = options
+        self._price, self._priced = options.dollars_each, _FIRST_VERDICTS
+        self._clock = runtime.clock
+        mean = options.mean_hour()
+        self._pacer = Pacer(mean * HOURS, options.per_hour_cap or CAP * mean, runtime.clock.monotonic())
+        metrics = runtime.metrics
+        metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
+        metrics.sampling_bucket_limit.labels(evaluator).set_function(lambda: self._pacer.size)
+
+    def draw(self, risk: float | None, inputs: tuple[float, ...] = (), trust: float = 1.0) -> Drawn:
+        """The probability of the case that has come; `risk` and `trust` as in `Pacer.draw`."""
+        paced = self._pacer.draw(risk, self._clock.monotonic(), trust)
+        return Drawn(paced.probability, paced.target, risk, inputs, paced.thinned)
+
+    def paid(self, dollars: float) -> None:
+        """What a judgement has cost."""
+        options = self._options
+        if options.dollars_per_day is None:
+            return
+        self._priced = min(self._priced + 1, _VERDICTS)
+        self._price += (dollars - self._price) / self._priced
+        self._pacer.per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
+        self._pacer.per_hour = options.per_hour_cap or CAP * self._pacer.per_day / HOURS

@@ -1,0 +1,51 @@
+"""Whether choosing pays: how many evenly drawn judgements one chosen judgement has been worth, from verdicts alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from monitor.estimates.rates import Sums
+
+DAYS: Final = 7
+_DAY = 86400.0
+_ENOUGH_DEFECTS = 50.0
+_WORST = 0.9
+
+
+def gain(sums: Sums) -> float | None:
+    """Judgements that an even draw would need for the same variance of the rate, by judgements made.
+
+    From the design-based variance of a ratio of two weighted sums (Särndal, Swensson and Wretman, "Model Assisted
+    Survey Sampling", 5.6). None where there is no defect, or nothing else. Below some twenty defects it means nothing,
+    and mostly flatters.
+    """
+    if not 0 < sums.defects < sums.judged:
+        return None
+    rate = sums.defect_weight / sums.weight
+    squares = sums.defect_weight_squares * (1 - rate) ** 2 + sums.good_weight_squares * rate**2
+    return rate * (1 - rate) / sums.judged * sums.weight**2 / squares
+
+
+class Watch:
+    """The verdicts of the last seven days, by the day. Weights are relative to an even draw of the same time."""
+
+    def __init__(self) -> None:
+        self._days: deque[tuple[int, Sums]] = deque(maxlen=DAYS)
+
+    def add(self, weight: float, now: float, *, defect: bool) -> None:
+        """A case that was judged at `now`, in seconds of a monotonic clock."""
+        day = int(now // _DAY)
+        one = Sums.of(weight, defect=defect)
+        if self._days and self._days[-1][0] == day:
+            one += self._days.pop()[1]
+        self._days.append((day, one))
+
+    def loses(self, now: float) -> float | None:
+        """The gain where choosing does harm for certain: below 0.9, with fifty effective defects or more. Else None."""
+        recent = [sums for day, sums in self._days if day > now // _DAY - DAYS]
+        sums = sum(recent, Sums())
+        found = gain(sums)
+        if found is None or found >= _WORST:
+            return None
+        return found if sums.defect_weight**2 >= _ENOUGH_DEFECTS * sums.defect_weight_squares else None

@@ -1,0 +1,137 @@
+"""More judgements where a defect is likely, by a small model that learns from the judge's own verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from monitor.model.case import Case
+from monitor.model.outcome import Score
+from monitor.samplers._budget import Budgeted, Purse
+from monitor.samplers._features import INPUTS, inputs
+from monitor.samplers._gain import DAYS, Watch
+from monitor.samplers._learner import Learner
+from monitor.stages import Drawn, Runtime, Sampling
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import UNKNOWN_APP
+
+_APPS = 200
+_SLOPE = 1.2  # the middle of what was fitted on twelve labelled sets, from -0.1 to 3.1
+_GROUNDED: Final = frozenset(
+    {"fact_check", "faithfulness", "groundedness", "hhem", "lynx", "prometheus_rubric", "trustworthiness"}
+)
+_PAUSE = DAYS * 86400.0
+_LOOK_EVERY = 50  # verdicts
+
+_Marked = Annotated[str, Field(pattern=r"^[^=]+=.+$")]
+
+
+class Boosted(Budgeted):
+    """A budget, half of it spread evenly and half given to the cases that are probably defects.
+
+    A model of eight numbers for each app learns from the verdicts which those are. Every case keeps a known
+    probability of at least half of the mean one and counts by its inverse, so that rates stay unbiased. Where the
+    choice turns out to do harm for a week it is given up for a week.
+    """
+
+    boost: Literal["overlap_groundedness"] = "overlap_groundedness"
+    """The local evaluator whose measures the model sees; it must be among `evaluators`, for all cases."""
+
+    slope: float | None = Field(default=None, ge=-5, le=5)
+    """How much a standard deviation of missing overlap raises the log odds of a defect, before anything is learned.
+    Default: 1.2 for evaluators of groundedness, 0 (nothing) for all others."""
+
+    odds: dict[_Marked, Annotated[float, Field(ge=1, le=1000)]] = Field(default={})
+    """By `attribute=value`, what multiplies the odds of a defect of such a case: `{feedback=down: 5}`. For thumbs down,
+    for requests in which a tool failed."""
+
+    show_model: bool = False
+    """Whether the coefficients are exported: seven series for each app."""
+
+    @property
+    def sees(self) -> str:
+        """The local evaluator that is named in `boost`."""
+        return self.boost
+
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+        """Begin with the prior for every app: what was learned before a restart is learned again."""
+        return _Boosting(self, evaluator, runtime)
+
+
+class _Boosting:
+    adaptive = True
+
+    def __init__(self, options: Boosted, evaluator: str, runtime: Runtime) -> None:
+        self._options = options
+        self._evaluator = evaluator
+        self._runtime = runtime
+        self._purse = Purse(options, evaluator, runtime)
+        slope = options.slope if options.slope is not None else (_SLOPE if evaluator in _GROUNDED else 0.0)
+        self._slopes = (slope, *(0.0 for _ in INPUTS[1:]))
+        self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
+        self._apps: OrderedDict[str, _App] = OrderedDict()
+
+    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:
+        seen = inputs(local, self._options.boost)
+        if seen is None:
+            return self._purse.draw(None)
+        app = self._of(case.app)
+        if app.paused_until > self._runtime.clock.monotonic():
+            return self._purse.draw(None, seen)
+        return self._purse.draw(app.learner.probability(seen, self._shift(case)), seen, app.learner.trust)
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        self._purse.paid(dollars)
+        if defect is None or not drawn.inputs:
+            return
+        app = self._of(case.app)
+        weight = drawn.target / drawn.probability
+        app.learner.learn(drawn.inputs, weight, self._shift(case), defect=defect)
+        if self._options.show_model:
+            self._show(case.app, app.learner)
+        if drawn.risk is not None:
+            self._watch(case.app, app, min(weight, 2.0), defect=defect)
+
+    def _watch(self, name: str, app: _App, weight: float, *, defect: bool) -> None:
+        now = self._runtime.clock.monotonic()
+        app.watch.add(weight, now, defect=defect)
+        if app.learner.labels % _LOOK_EVERY:
+            return
+        found = app.watch.loses(now)
+        if found is not None:
+            app.paused_until = now + _PAUSE
+            app.watch = Watch()
+            message = "choosing what to judge did harm for a week; drawing evenly for the next"
+            runtime, evaluator = self._runtime, self._evaluator
+            runtime.events.warning(Event.BOOST_PAUSED, message, app=name, evaluator=evaluator, gain=round(found, 2))
+
+    def _of(self, name: str) -> _App:
+        app = self._apps.get(name)
+        if app is None:
+            app = self._apps[name] = _App(self._slopes)
+            if len(self._apps) > _APPS:
+                self._apps.popitem(last=False)
+        self._apps.move_to_end(name)
+        return app
+
+    def _shift(self, case: Case) -> float:
+        return sum(log for name, value, log in self._shifts if case.attributes.get(name) == value)
+
+    def _show(self, name: str, learner: Learner) -> None:
+        metrics = self._runtime.metrics
+        app = metrics.app(name or UNKNOWN_APP)
+        for input_name, value in zip(INPUTS, learner.coefficients[1:], strict=True):
+            metrics.sampling_coefficient.labels(app, self._evaluator, input_name).set(value)
+
+
+class _App:
+    """What is known of one app."""
+
+    def __init__(self, slopes: tuple[float, ...]) -> None:
+        self.learner = Learner(slopes)
+        self.watch = Watch()
+        self.paused_until = 0.0

@@ -1,0 +1,31 @@
+"""As many judgements a day as a budget allows, every case with the same chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.model.case import Case
+from monitor.model.outcome import Score
+from monitor.samplers._budget import Budgeted, Purse
+from monitor.stages import Drawn, Runtime, Sampling
+
+
+class Budget(Budgeted):
+    """So many judgements, or dollars, a day: the share of cases follows from the traffic, the same for all of them."""
+
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+        """Begin with a share of 10 %; after an hour it is that of the traffic."""
+        return _Spending(self, evaluator, runtime)
+
+
+class _Spending:
+    adaptive = True
+
+    def __init__(self, options: Budget, evaluator: str, runtime: Runtime) -> None:
+        self._purse = Purse(options, evaluator, runtime)
+
+    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:  # noqa: ARG002 - the contract's signature
+        return self._purse.draw(None)
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
+        self._purse.paid(dollars)

@@ -1,0 +1,180 @@
+"""Boosted and budgeted sampling as components: what they take, what they go by, what they do when they must not."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from monitor.config import Config
+from monitor.config.file import parse
+from monitor.errors import ConfigError
+from monitor.evaluators.overlap_groundedness import OverlapGroundedness
+from monitor.model.case import Case, Document
+from monitor.model.outcome import Score
+from monitor.pipeline.evaluate import _run_local
+from monitor.samplers._features import INPUTS, inputs
+from monitor.samplers.boosted import Boosted
+from monitor.samplers.budget import Budget
+from monitor.samplers.by_attribute import ByAttribute
+from monitor.samplers.uniform import Uniform
+from tests.support.runtime import runtime, total
+
+GOOD, BAD = "The library opens at nine.", "Elephants from Mars repaired 47 submarines in Paris yesterday."
+OVERLAP = "overlap_groundedness"
+
+
+def case(response: str = GOOD, number: int = 0, **more) -> Case:
+    context = (Document("The library opens at nine o'clock. Bring your card."),)
+    return Case(request_id=f"{number:032x}", retrieved_context=context, response=response, app="shop", **more)
+
+
+def local(response: str = GOOD) -> dict[str, Score]:
+    score = _run_local(OverlapGroundedness(), case(response))
+    assert isinstance(score, Score)
+    return {OVERLAP: score}
+
+
+def test_what_the_context_does_not_support_stands_out_in_every_input() -> None:
+    good, bad = inputs(local(GOOD), OVERLAP), inputs(local(BAD), OVERLAP)
+    assert good is not None
+    assert bad is not None
+    assert len(good) == len(bad) == len(INPUTS)
+    higher = [name for name, one, other in zip(INPUTS, good, bad, strict=True) if other > one]
+    assert higher == ["overlap", "marked", "sentence", "pairs", "words", "novel"]
+    assert all(abs(value) <= 3 for value in good + bad)
+
+
+def test_an_unsupported_answer_is_likelier_judged_from_the_first_case_on() -> None:
+    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    good, bad = sampling.draw(case(GOOD), local(GOOD)), sampling.draw(case(BAD), local(BAD))
+    assert bad.probability > 2 * good.probability
+    assert good.probability >= good.target / 2
+
+
+def test_an_evaluator_that_has_nothing_to_do_with_overlap_begins_evenly() -> None:
+    sampling = Boosted(per_day=24_000).open("hate_unfairness", runtime())
+    good, bad = sampling.draw(case(GOOD), local(GOOD)), sampling.draw(case(BAD), local(BAD))
+    assert good.probability == pytest.approx(bad.probability, rel=0.001)
+
+
+def test_without_the_local_score_a_case_has_the_mean_chance_and_teaches_nothing() -> None:
+    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    drawn = sampling.draw(case(), {})
+    assert (drawn.probability, drawn.risk) == (drawn.target, None)
+    before = sampling.draw(case(BAD), local(BAD)).risk
+    sampling.learn(case(), drawn, defect=True, dollars=0.0)
+    assert sampling.draw(case(BAD), local(BAD)).risk == before
+
+
+def test_a_score_of_another_evaluator_under_that_name_is_no_measure() -> None:
+    assert inputs({OVERLAP: Score(0.5, "")}, OVERLAP) is None
+    assert inputs({OVERLAP: Score(0.5, "", measures={"words": math.nan})}, OVERLAP) is None
+
+
+def test_each_app_has_a_model_of_its_own_and_no_verdict_teaches_nothing() -> None:
+    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    other = Case(request_id="1", app="other", response=GOOD)
+    before = sampling.draw(other, local()).risk
+    drawn = sampling.draw(case(), local())
+    sampling.learn(case(), drawn, defect=None, dollars=0.01)
+    assert sampling.draw(case(), local()).risk == drawn.risk
+    for _ in range(20):
+        sampling.learn(case(), drawn, defect=True, dollars=0.01)
+    assert sampling.draw(case(), local()).risk > 0.3
+    assert sampling.draw(other, local()).risk == before
+
+
+def test_apps_without_number_take_no_memory_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monitor.samplers.boosted._APPS", 3)
+    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    for number in range(10):
+        sampling.draw(Case(request_id="1", app=str(number)), local())
+    assert list(sampling._apps) == ["7", "8", "9"]
+
+
+def test_thumbs_down_multiply_the_odds() -> None:
+    sampling = Boosted(per_day=24_000, odds={"feedback=down": 10.0}).open("groundedness", runtime())
+    plain = sampling.draw(case(), local()).risk
+    marked = sampling.draw(case(attributes={"feedback": "down"}), local()).risk
+    assert marked / (1 - marked) == pytest.approx(10 * plain / (1 - plain))
+    assert sampling.draw(case(attributes={"feedback": "up"}), local()).risk == plain
+
+
+def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
+    lent, rng = runtime(), random.Random(8)
+    sampling = Boosted(per_day=24_000).open("groundedness", lent)
+    for number in range(3000):  # every defect where the model was led to expect none, heavy and rare
+        defect = number % 20 == 0
+        drawn = sampling.draw(case(), local())
+        share = 0.5 if defect else rng.choice((0.5, 2.0))
+        led = replace(drawn, probability=drawn.target * share)
+        sampling.learn(case(), led, defect=defect, dollars=0.0)
+    assert total(lent.metrics, "ragmonitor_events_total", event="boost_paused") == 1
+    assert sampling.draw(case(BAD), local(BAD)).risk is None
+    lent.clock.advance(7 * 86400 + 1)
+    assert sampling.draw(case(BAD), local(BAD)).risk is not None
+
+
+def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
+    lent = runtime()
+    sampling = Budget(dollars_per_day=2.4, dollars_each=0.001).open("groundedness", lent)
+    limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements")
+    assert limit == pytest.approx(4 * 100 / 6)
+    for number in range(500):
+        lent.clock.advance(60)
+        sampling.learn(case(number=number), sampling.draw(case(), {}), defect=None, dollars=0.004)
+    assert total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements") == pytest.approx(limit / 4, rel=0.05)
+
+
+def test_the_model_is_exported_where_asked_for() -> None:
+    lent = runtime()
+    sampling = Boosted(per_day=24_000, show_model=True).open("groundedness", lent)
+    sampling.learn(case(), sampling.draw(case(), local()), defect=True, dollars=0.0)
+    found = {name: total(lent.metrics, "ragmonitor_sampling_coefficient", input=name) for name in INPUTS}
+    assert set(found) == set(INPUTS)
+    assert any(found.values())
+
+
+def test_each_kind_has_its_rate() -> None:
+    sampler = ByAttribute(attribute="tenant", rates={"gold": "50%", "free": 0}, otherwise="5%")
+    kinds = [{"tenant": "gold"}, {"tenant": "free"}, {"tenant": "tin"}, {}]
+    assert [sampler.probability(case(attributes=kind)) for kind in kinds] == [0.5, 0, 0.05, 0.05]
+    assert ByAttribute(attribute="app", rates={"shop": 0.2}, otherwise=1).probability(case()) == 0.2
+
+
+def config(sample: object, *others: dict) -> Config:
+    return parse({"evaluators": [*others, {"type": "groundedness", "sample": sample}], "alerts": []})
+
+
+def sampler_of(sample: object, *others: dict):
+    return config(sample, *others).assignments[-1].sampler
+
+
+def test_a_budget_is_written_in_few_words() -> None:
+    overlap = {"type": OVERLAP}
+    assert sampler_of({"per_hour": 500, "boost": OVERLAP}, overlap) == Boosted(per_hour=500)
+    assert sampler_of({"per_day": 2400}) == Budget(per_day=2400)
+    assert sampler_of({"dollars_per_day": 5}) == Budget(dollars_per_day=5)
+    assert sampler_of({"type": "uniform", "rate": "5%"}) == Uniform(rate=0.05)
+
+
+@pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        ({"per_day": 1, "per_hour": 1}, "not per_day and per_hour"),
+        ({"boost": OVERLAP}, "none is given"),
+        ({"per_hour": 500, "per_hour_cap": 100}, "100 is less than the mean hour of the budget, 500"),
+        ({"per_day": 0}, "greater than 0"),
+        ({"per_day": 10, "boost": "relevance"}, OVERLAP),
+        ({"per_day": 10, "boost": OVERLAP}, "not among the evaluators"),
+        ({"per_day": 10, "boost": OVERLAP, "odds": {"down": 2}}, "odds"),
+        ({"type": "by_attribute", "attribute": "tenant", "rates": {}}, "rates"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(sample, said) -> None:
+    with pytest.raises(ConfigError, match=r"evaluators\[0\]") as caught:
+        config(sample)
+    assert said in str(caught.value)

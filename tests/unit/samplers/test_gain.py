@@ -1,0 +1,80 @@
+"""What boosting gains and what it must not cost, on simulated streams; `python -m benchmarks.simulation` at length."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.answers import Row, binormal, mixed
+from benchmarks.simulation import closed_loop, halved, learned_mean, oracle, steady, synthetic
+from monitor.estimates.rates import Sums
+from monitor.samplers._gain import Watch, gain
+
+MTRAG = Path(__file__).parents[2] / "data" / "boosted" / "mtrag.json"
+
+
+@pytest.mark.parametrize(("auroc", "published"), [(0.8, 1.40), (0.9, 1.99), (0.95, 2.75)])
+def test_after_a_few_thousand_verdicts_the_gain_is_that_of_who_knows_the_truth(auroc, published) -> None:
+    *_, late = learned_mean(partial(synthetic, auroc, 0.02), streams=1, checkpoints=(2000,))
+    best = oracle(auroc, 0.02, random.Random(0))
+    assert best == pytest.approx(published, rel=0.05)
+    assert late == pytest.approx(best, rel=0.08)
+
+
+def test_on_answers_that_people_have_labelled_it_gains_a_quarter_and_more_from_the_start() -> None:
+    rows = [Row(tuple(row[:7]), row[7] == 1, str(row[8])) for row in json.loads(MTRAG.read_text())]
+    found = learned_mean(partial(halved, rows, 0.02), streams=3, checkpoints=(200, 1000))
+    assert min(found) > 1.25
+
+
+def test_with_a_score_that_means_nothing_a_tenth_is_lost_at_most_before_and_after_that_is_learned() -> None:
+    found = learned_mean(partial(synthetic, 0.5, 0.02), streams=2, checkpoints=(200, 1000))
+    assert min(found) > 0.9
+
+
+def test_rates_stay_true_while_the_model_learns() -> None:
+    rows = binormal(0.9, 1000, random.Random(0))
+    runs = [
+        closed_loop(rows, per_day=1500, per_minute=10, minutes=600, rng=random.Random(seed), rate=0.1, load=steady)
+        for seed in range(12)
+    ]
+    residuals = [run.residual / run.cases / 0.1 for run in runs]
+    mean = sum(residuals) / len(residuals)
+    error = (sum((one - mean) ** 2 for one in residuals) / len(residuals) / (len(residuals) - 1)) ** 0.5
+    assert abs(mean) < 3 * error
+    assert error < 0.05
+
+
+def test_the_gain_that_is_shown_is_the_gain_that_there_is() -> None:
+    rows = binormal(0.9, 2000, random.Random(0))
+    run = closed_loop(rows, per_day=9000, per_minute=60, minutes=1440, rng=random.Random(1), rate=0.05, load=steady)
+    assert gain(run.sums) == pytest.approx(oracle(0.9, 0.05, random.Random(0)), rel=0.2)
+
+
+def test_an_even_draw_gains_nothing_and_no_defect_tells_nothing() -> None:
+    even = sum((Sums.of(20.0, defect=number % 10 == 0) for number in range(500)), Sums())
+    assert gain(even) == pytest.approx(1.0)
+    assert gain(sum((Sums.of(20.0, defect=False) for _ in range(9)), Sums())) is None
+    assert gain(Sums()) is None
+
+
+@given(days=st.integers(0, 20))
+def test_harm_is_forgotten_after_seven_days(days) -> None:
+    watch = Watch()
+    for number in range(2000):
+        watch.add(2.0 if number % 20 == 0 else 0.5 + number % 2, 0.0, defect=number % 20 == 0)
+    assert (watch.loses(days * 86400.0) is not None) is (days < 7)
+
+
+@given(rate=st.floats(0.001, 0.5))
+def test_answers_are_mixed_to_the_rate_that_is_wanted(rate) -> None:
+    mix = mixed(binormal(0.8, 100, random.Random(0)), rate)
+    found = sum(often for row, often in zip(*mix, strict=True) if row.defect)
+    assert found == pytest.approx(rate)
+    assert sum(mix.often) == pytest.approx(1)
