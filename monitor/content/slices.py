@@ -1,18 +1,60 @@
-"""Short facts of a span by which rates can be sliced: prompt version, model, tenant, deployment."""
+"""Short facts of a request by which rates can be sliced: prompt version, model, tenant, deployment.
+
+Inside the monitor a case carries every short attribute that is no content, for filters and samplers to look at. What
+leaves it with a result is an allow-list: the slices that the configuration names, and the facts in `HARMLESS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from monitor.content import values
+from monitor.model.case import Case
 from monitor.model.span import Value
 
 MAX_LENGTH: Final = 128
 """Characters of a value; longer ones are content, not slices."""
 
-MAX_SLICES: Final = 64
-"""Slices of one case."""
+MAX_SLICES: Final = 256
+"""Facts of one case; SDKs send 128 attributes of a span unless told otherwise."""
+
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt.version": (
+        "gen_ai.prompt.version",
+        "llm.prompt_template.version",
+        "langfuse.observation.prompt.version",
+        "traceloop.prompt.version",
+        "metadata.prompt_version",
+    ),
+    "prompt.name": (
+        "gen_ai.prompt.name",
+        "langfuse.observation.prompt.name",
+        "traceloop.prompt.key",
+        "metadata.prompt_name",
+    ),
+    "index.version": ("metadata.index_version",),
+    "tenant": ("tenant.id", "tenant_id", "metadata.tenant", "metadata.tenant_id"),
+    "deployment.environment.name": ("deployment.environment",),
+}
+"""Facts under one name, whatever the dialect calls them. `gen_ai.request.model` is the model of the case, too."""
+
+HARMLESS: Final = frozenset(
+    {
+        "service.version",
+        "service.namespace",
+        "deployment.environment.name",
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.request.model",
+        "http.route",
+        "index.version",
+        "prompt.name",
+        "prompt.version",
+        "rag.traffic.class",
+    }
+)
+"""What may leave the monitor with every result: words of operators and libraries, never of users."""
 
 _CONTENT: Final = (
     "input.",
@@ -87,7 +129,9 @@ _CONTENT: Final = (
     "thread.",
     "code.",
 )
+_PROMPTS: Final = frozenset({"gen_ai.prompt.name", "gen_ai.prompt.version"})
 _RESOURCE: Final = ("service.version", "service.namespace", "deployment.environment.name", "deployment.environment")
+_PROCESS: Final = ("process.", "telemetry.", "os.", "service.name")
 
 
 def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
@@ -100,14 +144,28 @@ def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
             inner = values.unfold(value)
             if isinstance(inner, Mapping):
                 found |= {f"metadata.{name}": text for name, raw in inner.items() if (text := _short(raw))}
-        elif (text := _short(value)) and not key.startswith(_CONTENT):
+        elif (text := _short(value)) and (key in _PROMPTS or not key.startswith(_CONTENT)):
             found[key] = text
     return found
 
 
 def of_resource(resource: Mapping[str, Value]) -> dict[str, str]:
-    """What a resource says of a deployment: version, namespace, environment."""
-    return {key: text for key in _RESOURCE if (text := _short(resource.get(key)))}
+    """What a resource says of a deployment: version, namespace and environment first; nothing of the process."""
+    keys = [*_RESOURCE, *(key for key in resource if key not in _RESOURCE and not key.startswith(_PROCESS))]
+    return {key: text for key in keys[:MAX_SLICES] if (text := _short(resource.get(key)))}
+
+
+def value(case: Case, name: str) -> str:
+    """The fact `name` of a case, under whichever of its synonyms; empty where the case has none."""
+    for key in (name, *SYNONYMS.get(name, ())):
+        if found := case.attributes.get(key):
+            return found
+    return case.model if name == "gen_ai.request.model" else ""
+
+
+def allowed(case: Case, names: Iterable[str]) -> dict[str, str]:
+    """Of a case's facts those that may leave the monitor: the slices `names`, and what is harmless in any case."""
+    return {name: found for name in (*names, *sorted(HARMLESS)) if (found := value(case, name))}
 
 
 def _short(value: Value) -> str:

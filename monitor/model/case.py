@@ -26,6 +26,15 @@ class Status(StrEnum):
         return self in (Status.READY, Status.NO_CONTEXT)
 
 
+class Traffic(StrEnum):
+    """What a request was made for. Only production counts in rates and alerts."""
+
+    PRODUCTION = "production"
+    EXPERIMENT = "experiment"
+    SYNTHETIC = "synthetic"
+    INTERNAL = "internal"
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. `role` is `system`, `user`, `assistant` or `tool`."""
@@ -68,7 +77,7 @@ class Case:
     `request_id` is the trace id (hex), `span_id` that of the generation that results are attached to. `probability`
     (0 < p <= 1) is that with which this case was kept; its inverse is the case's weight in every rate.
     `answered_at` is the wall-clock second at which the service's answer ended, `seconds` how long it took; `prompt` is
-    what the service sent to the model for that answer, where its traces say so.
+    what the service sent to the model for that answer, where its traces say so. `traffic` is decided by the pipeline.
     """
 
     request_id: str
@@ -91,6 +100,7 @@ class Case:
     probability: float = 1.0
     answered_at: float = 0.0
     seconds: float | None = None
+    traffic: Traffic = Traffic.PRODUCTION
 
     def as_row(self) -> dict[str, Any]:
         """The agent-evaluation row: plain JSON types, the fields that `rag-monitor cases` documents."""

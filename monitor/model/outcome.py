@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from monitor.model.case import Case
+from monitor.model.generation import Generation
 
 
 class SkippedReason(StrEnum):
@@ -61,12 +63,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A verdict: `value` on the evaluator's own scale; `label` where the scale has names."""
+    """A verdict: `value` on the evaluator's own scale; `label` where the scale has names.
+
+    `measures` are numbers by name that a local evaluator took on its way there, for samplers; they are kept nowhere.
+    """
 
     value: float
     explanation: str
     label: str = ""
     evidence: tuple[Evidence, ...] = ()
+    measures: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +178,21 @@ class Spending:
     cached: bool = False
 
 
+class Standing(StrEnum):
+    """Whether a result counts in the rates that alerts look at."""
+
+    LIVE = "live"
+    LATE = "late"  # the answer was given too long ago: it would look like news, and is none
+    ASIDE = "aside"  # not production traffic
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """One result: a case, an evaluator in a version, and the outcome.
 
     `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
-    where the outcome is a `Score`. `level` and `defect` are set exactly then.
+    where the outcome is a `Score`. `level` and `defect` are set exactly then. Of the case's attributes only those are
+    left that may leave the monitor.
     """
 
     case: Case
@@ -189,6 +204,14 @@ class Judged:
     defect: bool = False
     spending: Spending = field(default_factory=Spending)
     judged_at: float = 0.0
+    standing: Standing = Standing.LIVE
+    generation: Generation = field(default_factory=Generation)
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from the answer to the verdict, never below 0; None where no clock says when the answer was given."""
+        answered_at = self.case.answered_at
+        return max(0.0, self.judged_at - answered_at) if answered_at > 0 else None
 
     @property
     def id(self) -> str:

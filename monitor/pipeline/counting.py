@@ -1,4 +1,8 @@
-"""Results into series: the three families from which PromQL computes every rate and both of its limits."""
+"""Results into series: the three families from which PromQL computes every rate and both of its limits.
+
+Those hold what is live: production traffic, judged in time. What is late and what is set aside have families of their
+own, so that no rule has to select; the slices of what is live do as well (`slicing.py` says why).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,50 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.case import Traffic
+from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, Standing, UnscoredReason
+from monitor.pipeline.slicing import Slicing
 from monitor.stages import Evaluator
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+
+class _Cell(NamedTuple):
+    """Number of scores, sum of their weights, sum of the squares."""
+
+    number: Counter
+    weight: Counter
+    squares: Counter
+
+    def add(self, judged: Judged) -> None:
+        exemplar = {"trace_id": judged.case.request_id[:64]}
+        self.number.inc(1, exemplar)
+        self.weight.inc(judged.weight, exemplar)
+        self.squares.inc(judged.weight**2)
+
+
+class _Apart(NamedTuple):
+    """What comes of evaluations that are counted apart: by whether a score is a defect, else that there is none."""
+
+    scored: dict[bool, _Cell]
+    skipped: Counter
+    unscored: Counter
+
+    @classmethod
+    def of(cls, families: tuple[Counter, Counter, Counter], *labels: str) -> _Apart:
+        """The series of `families` under `labels` and each outcome, at 0."""
+        cells = {
+            defect: _Cell(*(family.labels(*labels, "defect" if defect else "passed") for family in families))
+            for defect in (False, True)
+        }
+        return cls(cells, families[0].labels(*labels, "skipped"), families[0].labels(*labels, "unscored"))
+
+    def add(self, judged: Judged) -> None:
+        if isinstance(judged.outcome, Score):
+            self.scored[judged.defect].add(judged)
+        elif isinstance(judged.outcome, Skipped):
+            self.skipped.inc()
+        else:
+            self.unscored.inc()
 
 
 class _Series(NamedTuple):
@@ -16,7 +61,8 @@ class _Series(NamedTuple):
     pending: Gauge
     score: Histogram
     score_weighted: Counter
-    cells: dict[tuple[str, bool], tuple[Counter, Counter, Counter]]
+    cells: dict[tuple[str, bool], _Cell]
+    late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
 
@@ -30,12 +76,18 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 
 
 class Counting:
-    """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on."""
+    """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
 
-    def __init__(self, metrics: Metrics) -> None:
+    Those of a traffic class other than production exist from its first evaluation on.
+    """
+
+    def __init__(self, metrics: Metrics, slicing: Slicing | None = None) -> None:
         self._metrics = metrics
+        self._slicing = slicing
+        self._aside: dict[tuple[str, str, Traffic], _Apart] = {}
         self._series: dict[tuple[str, str], _Series] = {}
         self._durations: dict[str, Histogram] = {}
+        self._lags: dict[str, Histogram] = {}
         self._rules: dict[str, tuple[Evaluator, DefectRule]] = {}
 
     def declare(self, evaluator: Evaluator, defect: DefectRule) -> None:
@@ -52,6 +104,7 @@ class Counting:
             }
         )
         self._durations[evaluator.name] = self._metrics.evaluation_duration.labels(evaluator.name)
+        self._lags[evaluator.name] = self._metrics.evaluation_lag.labels(evaluator.name)
 
     def prepare(self, app: str) -> None:
         """Create all series of `app`, at 0, for every evaluator."""
@@ -70,19 +123,35 @@ class Counting:
         series.pending.dec()
         self._durations[judged.evaluator].observe(seconds)
         outcome = judged.outcome
-        if isinstance(outcome, Score):
-            exemplar = {"trace_id": judged.case.request_id[:64]}
-            number, weight, squares = series.cells[judged.level, judged.defect]
-            number.inc(1, exemplar)
-            weight.inc(judged.weight, exemplar)
-            squares.inc(judged.weight**2)
-            series.score.observe(outcome.value, exemplar)
-            lowest = self._rules[judged.evaluator][0].scale.lowest
-            series.score_weighted.inc(judged.weight * (outcome.value - lowest))
+        if judged.lag is not None and isinstance(outcome, Score) and judged.standing is not Standing.ASIDE:
+            self._lags[judged.evaluator].observe(judged.lag)
+        if judged.standing is Standing.ASIDE:
+            self._aside_of(judged).add(judged)
+        elif judged.standing is Standing.LATE:
+            series.late.add(judged)
+        elif isinstance(outcome, Score):
+            self._count_live(judged, outcome, series)
         elif isinstance(outcome, Skipped):
             series.skipped[outcome.reason].inc()
         else:
             series.unscored[outcome.reason].inc()
+
+    def _count_live(self, judged: Judged, outcome: Score, series: _Series) -> None:
+        series.cells[judged.level, judged.defect].add(judged)
+        series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
+        lowest = self._rules[judged.evaluator][0].scale.lowest
+        series.score_weighted.inc(judged.weight * (outcome.value - lowest))
+        if self._slicing is not None:
+            self._slicing.count(self._metrics.app(judged.case.app or UNKNOWN_APP), judged)
+
+    def _aside_of(self, judged: Judged) -> _Apart:
+        app = self._metrics.app(judged.case.app or UNKNOWN_APP)
+        key = (app, judged.evaluator, judged.case.traffic)
+        if key not in self._aside:
+            metrics = self._metrics
+            families = (metrics.traffic_evaluations, metrics.traffic_weight, metrics.traffic_weight_squares)
+            self._aside[key] = _Apart.of(families, *key)
+        return self._aside[key]
 
     def _of(self, app: str, evaluator: str) -> _Series:
         label = self._metrics.app(app or UNKNOWN_APP)
@@ -93,11 +162,12 @@ class Counting:
 
     def _create(self, app: str, name: str) -> _Series:
         metrics, (evaluator, defect) = self._metrics, self._rules[name]
+        late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
             for is_defect in _possible(evaluator.scale, defect, level.name):
                 labels = (app, name, level.name, str(is_defect).lower())
-                cells[level.name, is_defect] = (
+                cells[level.name, is_defect] = _Cell(
                     metrics.evaluations.labels(*labels),
                     metrics.evaluation_weight.labels(*labels),
                     metrics.evaluation_weight_squares.labels(*labels),
@@ -108,6 +178,7 @@ class Counting:
             metrics.score(name, score_boundaries(evaluator.scale)).labels(app, name),
             metrics.evaluation_score_weighted.labels(app, name),
             cells,
+            _Apart.of(late, app, name),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
             {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
         )

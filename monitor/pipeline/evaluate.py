@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import anyio
@@ -18,7 +19,6 @@ from monitor.errors import JudgeError
 from monitor.judge.panel import Panel, Seat
 from monitor.model.case import Case
 from monitor.model.outcome import (
-    Judged,
     Outcome,
     Score,
     Skipped,
@@ -30,11 +30,16 @@ from monitor.model.outcome import (
 )
 from monitor.pipeline.assignment import Assignment, Tally, versions
 from monitor.pipeline.counting import Counting
+from monitor.pipeline.drawing import Drawing, Draws
+from monitor.pipeline.fair import LATE, Client, FairQueue
+from monitor.pipeline.results import Results
 from monitor.samplers import _consistent
-from monitor.stages import Deliver, Evaluator, Judge, Runtime
+from monitor.stages import Deliver, Drawn, Evaluator, Judge, Runtime
 from monitor.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
+
+_NO_SCORES: Mapping[str, Score] = MappingProxyType({})
 
 
 class Delivered(Protocol):
@@ -52,15 +57,19 @@ class Delivered(Protocol):
 class Evaluation:
     """Runs every assignment over every case.
 
-    Local evaluators run at once, in a worker thread. Judged ones wait for the judge, as many cases at a time as fit
-    into `waiting_limit` characters of text; beyond that a judgement is `unscored{overloaded}`, so that a slow judge
-    holds up neither the local evaluators nor the receivers.
+    Local evaluators run at once, in a worker thread. Judged ones wait for their turn at the judge, apps in fairness, as
+    many cases at a time as fit into `waiting_limit` characters of text; beyond that a judgement is
+    `unscored{overloaded}`, so that a slow judge holds up neither the local evaluators nor the receivers.
 
     Args:
         judges: by name; `assignments` must not hold judged evaluators whose judge is not among them.
         sinks: by the name under which their failures are counted.
+        draws: keeps the first probability of each case; None where no case can come again.
         salt: key of the hash that draws: the same in all replicas.
         repeat: by judge, the share of judged cases that are judged twice, 0 to 1.
+        turns: by judge, how many cases may be at it at once; a judge that is not named takes all.
+        shares: weights by app at the judges, > 0; 1 for others.
+        results: what makes them; by default nothing is ever late.
     """
 
     def __init__(
@@ -71,10 +80,14 @@ class Evaluation:
         sinks: Mapping[str, Deliver],
         counting: Counting,
         delivered: Delivered,
+        draws: Draws | None = None,
         runtime: Runtime,
         salt: str,
         waiting_limit: int,
         repeat: Mapping[str, float],
+        turns: Mapping[str, int] | None = None,
+        shares: Mapping[str, float] | None = None,
+        results: Results | None = None,
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
@@ -85,8 +98,14 @@ class Evaluation:
         self._delivered = delivered
         self._runtime = runtime
         self._salt = salt
-        self._waiting_limit = waiting_limit
-        self._waiting = 0
+        self._results = results or Results(runtime)
+        self._queue = FairQueue(
+            turns or {},
+            limit=waiting_limit,
+            shares=shares or {},
+            clock=runtime.clock,
+            patience=self._results.late_after,
+        )
         self._repeat = repeat
         self._repeats = {
             (one.evaluator.name, outcome): runtime.metrics.judge_repeats.labels(one.evaluator.name, outcome)
@@ -94,69 +113,82 @@ class Evaluation:
             for outcome in ("same", "other", "unscored")
         }
         self._versions = versions(assignments, judges)
+        self._drawing = Drawing(assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt)
         for one in assignments:
             counting.declare(one.evaluator, one.defect)
 
     @property
     def waiting(self) -> int:
-        """Characters of text of the cases that wait for the judge now."""
-        return self._waiting
+        """Characters of text of the cases that wait for a judge or are with one now."""
+        return self._queue.size
 
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
         self._counting.prepare(app)
+        self._drawing.prepare(app)
 
-    async def run_local(self, case: Case) -> None:
-        """Every local evaluator on `case`, one after the other; returns when the sinks have the results."""
+    async def run_local(self, case: Case) -> dict[str, Score]:
+        """Every local evaluator on `case`, one after the other; their scores, when the sinks have the results."""
+        scores: dict[str, Score] = {}
         for assignment in self._local:
-            probability = self._draw(assignment, case)
-            if probability > 0:
-                await self._evaluate(assignment, case, probability)
+            drawn = self._draw(assignment, case, scores)
+            if drawn is not None:
+                name = assignment.evaluator.name
+                self._counting.selected(case.app, name)
+                outcome = await self._evaluate(assignment, case, drawn, self._runtime.clock.monotonic())
+                if isinstance(outcome, Score):
+                    scores[name] = outcome
+        return scores
 
-    def judged_for(self, case: Case) -> list[tuple[Assignment, float]]:
-        """The judged evaluators that chose `case`, each with the probability it had."""
-        drawn = ((one, self._draw(one, case)) for one in self._judged)
-        return [(one, probability) for one, probability in drawn if probability > 0]
+    def judged_for(self, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> list[tuple[Assignment, Drawn]]:
+        """The judged evaluators that chose `case`, and how; `local` are the scores of the local ones."""
+        drawn = ((one, self._draw(one, case, local)) for one in self._judged)
+        return [(one, how) for one, how in drawn if how is not None]
 
-    async def run_judged(self, case: Case, chosen: Sequence[tuple[Assignment, float]]) -> None:
+    async def run_judged(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
         """Every evaluator in `chosen` on `case`, side by side; returns when the sinks have the results."""
-        size = len(case.response) + sum(len(document.content) for document in case.retrieved_context)
-        if self._waiting and self._waiting + size > self._waiting_limit:
-            for assignment, probability in chosen:
-                self._counting.selected(case.app, assignment.evaluator.name)
-                full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
-                await self._finish(assignment, case, probability, full, Spending())
-            return
-        self._waiting += size
-        try:
-            async with anyio.create_task_group() as side_by_side:
-                self._start(side_by_side, case, chosen)
-        finally:
-            self._waiting -= size
+        for assignment, _ in chosen:
+            self._counting.selected(case.app, assignment.evaluator.name)
+        async with anyio.create_task_group() as side_by_side:
+            for judge in dict.fromkeys(assignment.judge for assignment, _ in chosen):
+                side_by_side.start_soon(self._at_judge, judge, case, [one for one in chosen if one[0].judge == judge])
 
-    def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, float]]) -> None:
+    async def _at_judge(self, judge: str, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
+        """Those in `chosen` that ask `judge`: they take their turn together, for they may sit on one panel."""
+        began = self._runtime.clock.monotonic()
+        size = len(case.response) + sum(len(document.content) for document in case.retrieved_context)
+        client = Client(case.app, LATE if self._results.is_late(case) else case.traffic)
+        async with self._queue.turn(judge, client, size) as granted:
+            if granted:
+                async with anyio.create_task_group() as side_by_side:
+                    self._start(side_by_side, case, chosen, began)
+                return
+        for assignment, drawn in chosen:
+            full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
+            await self._finish(assignment, case, drawn, full, Spending())
+
+    def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, Drawn]], began: float) -> None:
         """Begin all evaluations; those of one group and judge on a panel, if there is more than one of them."""
         together = Counter((one.group, one.judge) for one, _ in chosen if one.group)
         panels = {key: Panel(self._judges[key[1]]) for key, number in together.items() if number > 1}
-        for assignment, probability in chosen:
+        for assignment, drawn in chosen:
             panel = panels.get((assignment.group, assignment.judge))
             seat = panel.seat() if panel is not None else None
-            group.start_soon(self._evaluate, assignment, case, probability, seat)
+            group.start_soon(self._evaluate, assignment, case, drawn, began, seat)
 
-    def _draw(self, assignment: Assignment, case: Case) -> float:
-        """The probability with which `case` is chosen, if it is chosen; else 0."""
-        probability = assignment.sampler.probability(case)
-        if not _consistent.chosen(case.request_id, self._salt, probability):
-            return 0.0
-        name = assignment.evaluator.name
-        done = self._delivered.remembered(result_id(case.request_id, case.span_id, name, self._versions[name]))
-        return 0.0 if done else probability
-
-    async def _evaluate(self, assignment: Assignment, case: Case, probability: float, seat: Seat | None = None) -> None:
+    def _draw(self, assignment: Assignment, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> Drawn | None:
+        """How `case` was drawn, if it was chosen and is not judged yet."""
         evaluator = assignment.evaluator
-        self._counting.selected(case.app, evaluator.name)
-        clock = self._runtime.clock
-        started = clock.monotonic()
+        drawn = self._drawing.draw(assignment, case, local, applies=_missing(evaluator, case) is None)
+        if drawn is None:
+            return None
+        key = result_id(case.request_id, case.span_id, evaluator.name, self._versions[evaluator.name])
+        return None if self._delivered.remembered(key) else drawn
+
+    async def _evaluate(
+        self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None = None
+    ) -> Outcome:
+        evaluator, clock = assignment.evaluator, self._runtime.clock
         missing = _missing(evaluator, case)
         tally = Tally(seat or self._judges[assignment.judge]) if evaluator.cost == "judge" else None
         outcome: Outcome
@@ -176,10 +208,11 @@ class Evaluation:
                 outcome = Unscored(UnscoredReason.ERROR, type(error).__name__)
         if seat is not None:
             await seat.leave()
-        spent = tally.spending(clock.monotonic() - started) if tally else Spending(seconds=clock.monotonic() - started)
-        await self._finish(assignment, case, probability, outcome, spent)
+        spent = tally.spending(clock.monotonic() - began) if tally else Spending(seconds=clock.monotonic() - began)
+        await self._finish(assignment, case, drawn, outcome, spent)
         if tally is not None and tally.verdicts and isinstance(outcome, Score):
             await self._judge_again(assignment, case, outcome)
+        return outcome
 
     async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
         """For a few cases, whether the same judge says the same again. Changes no result."""
@@ -198,22 +231,14 @@ class Evaluation:
         self._repeats[evaluator.name, agreement].inc()
 
     async def _finish(
-        self, assignment: Assignment, case: Case, probability: float, outcome: Outcome, spending: Spending
+        self, assignment: Assignment, case: Case, drawn: Drawn, outcome: Outcome, spending: Spending
     ) -> None:
-        evaluator = assignment.evaluator
-        scored = outcome if isinstance(outcome, Score) else None
-        judged = Judged(
-            case=case,
-            evaluator=evaluator.name,
-            version=self._versions[evaluator.name],
-            outcome=outcome,
-            weight=1 / (case.probability * probability),
-            level=evaluator.scale.level(scored.value) if scored else "",
-            defect=bool(scored and assignment.defect.matches(scored)),
-            spending=spending,
-            judged_at=self._runtime.clock.now(),
+        version = self._versions[assignment.evaluator.name]
+        judged = self._results.make(
+            assignment, version, case, outcome, probability=drawn.probability, spending=spending
         )
         self._counting.finished(judged, spending.seconds)
+        self._drawing.judged(drawn, case, judged)
         for name, deliver in self._sinks.items():
             try:
                 await deliver(judged)

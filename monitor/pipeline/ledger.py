@@ -20,7 +20,8 @@ from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 class Fate(StrEnum):
     """Where a trace can end. The values are the metric label `fate`."""
 
-    SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
+    SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
+    FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
     NOT_RAG = "not_rag"
     INCOMPLETE = "incomplete"
     NO_CONTEXT = "no_context"  # judged, by the evaluators that need no context

@@ -34,8 +34,9 @@ from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.readings import ReadingCounting
 from monitor.pipeline.row_intake import RowIntake
+from monitor.pipeline.traffic import TrafficRules
 from monitor.spool import Spool
-from monitor.stages import Convention, Runtime, Source, type_name
+from monitor.stages import Convention, Drawn, Runtime, Source, type_name
 from monitor.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Pipeline:
     Args:
         reading: how traces are read, beyond what the conventions know.
         rate: head sampling rate, 0 to 1.
+        traffic: who counts.
         closed_limit: closed traces and rows that may wait to be read; beyond that the receivers refuse.
         drain: seconds that stopping may take for what is in hand.
     """
@@ -65,6 +67,7 @@ class Pipeline:
         spool: Spool,
         runtime: Runtime,
         rate: float,
+        traffic: TrafficRules,
         closed_limit: int = 5_000,
         drain: float = 6.0,
     ) -> None:
@@ -72,6 +75,7 @@ class Pipeline:
         self._read_trace = partial(compose.read, conventions=conventions, settings=reading)
         self._assembly = assembly
         self._evaluation = evaluation
+        self._traffic = traffic
         self._runtime = runtime
         self._drain = drain
         self._ledger = Ledger(runtime.metrics, evaluation.prepare)
@@ -173,6 +177,8 @@ class Pipeline:
             while True:
                 complete = await self._closed.receive()
                 reading = await self._reading(complete)
+                if isinstance(reading, Reading):
+                    reading = self._traffic.sort(reading)
                 if isinstance(reading, Fate):
                     self._end(complete, reading)
                     continue
@@ -180,14 +186,14 @@ class Pipeline:
                 if not reading.status.judgeable:
                     self._end(complete, _FATES[reading.status])
                     continue
-                await self._evaluation.run_local(reading.case)
-                chosen = self._evaluation.judged_for(reading.case)
+                local = await self._evaluation.run_local(reading.case)
+                chosen = self._evaluation.judged_for(reading.case, local)
                 if chosen:
                     judging.start_soon(self._judge, complete, reading, chosen)
                 else:
                     self._end(complete, _FATES[reading.status])
 
-    async def _judge(self, complete: Complete, reading: Reading, chosen: Sequence[tuple[Assignment, float]]) -> None:
+    async def _judge(self, complete: Complete, reading: Reading, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
         await self._evaluation.run_judged(reading.case, chosen)
         self._end(complete, _FATES[reading.status])
 

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from monitor.errors import MonitorError
-from monitor.model.outcome import Judged, Score
+from monitor.model.generation import Generation, Known
+from monitor.model.outcome import Judged, Score, Standing
 from monitor.sinks._rows import as_json, dump, load
 
 _SCHEMA = """
@@ -23,6 +24,10 @@ CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score
 CREATE TABLE IF NOT EXISTS sums (
   at INTEGER, app TEXT, evaluator TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
   PRIMARY KEY (at, app, evaluator, defect)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS generations (
+  app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
+  PRIMARY KEY (app, evaluator, fingerprint)
 ) WITHOUT ROWID;
 """
 _MINUTE = 60
@@ -73,12 +78,19 @@ def insert(db: sqlite3.Connection, results: Iterable[Judged], *, texts: bool) ->
             dump(row),
         )
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
-        if added and score is not None:
-            minute = int(one.judged_at // _MINUTE * _MINUTE)
+        if added and score is not None and one.standing is Standing.LIVE:
+            answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
+            minute = int(answered_at // _MINUTE * _MINUTE)
             db.execute(
                 "INSERT INTO sums VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,"
                 " weight = weight + excluded.weight, weight_squares = weight_squares + excluded.weight_squares",
                 (minute, app, one.evaluator, one.defect, one.weight, one.weight**2),
+            )
+            parts = dump(one.generation.parts).decode()
+            db.execute(
+                "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                " seen = max(seen, excluded.seen)",
+                (app, one.evaluator, one.generation.fingerprint, parts, one.judged_at, one.judged_at),
             )
 
 
@@ -91,6 +103,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
     db.execute("DELETE FROM sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
     return deleted == _PRUNE_AT_ONCE
 
 
@@ -134,6 +147,23 @@ class Reader:
         minute = since // _MINUTE * _MINUTE
         found = self._query("SELECT * FROM sums WHERE at >= ? ORDER BY at, app, evaluator, defect", [minute])
         return [Sums(at, app, evaluator, bool(defect), *rest) for at, app, evaluator, defect, *rest in found]
+
+    def hourly_sums(self, since: float, until: float) -> list[Sums]:
+        """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
+        found = self._query(
+            "SELECT at / 3600 * 3600 AS hour, app, evaluator, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
+            " FROM sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+            [since // 3600 * 3600, until // 3600 * 3600],
+        )
+        return [Sums(at, app, evaluator, bool(defect), *rest) for at, app, evaluator, defect, *rest in found]
+
+    def generations(self) -> list[Known]:
+        """The generations that had verdicts, those of an app and evaluator by their beginning."""
+        found = self._query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
+        return [
+            Known(app, evaluator, Generation(**load(parts)), began, seen)
+            for app, evaluator, parts, began, seen in found
+        ]
 
     def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
         for column, value in only.items():

@@ -12,7 +12,11 @@
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: stretches of the response, offsets in characters |
 | `weight` | the requests that this one stands for |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
-| `request`, `retrieved_context`, `response`, `user_id`, `attributes` | only where texts are kept |
+| `standing` | `live`; `late`: judged too long after the answer; `aside`: not production. Only `live` is in the rates |
+| `traffic` | `production`, `experiment`, `synthetic` or `internal` |
+| `attributes` | the configured slices, and harmless facts such as versions |
+| `generation` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions behind it |
+| `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
 """
 
 from __future__ import annotations
@@ -54,11 +58,14 @@ def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
         "evidence": [asdict(one) for one in score.evidence] if score else [],
         "weight": judged.weight,
         "judge": asdict(judged.spending),
+        "standing": judged.standing.value,
+        "traffic": case.traffic.value,
+        "attributes": dict(case.attributes),
+        "generation": {"fingerprint": judged.generation.fingerprint, **judged.generation.parts},
     }
     if texts:
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
-        row["attributes"] = dict(case.attributes)
     return row
 
 

@@ -13,6 +13,7 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor.errors import ConfigError, MonitorError
+from monitor.model.generation import Known
 from monitor.model.outcome import Judged
 from monitor.quantities import Duration, Size
 from monitor.sinks._batches import batching
@@ -83,6 +84,14 @@ class History(Sink):
     async def sums_since(self, since: float) -> list[Sums]:
         """Scored results summed by the minute, oldest first, from the minute that holds `since` (wall clock) on."""
         return await anyio.to_thread.run_sync(self._reader.sums_since, since)
+
+    async def hourly_sums(self, since: float, until: float) -> list[Sums]:
+        """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
+        return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
+
+    async def generations(self) -> list[Known]:
+        """The versions that verdicts came from so far."""
+        return await anyio.to_thread.run_sync(self._reader.generations)
 
     @property
     def _reader(self) -> Reader:

@@ -14,9 +14,15 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from monitor import __version__
+from monitor.telemetry.verdict_metrics import VerdictMetrics
 
 OVERFLOW = "__other__"
 UNKNOWN_APP = "unknown"
+
+
+def printable(value: str) -> str:
+    """A text from outside as a label value that every parser takes: printable, at most 128 characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[:128])
 
 
 class Capped:
@@ -31,7 +37,7 @@ class Capped:
         known = self._seen.get(value)
         if known is not None:
             return known
-        safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[:128])
+        safe = printable(value)
         if safe not in self._seen:
             if len(self._seen) >= self._limit:
                 return OVERFLOW
@@ -39,11 +45,12 @@ class Capped:
         return safe
 
 
-class Metrics:
+class Metrics(VerdictMetrics):
     """All series on one registry. The registry is passed in: a test has its own."""
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
+        super().__init__(self.registry)
         self.app = Capped(label_values)
         """The one way from a service's name to a label `app`."""
         self.model = Capped(label_values)
@@ -129,63 +136,9 @@ class Metrics:
             registry=r,
         )
 
-        # -- evaluation
-        self.evaluations = Counter(
-            "ragmonitor_evaluations",
-            "Scored evaluations: the number judged.",
-            ("app", "evaluator", "level", "defect"),
-            registry=r,
-        )
-        self.evaluation_weight = Counter(
-            "ragmonitor_evaluation_weight",
-            "Sum of weights (1 / probability of having been chosen) of scored evaluations: the traffic they stand for.",
-            ("app", "evaluator", "level", "defect"),
-            registry=r,
-        )
-        self.evaluation_weight_squares = Counter(
-            "ragmonitor_evaluation_weight_squares",
-            "Sum of squared weights of scored evaluations, for the limits of a rate.",
-            ("app", "evaluator", "level", "defect"),
-            registry=r,
-        )
-        self.evaluation_score_weighted = Counter(
-            "ragmonitor_evaluation_score_weighted",
-            "Sum of weight times (score - lowest score of the scale): for weighted mean scores.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.unscored = Counter(
-            "ragmonitor_unscored",
-            "Evaluations that were due and came to no verdict, by reason. They add to no rate.",
-            ("app", "evaluator", "reason"),
-            registry=r,
-        )
-        self.skipped = Counter(
-            "ragmonitor_skipped",
-            "Evaluations that do not apply to the case, by reason.",
-            ("app", "evaluator", "reason"),
-            registry=r,
-        )
-        self.selected = Counter(
-            "ragmonitor_evaluations_selected",
-            "Evaluations begun. Selected = scored + unscored + skipped + pending.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.evaluations_pending = Gauge(
-            "ragmonitor_evaluations_pending",
-            "Evaluations queued or in flight.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.evaluation_duration = Histogram(
-            "ragmonitor_evaluation_duration_seconds",
-            "Wall clock of one evaluation, waiting for the judge included.",
-            ("evaluator",),
-            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 2.5, 5, 10, 30, 60, 120),
-            registry=r,
-        )
         self._score: dict[str, Histogram] = {}
+
+        self._declare_sampling(r)
 
         self.sink_failures = Counter(
             "ragmonitor_sink_failures", "Results that a sink did not take.", ("sink",), registry=r
@@ -231,6 +184,12 @@ class Metrics:
             ("app", "evaluator", "severity"),
             registry=r,
         )
+        self.alert_regression_z = Gauge(
+            "ragmonitor_alert_regression_z",
+            "How sure a rise of the defect rate against the week before must be, in standard deviations, by window.",
+            ("app", "evaluator", "severity", "window"),
+            registry=r,
+        )
         self.notifications = Counter(
             "ragmonitor_notifications",
             "Alert notifications by receiver and outcome.",
@@ -268,6 +227,75 @@ class Metrics:
         )
         self.build = Info("ragmonitor_build", "Version of the monitor and of Python.", registry=r)
         self.build.info({"version": __version__, "python": platform.python_version()})
+
+    def _declare_sampling(self, r: CollectorRegistry) -> None:
+        """Of samplers that adapt: with a budget, boosted."""
+        self.sampling_cases = Counter(
+            "ragmonitor_sampling_cases",
+            "Cases that a sampler with a budget has given a probability, judged or not.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_expected = Counter(
+            "ragmonitor_sampling_expected",
+            "Sum of their probabilities: the judgements that the budget is spent on, chance left out.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_target = Counter(
+            "ragmonitor_sampling_target",
+            "Sum of the mean probability at the time of each: divided by the cases, the target share.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_boosted = Counter(
+            "ragmonitor_sampling_boosted",
+            "Sum of what probabilities had above the mean one of their time: the part of the budget that was moved.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_thinned = Counter(
+            "ragmonitor_sampling_thinned_cases",
+            "Cases whose probability was lowered because the cap of the hour was near.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_expected_defects = Counter(
+            "ragmonitor_sampling_expected_defects",
+            "Sum of the probabilities of a defect that the model saw; beside the weight of defects, how far it is off.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_learned = Counter(
+            "ragmonitor_sampling_learned_verdicts",
+            "Verdicts that the model has learned from.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_coefficient = Gauge(
+            "ragmonitor_sampling_coefficient",
+            "What the model adds to the log odds of a defect for each standard deviation of an input (`show_model`).",
+            ("app", "evaluator", "input"),
+            registry=r,
+        )
+        self.sampling_bucket = Gauge(
+            "ragmonitor_sampling_bucket_judgements",
+            "Judgements that may be made at once before the cap of the hour thins them out.",
+            ("evaluator",),
+            registry=r,
+        )
+        self.sampling_bucket_limit = Gauge(
+            "ragmonitor_sampling_bucket_limit_judgements",
+            "What the bucket holds at most; thinning begins when it is half empty.",
+            ("evaluator",),
+            registry=r,
+        )
+        self.weight_max = Gauge(
+            "ragmonitor_evaluation_weight_max",
+            "The largest weight of a scored evaluation in the last five to ten minutes; 0 where there was none.",
+            ("app", "evaluator"),
+            registry=r,
+        )
 
     def score(self, evaluator: str, boundaries: tuple[float, ...]) -> Histogram:
         """The score histogram of one evaluator, with buckets on the steps of its own scale."""

@@ -113,6 +113,8 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
         by(name, "app", "evaluator")
         for name in (
             "ragmonitor_evaluations_total",
+            "ragmonitor_late_evaluations_total",
+            "ragmonitor_traffic_evaluations_total",
             "ragmonitor_unscored_total",
             "ragmonitor_skipped_total",
             "ragmonitor_evaluations_pending",

@@ -1,0 +1,166 @@
+"""Who counts: requests that are left out, traffic that is not production, and how late a verdict may be.
+
+A request that is left out ends in the ledger as `filtered`. What is not production is evaluated, at rates of its own,
+and counted in series of its own (`ragmonitor_traffic_*`), so that rules and dashboards of production need not know of
+it. The same goes for verdicts that come too late to be news (`ragmonitor_late_*`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import translate
+from functools import cached_property
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from monitor.content import slices
+from monitor.model.case import Case, Reading, Traffic
+from monitor.model.outcome import Standing
+from monitor.pipeline.ledger import Fate
+from monitor.quantities import Duration, Rate
+from monitor.samplers import _consistent
+from monitor.stages import Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import UNKNOWN_APP
+
+_PATHS: Final = ("http.route", "url.path", "http.target")
+_AGENTS: Final = ("user_agent.original", "http.user_agent")
+_HEALTH_PATH: Final = re.compile(
+    r"/(?:-/)?(?:actuator/)?(?:health|healthz|healthy|healthcheck|livez|liveness|readyz|readiness|ready|ping|heartbeat)"
+    r"(?:/.*)?"
+)
+_HEALTH_AGENT: Final = re.compile(r"(?:kube-probe|GoogleHC|ELB-HealthChecker|Prometheus|Blackbox-Exporter)\b.*")
+
+_CLASSES: Final[Mapping[str, Traffic]] = {
+    **{one.value: one for one in Traffic},
+    **dict.fromkeys(("canary", "probe", "loadtest", "load-test"), Traffic.SYNTHETIC),
+    **dict.fromkeys(
+        ("staging", "stage", "test", "testing", "qa", "ci", "development", "dev", "local"), Traffic.INTERNAL
+    ),
+}
+"""Values of a class attribute; the environments are those of OpenTelemetry's conventions and their usual short forms.
+What is not among them is production: a name nobody has thought of must not switch alerts off."""
+
+
+def _several(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
+
+
+def _not_production(rates: Mapping[Traffic, float]) -> Mapping[Traffic, float]:
+    if Traffic.PRODUCTION in rates:
+        raise ValueError("`production` has no rate here: it is sampled by `sampling` and by each evaluator's `sample`")
+    return rates
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Drop(_Section):
+    """One kind of request that is left out."""
+
+    attribute: str = Field(min_length=1)
+    """The attribute, as the service's spans or its resource carry it, such as `http.route`."""
+
+    matches: str
+    """What its whole value looks like: `*` stands for any characters, `?` for one. Upper and lower case differ."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """`matches`, compiled."""
+        return re.compile(translate(self.matches))
+
+
+class TrafficSettings(_Section):
+    """Which requests count in rates and alerts, and when."""
+
+    drop: tuple[Drop, ...] = ()
+    """Requests that are not evaluated at all: `{attribute: http.route, matches: "/internal/*"}`. Counted as
+    `filtered`."""
+
+    health_checks: bool = False
+    """Whether requests to the usual paths of health checks (`/health`, `/healthz`, `/livez`, `/readyz`, `/ping` and
+    their kin), or by the usual probes, are evaluated. Off: they are `filtered`."""
+
+    class_attribute: Annotated[tuple[str, ...], BeforeValidator(_several)] = (
+        "rag.traffic.class",
+        "deployment.environment.name",
+    )
+    """Attributes that say what a request was made for, of which the first present counts. Values: `production`,
+    `experiment`, `synthetic`, `internal`, or an environment: `staging`, `test`, `qa`, `ci`, `development` and `local`
+    are internal. Any other value, or none, is production."""
+
+    rates: Annotated[Mapping[Traffic, Rate], AfterValidator(_not_production)] = Field(default={})
+    """The share of a class's requests that is evaluated, before each evaluator's own `sample`, such as
+    `{synthetic: 1%}`. Default: all."""
+
+    late_after: Annotated[Duration, Field(gt=0)] = 900.0
+    """How long after its answer a verdict still counts as news. A later one, of a backlog that is being worked off,
+    goes to the series `ragmonitor_late_*` and into no alert."""
+
+    shares: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
+    """Weights by app at the judge, where more waits than it can take: with `{shop: 3}` the app shop gets three turns
+    for each turn of another. Default: 1 for each app."""
+
+
+class TrafficRules:
+    """The settings at work. `salt` is that of the samplers of evaluators, whose draws do not depend on the one here."""
+
+    def __init__(self, settings: TrafficSettings, salt: str, runtime: Runtime) -> None:
+        self._settings = settings
+        self._salt = f"{salt}/traffic"
+        self._runtime = runtime
+        self._announced: set[tuple[str, Traffic]] = set()
+
+    def sort(self, reading: Reading) -> Reading | Fate:
+        """The reading with its class, its probability as it is now; or where the request ends instead."""
+        case = reading.case
+        if self._is_dropped(case):
+            return Fate.FILTERED
+        traffic = self.class_of(case)
+        rate = self._settings.rates.get(traffic, 1.0)
+        if reading.status.judgeable and not _consistent.chosen(case.request_id, self._salt, rate):
+            return Fate.SAMPLED_OUT
+        if traffic is not Traffic.PRODUCTION:
+            self._announce(case.app, traffic)
+        probability = case.probability * rate if reading.status.judgeable else case.probability
+        return replace(reading, case=replace(case, traffic=traffic, probability=probability))
+
+    def class_of(self, case: Case) -> Traffic:
+        """What the case was made for."""
+        told = (slices.value(case, name) for name in self._settings.class_attribute)
+        said = next((one for one in told if one), "")
+        return _CLASSES.get(said.strip().lower(), Traffic.PRODUCTION)
+
+    def _announce(self, name: str, traffic: Traffic) -> None:
+        app = self._runtime.metrics.app(name or UNKNOWN_APP)
+        if (app, traffic) not in self._announced:
+            self._announced.add((app, traffic))
+            self._runtime.events.info(
+                Event.TRAFFIC_SET_ASIDE,
+                "requests that are not production are counted apart (ragmonitor_traffic_*) and raise no alert",
+                app=app,
+                traffic=traffic.value,
+            )
+
+    def _is_dropped(self, case: Case) -> bool:
+        if not self._settings.health_checks and _is_health_check(case.attributes):
+            return True
+        return any(one.pattern.match(slices.value(case, one.attribute)) for one in self._settings.drop)
+
+
+def _is_health_check(attributes: Mapping[str, str]) -> bool:
+    paths = (attributes.get(key, "").partition("?")[0] for key in _PATHS)
+    agents = (attributes.get(key, "") for key in _AGENTS)
+    return any(map(_HEALTH_PATH.fullmatch, paths)) or any(map(_HEALTH_AGENT.fullmatch, agents))
+
+
+def standing(case: Case, judged_at: float, late_after: float) -> Standing:
+    """Whether a verdict reached at `judged_at` counts. A case that does not say when it was answered is never late."""
+    if case.traffic is not Traffic.PRODUCTION:
+        return Standing.ASIDE
+    late = case.answered_at > 0 and judged_at - case.answered_at > late_after
+    return Standing.LATE if late else Standing.LIVE

@@ -1,0 +1,177 @@
+"""Who counts and when, through real monitors: what is left out, what is set aside, what is late."""
+
+from __future__ import annotations
+
+import functools
+import time
+import urllib.request
+from pathlib import Path
+from typing import Self
+
+import anyio
+import anyio.to_thread
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from monitor import app, config
+from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.service import BAD, CONTEXT, GOOD
+from tests.support.tools import free_port, wait_until
+from tests.unit.alerts.parts import until
+
+HOUR = 3600.0
+MAIN = "ragmonitor_evaluations_total"
+
+
+def request(
+    numbers: range, answer: str = GOOD, *, ended: float | None = None, service: str = "shop", **told: str
+) -> bytes:
+    """Requests answered at the wall-clock second `ended`; `told` is the root span's, `resource__...` its resource's."""
+    made = ExportTraceServiceRequest()
+    group = made.resource_spans.add()
+    attributes = {key.replace("__", "."): value for key, value in told.items()}
+    resource = {
+        key.removeprefix("resource."): value for key, value in attributes.items() if key.startswith("resource.")
+    }
+    for key, value in {"service.name": service, **resource}.items():
+        group.resource.attributes.add(key=key).value.string_value = value
+    spans = group.scope_spans.add().spans
+    end = int((ended if ended is not None else time.time()) * 1e9)
+    for number in numbers:
+        trace_id = (number + (1 << 100)).to_bytes(16, "big")
+        root = spans.add(trace_id=trace_id, span_id=b"\1" * 8, name="ask", start_time_unix_nano=end - 10**9)
+        retrieval = spans.add(trace_id=trace_id, span_id=b"\2" * 8, parent_span_id=b"\1" * 8, name="retrieve")
+        root.end_time_unix_nano = retrieval.end_time_unix_nano = end
+        retrieval.start_time_unix_nano = root.start_time_unix_nano
+        chain = {
+            "openinference.span.kind": "CHAIN",
+            "input.value": f"Money back after {number} days?",
+            "output.value": answer,
+        }
+        found = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": CONTEXT}
+        asked = {key: value for key, value in attributes.items() if not key.startswith("resource.")}
+        for span, facts in ((root, {**chain, **asked}), (retrieval, found)):
+            for key, value in facts.items():
+                span.attributes.add(key=key).value.string_value = value
+    return made.SerializeToString()
+
+
+def test_each_request_is_counted_where_it_belongs_and_everything_adds_up(tmp_path: Path) -> None:
+    settings = {
+        "evaluators": [{"type": "overlap_groundedness"}],
+        "alerts": [],
+        "slices": ["prompt.version", "tenant"],
+        "traffic": {"drop": [{"attribute": "http.route", "matches": "/internal/*"}], "rates": {"synthetic": 0}},
+    }
+    with MonitorProcess(tmp_path, settings) as monitor:
+        for body in (
+            request(range(10), llm__prompt_template__version="3", tenant="north"),
+            request(range(10, 15), BAD, llm__prompt_template__version="4"),
+            request(range(100, 103), http__route="/healthz"),
+            request(range(110, 114), http__route="/internal/eval"),
+            request(range(120, 125), BAD, resource__deployment__environment__name="staging"),
+            request(range(130, 136), rag__traffic__class="synthetic"),
+            request(range(140, 147), BAD, ended=time.time() - HOUR),
+        ):
+            assert monitor.post(body) == 200
+        wait_until(lambda: monitor.total("ragmonitor_traces_total") == 40, 20, "the end of all traces")
+        assert monitor.total("ragmonitor_traces_total", fate="filtered") == 7
+        assert monitor.total("ragmonitor_traces_total", fate="sampled_out") == 6
+        assert monitor.total("ragmonitor_traces_total", fate="judged") == 27
+        assert monitor.total(MAIN) == 15
+        assert monitor.total(MAIN, defect="true") == 5
+        assert monitor.total("ragmonitor_traffic_evaluations_total", traffic="internal", outcome="defect") == 5
+        assert monitor.total("ragmonitor_late_evaluations_total", outcome="defect") == 7
+        slices = "ragmonitor_slice_evaluations_total"
+        assert monitor.total(slices, slice="prompt.version") == monitor.total(slices, slice="tenant") == 15
+        assert monitor.total(slices, slice="prompt.version", value="4", defect="true") == 5
+        assert monitor.total(slices, slice="tenant", value="", defect="true") == 5
+        assert monitor.total("ragmonitor_evaluation_lag_seconds_count") == 22
+        assert monitor.total("ragmonitor_generation_info") == 2
+        assert monitor.total("ragmonitor_events_total", event="generation_began") == 1
+        assert_balanced(monitor.samples())
+        assert monitor.terminate() == 0
+        with monitor:
+            assert monitor.post(request(range(200, 202), llm__prompt_template__version="5")) == 200
+            wait_until(lambda: monitor.total(MAIN) == 2, 20, "two verdicts")
+            assert monitor.total("ragmonitor_events_total", event="generation_began") == 1
+
+
+class Held:
+    """A monitor in this process, so that its alerts can be looked at ten times a second."""
+
+    def __init__(self, folder: Path, quiet: str) -> None:
+        self.port, metrics = free_port(), free_port()
+        self.config = config.parse(
+            {
+                "sources": [{"type": "otlp_http", "port": self.port}],
+                "sinks": [{"type": "prometheus", "port": metrics}],
+                "assembly": {"quiet": quiet, "idle": "5m"},
+                "storage": {"path": str(folder / "state")},
+                "evaluators": [{"type": "overlap_groundedness"}],
+                "alerts": [{"evaluator": "overlap_groundedness", "warning": "5%", "critical": "10%", "app": "shop"}],
+            }
+        )
+        self.looks = 0
+        self.running: app.Running | None = None
+
+    async def __aenter__(self) -> Self:
+        self.stop = anyio.Event()
+        self.tasks = await anyio.create_task_group().__aenter__()
+        work = functools.partial(app.run, self.config, self.stop, started=self.started, alerts_every=0.1)
+        self.tasks.start_soon(work)
+        await until(lambda: self.running is not None and self.running.runtime.health.ready)
+        return self
+
+    def started(self, running: app.Running) -> None:
+        self.running = running
+
+    async def __aexit__(self, *error: object) -> None:
+        self.stop.set()
+        await self.tasks.__aexit__(None, None, None)
+
+    async def post(self, body: bytes) -> None:
+        def send() -> int:
+            headers = {"Content-Type": "application/x-protobuf"}
+            asked = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/traces", body, headers)
+            with urllib.request.urlopen(asked, timeout=20) as answer:
+                return int(answer.status)
+
+        assert await anyio.to_thread.run_sync(send) == 200
+
+    def total(self, name: str, **labels: str) -> float:
+        assert self.running is not None
+        return sum(
+            sample.value
+            for family in self.running.runtime.metrics.registry.collect()
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    @property
+    def firing(self) -> bool:
+        assert self.running is not None
+        return any(state.firing for state in self.running.alerts)
+
+
+@pytest.mark.anyio
+async def test_draining_a_backlog_of_an_hour_raises_no_alert_and_news_still_does(tmp_path: Path) -> None:
+    backlog, late = 200, "ragmonitor_late_evaluations_total"
+    async with Held(tmp_path, quiet="5m") as monitor:  # nothing is complete before it stops: all of it stays spooled
+        for first in range(0, backlog, 50):
+            await monitor.post(request(range(first, first + 50), BAD, ended=time.time() - HOUR + first))
+        assert monitor.total("ragmonitor_traces_pending") == backlog
+    async with Held(tmp_path, quiet="200ms") as monitor:
+        await until(lambda: monitor.total("ragmonitor_traces_total", fate="judged") == backlog)
+        assert monitor.total(late, outcome="defect") == backlog
+        assert monitor.total(MAIN) == 0
+        await anyio.sleep(0.5)  # several looks at the alerts
+        assert not monitor.firing
+    async with Held(
+        tmp_path, quiet="200ms"
+    ) as monitor:  # nor do the windows, restored from the history, hold any of it
+        await anyio.sleep(0.5)
+        assert not monitor.firing
+        await monitor.post(request(range(1000, 1060), BAD))
+        await until(lambda: monitor.firing)
+        await until(lambda: monitor.total(MAIN, defect="true") == 60)

@@ -1,0 +1,240 @@
+"""Which results count in the rates: live ones, and where the others go."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from monitor.model.case import Case, Document, Request, Traffic
+from monitor.model.outcome import Score, Standing, Unscored, UnscoredReason
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.generations import Generations
+from monitor.pipeline.results import Results
+from monitor.pipeline.slicing import Slicing
+from monitor.samplers.uniform import Uniform
+from tests.support.runtime import runtime, total
+from tests.unit.pipeline.test_evaluate import FakeJudge, Judged, Local, Memory
+from tests.unit.pipeline.test_fair import settled
+
+pytestmark = pytest.mark.anyio
+
+MAIN = [f"ragmonitor_evaluation{part}_total" for part in ("s", "_weight", "_weight_squares", "_score_weighted")]
+
+
+class Bench:
+    """An evaluation that knows of traffic, and what its sink got."""
+
+    def __init__(self, evaluator=None, judge=None, **more):
+        self.runtime = runtime()
+        self.results = []
+        self.generations = Generations(self.runtime)
+        evaluator = evaluator or Local()
+        self.evaluation = Evaluation(
+            [Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)],
+            judges={"": judge} if judge else {},
+            sinks={"test": self.take},
+            counting=Counting(self.runtime.metrics, Slicing(("tenant",), self.runtime.metrics, self.runtime.clock)),
+            delivered=Memory(),
+            runtime=self.runtime,
+            salt="s",
+            waiting_limit=1_000_000,
+            repeat={},
+            results=Results(self.runtime, slices=("tenant",), late_after=900.0, generations=self.generations),
+            **more,
+        )
+
+    async def take(self, judged):
+        self.results.append(judged)
+
+    def case(self, number=0, age=1.0, **more):
+        answered_at = self.runtime.clock.now() - age
+        given = {
+            "response": "a",
+            "app": "shop",
+            "answered_at": answered_at,
+            "retrieved_context": (Document("f"),),
+            **more,
+        }
+        return Case(request_id=f"{number:032x}", request=Request("q"), **given)
+
+    async def run(self, case):
+        await self.evaluation.run_local(case)
+        chosen = self.evaluation.judged_for(case)
+        if chosen:
+            await self.evaluation.run_judged(case, chosen)
+        return self.results[-1]
+
+    def total(self, name, **labels):
+        return total(self.runtime.metrics, name, **labels)
+
+
+async def test_a_verdict_in_time_is_live_and_its_lag_is_known():
+    bench = Bench()
+    result = await bench.run(bench.case(age=20))
+    assert (result.standing, result.lag) == (Standing.LIVE, 20)
+    assert bench.total("ragmonitor_evaluations_total") == 1
+    assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="30.0") == 1
+    assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="10.0") == 0
+    assert bench.total("ragmonitor_late_evaluations_total") == 0
+
+
+async def test_a_late_verdict_adds_to_the_late_series_and_to_no_other_rate():
+    bench = Bench()
+    result = await bench.run(bench.case(age=901, probability=0.1))
+    assert result.standing is Standing.LATE
+    assert bench.total("ragmonitor_late_evaluations_total", outcome="defect") == 1
+    assert bench.total("ragmonitor_late_evaluation_weight_total", outcome="defect") == 10
+    assert bench.total("ragmonitor_late_evaluation_weight_squares_total", outcome="defect") == 100
+    assert [bench.total(name) for name in MAIN] == [0, 0, 0, 0]
+    assert bench.total("ragmonitor_slice_evaluations_total") == 0
+    assert bench.total("ragmonitor_evaluation_lag_seconds_count") == 1
+    assert bench.generations.latest("shop", "local") is None
+    assert bench.total("ragmonitor_generation_info") == 0
+
+
+async def test_what_comes_to_no_verdict_too_late_is_no_part_of_the_share_without_verdict():
+    """Else a backlog would raise RagUnscoredHigh: its scores are not among those that the share is taken of."""
+    broken, without = Bench(Local(value=-1)), Bench()
+    await broken.run(broken.case(age=901))
+    await without.run(without.case(age=901, retrieved_context=()))
+    assert broken.total("ragmonitor_late_evaluations_total", outcome="unscored") == 1
+    assert without.total("ragmonitor_late_evaluations_total", outcome="skipped") == 1
+    assert broken.total("ragmonitor_unscored_total") == without.total("ragmonitor_skipped_total") == 0
+    assert broken.total("ragmonitor_evaluations_selected_total") == 1
+
+
+async def test_a_case_that_does_not_say_when_it_was_answered_is_live_and_has_no_lag():
+    bench = Bench()
+    result = await bench.run(bench.case(answered_at=0.0))
+    assert (result.standing, result.lag) == (Standing.LIVE, None)
+    assert bench.total("ragmonitor_evaluation_lag_seconds_count") == 0
+
+
+async def test_an_answer_from_the_future_has_no_lag_below_zero():
+    assert (await (bench := Bench()).run(bench.case(age=-30))).lag == 0
+
+
+@pytest.mark.parametrize("traffic", [Traffic.EXPERIMENT, Traffic.SYNTHETIC, Traffic.INTERNAL])
+async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traffic):
+    bench = Bench()
+    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is Standing.ASIDE
+    await bench.run(bench.case(2, traffic=traffic, retrieved_context=()))
+    broken = Bench(Local(value=-1))
+    await broken.run(broken.case(3, traffic=traffic))
+    labels = {"app": "shop", "evaluator": "local", "traffic": traffic.value}
+    assert bench.total("ragmonitor_traffic_evaluations_total", outcome="defect", **labels) == 1
+    assert bench.total("ragmonitor_traffic_evaluation_weight_total", outcome="defect", **labels) == 2
+    assert bench.total("ragmonitor_traffic_evaluations_total", outcome="skipped", **labels) == 1
+    assert broken.total("ragmonitor_traffic_evaluations_total", outcome="unscored", **labels) == 1
+    assert [bench.total(name) for name in MAIN] == [0, 0, 0, 0]
+    assert [one.total(f"ragmonitor_{name}_total") for one, name in ((bench, "skipped"), (broken, "unscored"))] == [0, 0]
+    for one, selected in ((bench, 2), (broken, 1)):
+        assert one.total("ragmonitor_evaluations_selected_total") == selected
+        assert one.total("ragmonitor_evaluations_pending") == 0
+
+
+async def test_only_slices_and_harmless_facts_leave_with_a_result():
+    bench = Bench()
+    told = {"tenant.id": "north", "customer.email": "a@b.c", "service.version": "2"}
+    result = await bench.run(bench.case(attributes=told))
+    assert dict(result.case.attributes) == {"tenant": "north", "service.version": "2"}
+    assert bench.total("ragmonitor_slice_evaluations_total", slice="tenant", value="north") == 1
+
+
+async def test_an_evaluator_and_a_sampler_see_all_attributes():
+    seen = []
+
+    class Curious(Local):
+        async def evaluate(self, case, judge):
+            seen.append(dict(case.attributes))
+            return Score(4, "because")
+
+    bench = Bench(Curious())
+    await bench.run(bench.case(attributes={"route": "/ask"}))
+    assert seen == [{"route": "/ask"}]
+
+
+async def test_a_result_names_the_versions_behind_it():
+    bench = Bench(Judged(), FakeJudge())
+    told = {"llm.prompt_template.version": "3", "service.version": "1.2", "index.version": "may"}
+    result = await bench.run(bench.case(1, attributes=told))
+    parts = result.generation.parts
+    assert parts == {
+        "evaluator": result.version,
+        "judge": "fake/model",
+        "prompt": "3",
+        "index": "may",
+        "service": "1.2",
+    }
+    await bench.run(bench.case(2, attributes={**told, "service.version": "1.3"}))
+    assert bench.generations.latest("shop", "judged").text == "service 1.2 -> 1.3"
+    assert bench.total("ragmonitor_generation_info") == 2
+
+
+async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
+    """An empty answer is scored by rule: which model would have answered, and under which name, nobody has said."""
+
+    class ByRule(Judged):
+        async def evaluate(self, case, judge):
+            return Score(1, "by rule") if not case.response else await super().evaluate(case, judge)
+
+    bench = Bench(ByRule(), FakeJudge())
+    await bench.run(bench.case(1, response=""))
+    assert bench.total("ragmonitor_generation_info") == 0
+    await bench.run(bench.case(2))
+    assert bench.total("ragmonitor_generation_info") == 1
+
+
+async def test_a_judgement_that_was_given_up_begins_no_generation():
+    bench = Bench(Local(value=-1))
+    assert (await bench.run(bench.case())).outcome == Unscored(UnscoredReason.ERROR, "RuntimeError")
+    assert bench.total("ragmonitor_generation_info") == 0
+
+
+class TickingJudge(FakeJudge):
+    """Answers all that it was asked when the next tick comes."""
+
+    def __init__(self):
+        super().__init__()
+        self.tick = anyio.Event()
+
+    async def ask(self, question):
+        await self.tick.wait()
+        return await super().ask(question)
+
+    async def next(self):
+        self.tick.set()
+        self.tick = anyio.Event()
+        await settled()
+
+
+async def test_a_loud_app_pays_itself_for_what_does_not_fit_and_moves_nobody_elses_verdicts():
+    judge = TickingJudge()
+    bench = Bench(Judged(), judge, turns={"": 2})
+    bench.evaluation._queue._limit = 40
+    ticks = {}
+    came = {}
+
+    async def take(judged):
+        ticks[judged.case.request_id] = now - came[judged.case.request_id]
+
+    bench.evaluation._sinks["test"] = take
+    async with anyio.create_task_group() as tasks:
+        for now in range(30):
+            for number in range(now * 100, now * 100 + 51):
+                one = bench.case(number, app="loud" if number % 100 else "quiet")
+                came[one.request_id] = now
+                tasks.start_soon(bench.evaluation.run_judged, one, bench.evaluation.judged_for(one))
+            await settled()
+            await judge.next()
+        assert max(ticks[f"{n * 100:032x}"] for n in range(28)) <= 1
+        assert bench.total("ragmonitor_unscored_total", app="loud", reason="overloaded") > 1000
+        assert bench.total("ragmonitor_unscored_total", app="quiet") == 0
+        for app in ("loud", "quiet"):
+            parts = ("evaluations_total", "unscored_total", "evaluations_pending")
+            parts_sum = sum(bench.total(f"ragmonitor_{part}", app=app) for part in parts)
+            assert bench.total("ragmonitor_evaluations_selected_total", app=app) == parts_sum
+        assert bench.evaluation.waiting <= 40
+        tasks.cancel_scope.cancel()
