@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from monitor.alerts.engine import AlertState
+from monitor.alerts.inhibition import held_back
 from monitor.alerts.policy import Severity
+from monitor.alerts.state import AlertState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Notice:
     ended: float | None = None
 
 
-_Key = tuple[str, str, Severity]
+_Key = tuple[str, str, str, Severity]
 
 
 @dataclass(slots=True)
@@ -39,16 +40,17 @@ class Book:
         resend: seconds after which a firing alert is told again, since the receiver forgets; None: told once.
         forgets_after: seconds after the last telling from which the receiver has ended the alert by itself, so that a
             resolution need not be told any more; None: never.
-        grave_only: whether a warning stays untold while the critical alert of the same app and evaluator fires.
+        inhibits: whether an alert stays untold while another that explains it fires (`inhibition.py`).
     """
 
     def __init__(
-        self, *, resend: float | None = None, forgets_after: float | None = None, grave_only: bool = True
+        self, *, resend: float | None = None, forgets_after: float | None = None, inhibits: bool = True
     ) -> None:
         self._resend = resend
         self._forgets_after = forgets_after
-        self._grave_only = grave_only
+        self._inhibits = inhibits
         self._entries: dict[_Key, _Entry] = {}
+        self._held_back: frozenset[_Key] = frozenset()
 
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
         """Take in how things stand at `now`, which is `wall` for people.
@@ -56,13 +58,13 @@ class Book:
         Returns how many changes no receiver needs to hear of any more: alerts that ended before they were told,
         resolutions that were overtaken by the same alert or by the receiver's own forgetting.
         """
-        firing = {(state.app, state.evaluator, state.severity): state for state in states if state.firing}
+        firing = {_key(state): state for state in states if state.firing}
         superseded = 0
         for key, entry in list(self._entries.items()):
             if key in firing:
                 superseded += entry.ended is not None
             elif not entry.told:
-                superseded += not self._is_hushed(key)
+                superseded += key not in self._held_back
                 del self._entries[key]
             elif entry.ended is None:
                 entry.ended = max(wall, entry.state.since)
@@ -72,19 +74,19 @@ class Book:
         for key, state in firing.items():
             entry = self._entries.setdefault(key, _Entry(state))
             entry.state, entry.ended = state, None
+        if self._inhibits:
+            self._held_back = frozenset(_key(state) for state in held_back(list(firing.values())))
         return superseded
 
     def due(self, now: float) -> list[Notice]:
         """What must be told at `now`, resolutions first."""
-        due = [
-            Notice(entry.state, entry.ended) for key, entry in self._entries.items() if self._due_at(key, entry) <= now
-        ]
+        due = [Notice(entry.state, entry.ended) for entry in self._entries.values() if self._due_at(entry) <= now]
         return sorted(due, key=lambda notice: notice.ended is None)
 
     def told(self, notices: Sequence[Notice], now: float) -> None:
         """The receiver has accepted these, which were due since the last `update`."""
         for notice in notices:
-            key = (notice.state.app, notice.state.evaluator, notice.state.severity)
+            key = _key(notice.state)
             if notice.ended is None:
                 self._entries[key].told, self._entries[key].told_at = True, now
             else:
@@ -92,18 +94,15 @@ class Book:
 
     def next_due(self) -> float:
         """When something must be told again if nothing changes; infinity where nothing must."""
-        return min((self._due_at(key, entry) for key, entry in self._entries.items()), default=float("inf"))
+        return min((self._due_at(entry) for entry in self._entries.values()), default=float("inf"))
 
-    def _due_at(self, key: _Key, entry: _Entry) -> float:
+    def _due_at(self, entry: _Entry) -> float:
         if entry.ended is not None:
             return 0.0
         if not entry.told:
-            return float("inf") if self._is_hushed(key) else 0.0
+            return float("inf") if _key(entry.state) in self._held_back else 0.0
         return entry.told_at + self._resend if self._resend is not None else float("inf")
 
-    def _is_hushed(self, key: _Key) -> bool:
-        app, evaluator, severity = key
-        if not self._grave_only or severity is Severity.CRITICAL:
-            return False
-        graver = self._entries.get((app, evaluator, Severity.CRITICAL))
-        return graver is not None and graver.ended is None
+
+def _key(state: AlertState) -> _Key:
+    return state.name, state.app, state.evaluator, state.severity

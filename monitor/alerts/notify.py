@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from monitor import __version__
 from monitor.alerts.address import receiver_url
 from monitor.alerts.book import Book, Notice
-from monitor.alerts.engine import AlertState
+from monitor.alerts.state import AlertState
 from monitor.errors import ConfigError
 from monitor.quantities import Duration
 from monitor.registry import explain
@@ -135,9 +135,11 @@ class Webhook(_Http):
     `{"version": 1, "alerts": [{"status": "firing" | "resolved", "labels": {alertname, app, evaluator, severity},
     "annotations": {summary, description, runbook_url}, "startsAt", "endsAt": RFC 3339 or null, "threshold", "rate",
     "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1; `lower` and `upper` are
-    the one-sided limits at the z of the window that fired. A warning is not sent while the critical alert of the same
-    app and evaluator fires. Any answer but 2xx is retried, after 1 second at first and every minute at last; a receiver
-    that takes a delivery but answers too late gets it again.
+    the one-sided limits at the z of the window that fired; of a regression, the threshold is the margin times the rate
+    of the week before, and the limits those of 95 %. Alerts that are not about an app or a rate lack these labels and
+    have null. An alert that another one explains is not sent meanwhile (docs/runbooks). Any answer but 2xx is retried,
+    after 1 second at first and every minute at last; a receiver that takes a delivery but answers too late gets it
+    again.
     """
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
@@ -158,7 +160,7 @@ class Alertmanager(_Http):
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
         lasts = _FORGETS_AFTER * self.resend
-        book = Book(resend=self.resend, forgets_after=lasts, grave_only=False)
+        book = Book(resend=self.resend, forgets_after=lasts, inhibits=False)
 
         def body(notices: Sequence[Notice]) -> list[dict[str, Any]]:
             now = runtime.clock.now()

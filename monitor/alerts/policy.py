@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from monitor.errors import ConfigError
+from monitor.estimates.change import FAMILIES
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
 from monitor.telemetry.metrics import Metrics
@@ -21,6 +22,19 @@ class Severity(StrEnum):
 
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+class Family(StrEnum):
+    """How readily a rise against the week before is an alert; the thresholds are those of `FAMILIES`."""
+
+    DEFAULT = "default"
+    STRICT = "strict"
+    SENSITIVE = "sensitive"
+
+
+def _family(value: object) -> object:
+    """YAML knows `true` and `false`; what is neither is left to the enumeration."""
+    return {True: Family.DEFAULT, False: None}[value] if isinstance(value, bool) else value
 
 
 def _whole_window(seconds: float) -> float:
@@ -81,8 +95,19 @@ class AlertPolicy(Component):
     means "surely above", not "measured above"."""
 
     critical: Annotated[Rate, AfterValidator(_threshold)] | None = None
-    """The defect rate above which to call somebody, such as `15%`. Must be higher than `warning`; one of the two is
-    needed."""
+    """The defect rate above which to call somebody, such as `15%`. Must be higher than `warning`; one of the two, or
+    `regression`, is needed."""
+
+    regression: Annotated[Family | None, BeforeValidator(_family)] = None
+    """Whether to tell when the defect rate has clearly risen against the week before, whatever its level: `true`, which
+    is `default`, or `strict` (a third of its false alarms, slower) or `sensitive` (four times as many, quicker). The
+    last 1 h, 6 h, day and 3 days are compared with the seven days that ended one day earlier (three, for 3 days), with
+    the daily and weekly ups and downs of those allowed for; bad hours among them do not count. Silent until three such
+    days are known; over after an hour without."""
+
+    regression_severity: Severity = Severity.WARNING
+    """How bad a regression is: `warning`, or `critical` to call somebody. The thresholds above say by themselves when a
+    level is critical; a rise below them is news, and seldom a reason to wake anybody."""
 
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)
     """The windows to look at; one that fires is enough, unless the shortest shows that it is over. The default, `1h` at
@@ -94,8 +119,8 @@ class AlertPolicy(Component):
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertPolicy:
-        if self.warning is None and self.critical is None:
-            raise ValueError("needs a threshold: `warning`, `critical` or both")
+        if self.warning is None and self.critical is None and self.regression is None:
+            raise ValueError("needs a threshold: `warning`, `critical` or both; or `regression`")
         if self.warning is not None and self.critical is not None and self.warning >= self.critical:
             raise ValueError(f"`warning` ({self.warning:g}) must be lower than `critical` ({self.critical:g})")
         lengths = [one.window for one in self.windows]
@@ -149,8 +174,13 @@ def longest_window(policies: Iterable[AlertPolicy], at_least: float = 86400.0) -
     return max([at_least, *(one.window for policy in policies for one in policy.windows)])
 
 
+def needs_baselines(policies: Iterable[AlertPolicy]) -> bool:
+    """Whether `Windows` must remember the week before."""
+    return any(policy.regression is not None for policy in policies)
+
+
 def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metrics: Metrics) -> None:
-    """Set `ragmonitor_alert_threshold_ratio` for every app, policies for every app spelled out.
+    """Set `ragmonitor_alert_threshold_ratio` and `ragmonitor_alert_regression_z` for every app, policies spelled out.
 
     A series per (app, evaluator, severity) and none for "all apps", so that a rule joins rates with thresholds by
     `on (app, evaluator)` and needs to know of no precedence. Call it again when an app is first seen; `apps` are label
@@ -160,5 +190,11 @@ def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metr
     for evaluator in {policy.evaluator for policy in policies}:
         for app in named.union(apps):
             policy = policy_for(policies, app, evaluator)
-            for severity, rate in policy.thresholds.items() if policy is not None else ():
+            if policy is None:
+                continue
+            for severity, rate in policy.thresholds.items():
                 metrics.alert_threshold.labels(app, evaluator, severity.value).set(rate)
+            if policy.regression is not None:
+                for length, z in FAMILIES[policy.regression].items():
+                    labels = (app, evaluator, policy.regression_severity.value, format_duration(length))
+                    metrics.alert_regression_z.labels(*labels).set(z)

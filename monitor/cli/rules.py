@@ -1,7 +1,8 @@
-"""`rag-monitor rules`: the configured alerts as a Prometheus rules file."""
+"""`rag-monitor rules`: the configured alerts for Prometheus."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,18 +11,38 @@ import typer
 from monitor.cli.run import ConfigPath
 
 
+class Format(StrEnum):
+    """What is written."""
+
+    PROMETHEUS = "prometheus"
+    PROMETHEUSRULE = "prometheusrule"
+    TESTS = "tests"
+
+
 def rules(
     config: ConfigPath = None,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="A rules file; the same as a PrometheusRule, for the operator; or tests of rules.yml for promtool.",
+        ),
+    ] = Format.PROMETHEUS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")
     ] = None,
 ) -> None:
-    """Write the configured alerts as a Prometheus rules file: the same policy that runs in process."""
+    """Write the configured alerts for Prometheus: the same policy that runs in process."""
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.alerts.rules import render  # noqa: PLC0415
+    from monitor.alerts.rules import render, render_resource  # noqa: PLC0415
+    from monitor.alerts.rules_tests import render_tests  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    text = render(loaded.alerts, runbooks=loaded.runbooks)
+    if form is Format.TESTS:
+        text = render_tests(loaded.alerts)
+    else:
+        write = render if form is Format.PROMETHEUS else render_resource
+        text = write(loaded.alerts, runbooks=loaded.runbooks)
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -1,7 +1,8 @@
 """Sums over sliding windows, for every app and evaluator, in memory that does not grow with traffic.
 
 Three rows of buckets hold the same verdicts, the newer the finer: 10 seconds for the last ten minutes, one minute for
-two hours, ten minutes for the longest window. A window is read from the finest row that spans it.
+two hours, ten minutes for the longest window. A window is read from the finest row that spans it. Where rates are
+compared with those of the week before, `Blocks` holds eleven days more in hours.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import math
 from dataclasses import dataclass
 
 from monitor.clock import Clock
+from monitor.estimates.blocks import REMEMBERED, Blocks
+from monitor.estimates.change import DAY, WINDOWS, Change
 from monitor.estimates.rates import Sums
 
-DAY = 86400.0
 _FINE: tuple[tuple[int, int], ...] = ((10, 600), (60, 7200))  # seconds in a bucket, seconds in the row
 _COARSE = 600
 
@@ -34,18 +36,25 @@ class Windows:
     `app` must be a capped label value: there are as many series as there are pairs, each of a few hundred buckets at
     most. Any window up to `longest` seconds can be read. It counts whole buckets, so it reaches back a little further
     than asked: 10 s at most for windows up to 10 minutes, 1 minute up to 2 hours, 10 minutes above.
+
+    With `baselines`, `changes` compares with the week before; some 80 kB more for each pair.
     """
 
-    def __init__(self, clock: Clock, longest: float = DAY) -> None:
+    def __init__(self, clock: Clock, longest: float = DAY, *, baselines: bool = False) -> None:
         if longest < _FINE[0][0]:
             raise ValueError(f"the longest window must be {_FINE[0][0]} s or more, got {longest}")
+        if baselines and longest < DAY:
+            raise ValueError(f"with baselines the longest window must be a day or more, got {longest} s")
         self.longest = longest
+        self.remembered = REMEMBERED if baselines else longest
+        """How far back, in seconds, a history is of use to `add_sums`."""
         self._clock = clock
         spans = [(seconds, span) for seconds, span in _FINE if span < longest]
         last = next((seconds for seconds, span in _FINE if span >= longest), _COARSE)
         spans.append((last, math.ceil(longest)))
         self._tiers = tuple(_Tier(seconds, math.ceil(span / seconds) + 1) for seconds, span in spans)
         self._rows: dict[Key, tuple[_Row, ...]] = {}
+        self._blocks: dict[Key, Blocks] | None = {} if baselines else None
 
     def add(self, app: str, evaluator: str, at: float, weight: float, defect: bool) -> None:
         """Count one verdict at the wall-clock second `at`.
@@ -56,12 +65,20 @@ class Windows:
         self.add_sums(app, evaluator, at, Sums.of(weight, defect=defect))
 
     def add_sums(self, app: str, evaluator: str, at: float, one: Sums) -> None:
-        """Count verdicts that were summed before, as those of a minute that a history has kept, all at `at`."""
+        """Count verdicts that were summed before, as those of a minute that a history has kept, all at `at`.
+
+        A history must come in the order of time, the oldest first. Of what is older than the longest window only the
+        hour counts, and only for baselines.
+        """
         now = self._clock.now()
         at = min(at, now)
+        if at < now - self.remembered:
+            return
+        if self._blocks is not None:
+            self._blocks.setdefault((app, evaluator), Blocks()).add(at, one)
+        rows = self._rows_of((app, evaluator))
         if at < now - self.longest:
             return
-        rows = self._rows_of((app, evaluator))
         for tier, row in zip(self._tiers, rows, strict=True):
             index = math.floor(at / tier.seconds)
             keep_from = math.floor(now / tier.seconds) - tier.count + 1
@@ -92,7 +109,7 @@ class Windows:
         )
         oldest = math.floor((now - window_seconds) / tier.seconds)
         judged = defects = 0
-        weight = defect_weight = defect_weight_squares = 0.0
+        weight = defect_weight = defect_weight_squares = good_weight_squares = 0.0
         for index, part in row.items():  # not by adding `Sums`: this loop is what evaluating the alerts costs
             if index >= oldest:
                 judged += part.judged
@@ -100,7 +117,21 @@ class Windows:
                 weight += part.weight
                 defect_weight += part.defect_weight
                 defect_weight_squares += part.defect_weight_squares
-        return Sums(judged, defects, weight, defect_weight, defect_weight_squares)
+                good_weight_squares += part.good_weight_squares
+        return Sums(judged, defects, weight, defect_weight, defect_weight_squares, good_weight_squares)
+
+    def changes(self, app: str, evaluator: str, now: float) -> tuple[dict[float, Change], int]:
+        """The windows of `change.WINDOWS` beside their baselines, by length, and how many days the baseline has.
+
+        Windows that cannot be compared are left out; nothing can without `baselines`.
+        """
+        blocks = (self._blocks or {}).get((app, evaluator))
+        if blocks is None:
+            return {}, 0
+        up_to_a_day = {
+            window.length: self.sums(app, evaluator, window.length, now) for window in WINDOWS if window.length <= DAY
+        }
+        return blocks.changes(up_to_a_day, now), blocks.clean_days(now)
 
     def keys(self) -> tuple[Key, ...]:
         """Every (app, evaluator) that a verdict was ever counted for, in alphabetical order."""

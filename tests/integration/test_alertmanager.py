@@ -13,15 +13,19 @@ import pytest
 import yaml
 
 from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.inhibition import inhibit_rules
 from monitor.alerts.notify import read_notifier
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.run import run
+from monitor.alerts.trouble import Troubles
 from monitor.clock import SystemClock
 from monitor.estimates.windows import Windows
+from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime
 from tests.support.prometheus import Webhook, alertmanager, amtool, get_json, webhook
 from tests.support.tools import free_port
 from tests.unit.alerts.parts import counted, runtime, until
+from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 README = Path(__file__).parent.parent.parent / "docs" / "runbooks" / "README.md"
@@ -51,12 +55,19 @@ class Monitor:
         options = {"evaluator": "grounded", "critical": 0.1, "resolve_after": 0, **policy}
         self.clock = SystemClock()
         self.windows = Windows(self.clock)
-        self.engine = AlertEngine([AlertPolicy.model_validate(options)], self.windows)
+        self.troubles = Troubles(self.clock, lambda: 0.0)
+        self.engine = AlertEngine([AlertPolicy.model_validate(options)], self.windows, troubles=self.troubles)
         self.runtime: Runtime = runtime(self.clock)
 
     def judge(self, count: int, defects: int) -> None:
         for number in range(count):
             self.windows.add("shop", "grounded", self.clock.now(), 1.0, number < defects)
+
+    def lose(self, count: int) -> None:
+        """As many evaluations come to no verdict."""
+        lost = judged(1, evaluator="grounded", outcome=Unscored(UnscoredReason.TIMEOUT), judged_at=self.clock.now())
+        for _ in range(count):
+            self.troubles.saw(lost, "shop")
 
     @property
     def sent(self) -> float:
@@ -110,6 +121,10 @@ async def test_two_replicas_make_one_alert(tmp_path: Path, hook: Webhook) -> Non
     assert hook.notified == [[("critical", "firing")]]
 
 
+async def test_the_documented_rules_are_those_that_hold_in_process() -> None:
+    assert documented_inhibition() == inhibit_rules()
+
+
 async def test_the_documented_rule_inhibits_the_warning_of_a_critical_alert(tmp_path: Path, hook: Webhook) -> None:
     monitor = Monitor(warning=0.02)
     with alertmanager(tmp_path, hook.address, inhibit_rules=documented_inhibition()) as address:
@@ -121,6 +136,26 @@ async def test_the_documented_rule_inhibits_the_warning_of_a_critical_alert(tmp_
             alerts = get_json(f"{address}/api/v2/alerts")
     states = {alert["labels"]["severity"]: alert["status"]["state"] for alert in alerts}
     assert states == {"critical": "active", "warning": "suppressed"}
+    assert hook.notified == [[("critical", "firing")]]
+
+
+async def test_while_most_verdicts_are_missing_alerts_on_the_service_are_held_back(
+    tmp_path: Path, hook: Webhook
+) -> None:
+    monitor = Monitor(warning=0.02)
+    with alertmanager(tmp_path, hook.address, inhibit_rules=documented_inhibition()) as address:
+        async with monitor.running(address):
+            monitor.judge(100, 50)
+            monitor.lose(900)
+            await until(lambda: hook.notified and monitor.sent >= 8)
+            alerts = get_json(f"{address}/api/v2/alerts")
+    states = {(one["labels"]["alertname"], one["labels"]["severity"]): one["status"]["state"] for one in alerts}
+    assert states == {
+        ("RagUnscoredHigh", "critical"): "active",
+        ("RagUnscoredHigh", "warning"): "suppressed",
+        ("RagDefectRateHigh", "critical"): "suppressed",
+        ("RagDefectRateHigh", "warning"): "suppressed",
+    }
     assert hook.notified == [[("critical", "firing")]]
 
 

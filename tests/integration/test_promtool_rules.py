@@ -13,7 +13,8 @@ import yaml
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
+from monitor.alerts.rules import render, render_resource
+from monitor.alerts.rules_tests import render_tests
 from monitor.clock import ManualClock
 from monitor.estimates.rates import estimate
 from monitor.estimates.windows import Windows
@@ -27,6 +28,8 @@ POLICIES = [
     AlertPolicy(evaluator="violence", critical=0.001),
 ]
 
+RISING = [AlertPolicy.model_validate({"evaluator": "groundedness", "warning": "5%", "regression": True})]
+
 
 def windows(*pairs: tuple[str, float]) -> list[dict[str, Any]]:
     return [{"window": window, "z": z} for window, z in pairs]
@@ -39,21 +42,104 @@ def policy(**options: Any) -> AlertPolicy:
 MIXED = [
     *POLICIES,
     policy(evaluator="groundedness", app='o"d\\d {{ app', warning="5%", windows=windows(("30m", 3), ("1h", 2))),
-    policy(evaluator="groundedness", app="bank", critical="5%", resolve_after="0s"),
+    policy(evaluator="groundedness", app="bank", critical="5%", resolve_after="0s", regression="strict"),
+    policy(evaluator="violence", app="bank", regression=True, regression_severity="critical"),
 ]
+
+
+ADDRESS = "https://runbooks.example.org/rag-monitor"
 
 
 def rules_of(text: str) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
 
 
-def test_the_rules_are_those_of_the_golden_file() -> None:
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("rules.yml", render(POLICIES, runbooks=ADDRESS)),
+        ("rules_regression.yml", render(RISING, runbooks=ADDRESS)),
+        ("rules_regression_test.yml", render_tests(RISING, rules_file="rules_regression.yml")),
+    ],
+)
+def test_what_is_written_is_what_the_golden_file_has(name: str, rendered: str) -> None:
     """UPDATE_GOLDEN=1 writes it anew; look at the difference before you commit it."""
-    rendered = render(POLICIES, runbooks="https://runbooks.example.org/rag-monitor")
-    golden = GOLDEN / "rules.yml"
+    golden = GOLDEN / name
     if os.environ.get("UPDATE_GOLDEN") == "1":
         golden.write_text(rendered)
     assert rendered == golden.read_text()
+
+
+def test_a_prometheus_rule_holds_the_same_groups() -> None:
+    resource = yaml.safe_load(render_resource(MIXED, runbooks=ADDRESS))
+    assert (resource["apiVersion"], resource["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert resource["metadata"]["name"] == "rag-monitor"
+    assert resource["spec"] == yaml.safe_load(render(MIXED, runbooks=ADDRESS))
+
+
+def test_the_written_tests_pass_and_say_of_every_alert_when_it_fires_and_when_not() -> None:
+    tested = promtool("test", "rules", "rules_regression_test.yml", cwd=GOLDEN)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    tests = yaml.safe_load((GOLDEN / "rules_regression_test.yml").read_text())["tests"]
+    for name in {rule["alert"] for rule in rules_of(render(RISING)) if "alert" in rule}:
+        looks = [look for test in tests for look in test["promql_expr_test"] if f'"{name}"' in look["expr"]]
+        assert any(look["exp_samples"] for look in looks), f"{name} never fires"
+        assert any(not look["exp_samples"] for look in looks), f"{name} is never silent"
+
+
+def test_a_regression_says_both_rates_their_ratio_and_how_many_were_judged(tmp_path: Path) -> None:
+    document = yaml.safe_load(render_tests(RISING))
+    (test,) = (one for one in document["tests"] if one["name"].startswith("RagDefectRateRegression"))
+    test["input_series"] = [one for one in test["input_series"] if 'app="rises"' in one["series"]]
+    said = (
+        "The answers of rises are defective more often, as any sees them, than in the 7 days before (2.002%): in the"
+        " last 1h 10% of 480 judged, 5 times as often; in the last 1d 4.667% of 11520 judged, 2.33 times as often."
+    )
+    annotations = {
+        "summary": "The share of defective answers has risen clearly against the week before.",
+        "description": said,
+        "runbook_url": f"{ADDRESS}/RagDefectRateRegression.md",
+    }
+    labels = {"app": "rises", "evaluator": "any", "severity": "warning"}
+    test["promql_expr_test"] = []
+    test["alert_rule_test"] = [
+        {
+            "alertname": "RagDefectRateRegression",
+            "eval_time": "152h",
+            "exp_alerts": [{"exp_labels": labels, "exp_annotations": annotations}],
+        }
+    ]
+    (tmp_path / "rules.yml").write_text(render(RISING, runbooks=ADDRESS))
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({**document, "tests": [test]}))
+    tested = promtool("test", "rules", "test.yml", cwd=tmp_path)
+    assert tested.returncode == 0, (tested.stdout + tested.stderr)[:4000]
+
+
+def test_the_written_tests_pass_for_policies_with_windows_of_their_own(tmp_path: Path) -> None:
+    policies = [one.model_copy(update={"regression": None}) for one in MIXED if one.thresholds]
+    (tmp_path / "rules.yml").write_text(render(policies))
+    (tmp_path / "test.yml").write_text(render_tests(policies))
+    tested = promtool("test", "rules", "test.yml", cwd=tmp_path)
+    assert tested.returncode == 0, (tested.stdout + tested.stderr)[:4000]
+
+
+@pytest.mark.parametrize(
+    ("sound", "broken"),
+    [
+        ("- 3.09 / (3 * sqrt(app_evaluator:ragmonitor_effective", "- 0 / (3 * sqrt(app_evaluator:ragmonitor_effective"),
+        ('reason!="budget"', 'reason!=""'),
+        ("> 1800", "> 18000"),
+        ('reason="budget"}[15m])) > 0', 'reason="budget"}[15m])) > 100'),
+        ("unless on (app, evaluator)\n          app_evaluator:ragmonitor_evaluations:increase1h > 0", ""),
+    ],
+)
+def test_the_written_tests_notice_a_rule_that_is_broken(sound: str, broken: str, tmp_path: Path) -> None:
+    policies = [AlertPolicy(evaluator="groundedness", warning=0.05)]
+    rules = render(policies)
+    assert sound in rules
+    (tmp_path / "rules.yml").write_text(rules.replace(sound, broken))
+    (tmp_path / "test.yml").write_text(render_tests(policies))
+    assert promtool("test", "rules", "test.yml", cwd=tmp_path).returncode == 1
 
 
 @pytest.mark.parametrize("policies", [[], POLICIES, MIXED], ids=["none", "alike", "mixed"])
@@ -81,11 +167,19 @@ def test_prometheus_loads_and_evaluates_the_rules(tmp_path: Path) -> None:
 
 def test_thresholds_and_apps_do_not_change_the_rules() -> None:
     assert render(POLICIES) == render([AlertPolicy(evaluator="tone", app="shop", warning=0.3)]) == render([])
+    assert render(RISING) == render([policy(evaluator="tone", app="shop", critical="9%", regression="strict")])
 
 
 def test_every_alert_says_what_it_is_and_has_a_runbook() -> None:
     alerts = [rule for rule in rules_of(render(MIXED, runbooks="https://example.org/r/")) if "alert" in rule]
-    assert {rule["alert"] for rule in alerts} == {"RagDefectRateHigh", "RagEvaluationsMissing", "RagUnscoredHigh"}
+    assert {rule["alert"] for rule in alerts} == {
+        "RagDefectRateHigh",
+        "RagDefectRateRegression",
+        "RagEvaluationsMissing",
+        "RagUnscoredHigh",
+        "RagJudgeBudgetSpent",
+        "RagLagHigh",
+    }
     for rule in alerts:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith(".")

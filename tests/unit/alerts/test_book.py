@@ -82,7 +82,7 @@ def test_a_warning_told_before_it_became_critical_is_resolved_when_it_is_over() 
 
 
 def test_where_inhibition_is_the_receivers_business_both_are_told() -> None:
-    assert look(Book(grave_only=False), [state(), state(severity="warning")]) == [
+    assert look(Book(inhibits=False), [state(), state(severity="warning")]) == [
         ("critical", "firing"),
         ("warning", "firing"),
     ]

@@ -8,7 +8,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
-from monitor.alerts.policy import AlertPolicy, Severity, check, export_thresholds, longest_window, policy_for
+from monitor.alerts.policy import (
+    AlertPolicy,
+    Severity,
+    check,
+    export_thresholds,
+    longest_window,
+    needs_baselines,
+    policy_for,
+)
 from monitor.errors import ConfigError
 from monitor.telemetry.metrics import Metrics
 
@@ -92,3 +100,42 @@ def test_apps_that_a_policy_names_have_a_threshold_before_they_are_seen() -> Non
     metrics = Metrics(CollectorRegistry())
     export_thresholds([made(critical=0.2, app="shop")], [], metrics)
     assert thresholds(metrics) == {("shop", "grounded", "critical"): 0.2}
+
+
+@pytest.mark.parametrize(
+    ("written", "family"),
+    [(True, "default"), ("default", "default"), ("strict", "strict"), ("sensitive", "sensitive"), (False, None)],
+)
+def test_a_regression_is_a_family_or_true_or_left_out(written: object, family: str | None) -> None:
+    policy = made(warning="5%", regression=written)
+    assert policy.regression == family
+    assert policy.regression_severity == "warning"
+    assert needs_baselines([policy]) is (family is not None)
+
+
+def test_a_regression_needs_no_threshold() -> None:
+    assert made(regression=True).thresholds == {}
+
+
+@pytest.mark.parametrize("written", ["quick", 1, []])
+def test_a_regression_that_is_no_family_is_refused_with_what_is_allowed(written: object) -> None:
+    with pytest.raises(ValidationError, match="'default', 'strict' or 'sensitive'"):
+        made(warning="5%", regression=written)
+
+
+def test_the_z_of_a_regression_is_exported_for_every_app_by_window() -> None:
+    metrics = Metrics(CollectorRegistry())
+    policies = [made(regression=True), made(app="bank", regression="strict", regression_severity="critical")]
+    export_thresholds(policies, ["shop", "bank"], metrics)
+    (family,) = metrics.alert_regression_z.collect()
+    exported = {(s.labels["app"], s.labels["severity"], s.labels["window"]): s.value for s in family.samples}
+    assert exported == {
+        ("shop", "warning", "1h"): 3.6,
+        ("shop", "warning", "6h"): 3.1,
+        ("shop", "warning", "1d"): 4.2,
+        ("shop", "warning", "3d"): 2.6,
+        ("bank", "critical", "1h"): 4.5,
+        ("bank", "critical", "6h"): 3.7,
+        ("bank", "critical", "1d"): 4.6,
+        ("bank", "critical", "3d"): 3.0,
+    }

@@ -1,0 +1,43 @@
+"""`RagDefectRateRegression`: whether a defect rate has clearly risen against the week before: `estimates/change.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monitor.alerts.policy import Family
+from monitor.alerts.state import Finding, Status, percent
+from monitor.estimates.change import BASELINE_DAYS, CLEAN_DAYS_NEEDED, DAY, FAMILIES, MARGIN, Change, fired
+from monitor.estimates.rates import interval_95
+from monitor.estimates.windows import Windows
+from monitor.quantities import format_duration
+
+NAME = "RagDefectRateRegression"
+SUMMARY = "The share of defective answers has risen clearly against the week before."
+HOLD = 3600.0
+"""Seconds without a finding that end it. The simulated false alarms count what lies closer together as one."""
+
+
+def judge(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> Finding:
+    """Whether the rate has risen; not enough data without three days to compare with, or with nothing to compare."""
+    changes, days = windows.changes(app, evaluator, now)
+    subject = f"the answers of {app} as {evaluator} sees them"
+    if days < CLEAN_DAYS_NEEDED or not changes:
+        known = f"{days} of the {CLEAN_DAYS_NEEDED} days without an incident that it takes are known"
+        latest = f"; none was judged in the last {format_duration(3 * DAY)}" if not changes else ""
+        return Finding(Status.NOT_ENOUGH_DATA, f"No baseline for {subject}: {known}{latest}.")
+    found = fired(changes, FAMILIES[family])
+    if found:
+        return _found(Status.FIRING, changes[found[0]], found, subject)
+    longest = max(changes)
+    return _found(Status.OK, changes[longest], (longest,), subject)
+
+
+def _found(status: Status, one: Change, windows: Sequence[float], subject: str) -> Finding:
+    spans = [format_duration(window) for window in windows]
+    text = (
+        f"{percent(one.rate)} of {subject} are defective in the last {spans[0]} ({one.now.judged} judged),"
+        f" {one.ratio:.3g} times the {percent(one.base_rate)} of the {BASELINE_DAYS} days before."
+    )
+    if status is Status.FIRING:
+        text += f" Clearly more than {MARGIN:g} times in the last {', '.join(spans)}."
+    return Finding(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], interval_95(one.now))

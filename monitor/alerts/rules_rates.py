@@ -1,0 +1,102 @@
+"""`RagDefectRateHigh` in PromQL, and the sums, rates and limits that it rests on.
+
+Thresholds are those that the monitor exports (`ragmonitor_alert_threshold_ratio`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from monitor.alerts.high import NAME, SUMMARY, Z_OVER
+from monitor.alerts.policy import AlertPolicy, Severity
+from monitor.alerts.rules_format import PAIR, Rule, alert, asked, quoted, record, wording
+from monitor.quantities import format_duration
+
+THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
+
+
+def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rule]:
+    """Sums, rate and limits of one window. The formulas are those of `estimates/rates.py`."""
+    span = format_duration(window)
+    weight, defects = f"{PAIR}evaluation_weight:increase{span}", f"{PAIR}defect_weight:increase{span}"
+    squares, effective = f"{PAIR}defect_weight_squares:increase{span}", f"{PAIR}effective_defects:increase{span}"
+    judged, rate = f"{PAIR}evaluations:increase{span}", f"{PAIR}defect_ratio:rate{span}"
+    pseudo = f"{PAIR}pseudo_defect_weight:increase{span}"
+
+    def summed(metric: str, *, defective: bool) -> str:
+        every = f"sum by (app, evaluator) (increase({metric}[{span}]))"
+        if not defective:
+            return every
+        return f'sum by (app, evaluator) (increase({metric}{{defect="true"}}[{span}]))\nor\n{every} * 0'
+
+    rules = [
+        record(judged, summed("ragmonitor_evaluations_total", defective=False)),
+        record(weight, summed("ragmonitor_evaluation_weight_total", defective=False)),
+        record(defects, summed("ragmonitor_evaluation_weight_total", defective=True)),
+        record(squares, summed("ragmonitor_evaluation_weight_squares_total", defective=True)),
+        record(rate, f"{defects} / ({weight} > 0)"),
+        record(effective, f"{defects} ^ 2 / ({squares} > 0)\nor\n{weight} * 0"),
+    ]
+    for z in sorted(lower_zs):
+        factor = f"1 - 1 / (9 * ({effective} > 0)) - {z:g} / (3 * sqrt({effective} > 0))"
+        limit = f"{rate}\n* clamp_min({factor}, 0) ^ 3\nor\n{rate}"
+        rules.append(record(f"{PAIR}defect_ratio:lower{span}", limit, z=f"{z:g}"))
+    if upper_zs:
+        mean = f"{weight} / ({judged} > 0)"
+        rules.append(record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"))
+    for z in sorted(upper_zs):
+        count = f"(({defects} + {pseudo}) ^ 2 / ({squares} + {pseudo} ^ 2))"
+        factor = f"1 - 1 / (9 * {count}) + {z:g} / (3 * sqrt({count}))"
+        limit = f"clamp_max(\n  ({defects} + {pseudo}) / ({weight} > 0)\n  * ({factor}) ^ 3,\n  1\n)"
+        rules.append(record(f"{PAIR}defect_ratio:upper{span}", limit, z=f"{z:g}"))
+    return rules
+
+
+def defect_rate_high(
+    policy: AlertPolicy,
+    severity: Severity,
+    runbooks: str,
+    which: str = "",
+    labels: Mapping[str, str] | None = None,
+) -> Rule:
+    """Any window surely above, unless the shortest is likely below; `which`: which thresholds it is about."""
+    windows = policy.by_length
+    threshold = f'{THRESHOLD}{{severity="{severity}"{which}}}'
+    span = format_duration(windows[0].window)
+    fires = "\n  or\n".join(
+        f'  {PAIR}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}} > on (app, evaluator) {threshold}'
+        for one in windows
+    )
+    over = f'{PAIR}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < on (app, evaluator) {threshold}'
+    description = (
+        "At least {{ $value | humanizePercentage }} of the answers of {{ $labels.app }} are defective as"
+        " {{ $labels.evaluator }} sees them; the threshold is "
+        + asked(THRESHOLD, "humanizePercentage", severity)
+        + f". In the last {span}: "
+        + asked(f"{PAIR}defect_ratio:rate{span}", "humanizePercentage")
+        + " of "
+        + asked(f"{PAIR}evaluations:increase{span}", 'printf "%.0f"')
+        + " judged."
+    )
+    return alert(
+        NAME,
+        expr=f"(\n{fires}\n)\nunless on (app, evaluator)\n{over}",
+        keep_firing_for=policy.resolve_after,
+        labels={"severity": severity.value, **(labels or {})},
+        texts=wording(NAME, SUMMARY, description, runbooks),
+    )
+
+
+def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
+    """The thresholds that come from `policy`: those of its app, or of every app without a policy of its own."""
+    of = f",evaluator={quoted(policy.evaluator)}"
+    if policy.app is not None:
+        return f"{of},app={quoted(policy.app)}"
+    own = [other.app for other in policies if other.evaluator == policy.evaluator and other.app is not None]
+    return of + "".join(f",app!={quoted(app)}" for app in own)
+
+
+def stated_labels(policy: AlertPolicy) -> dict[str, str]:
+    """Labels that the alert has anyway: stated, they tell rules of the same name apart."""
+    stated = {"evaluator": policy.evaluator, **({"app": policy.app} if policy.app is not None else {})}
+    return {name: value.replace("{{", '{{ "{{" }}') for name, value in stated.items()}

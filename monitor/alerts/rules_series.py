@@ -1,0 +1,120 @@
+"""Traffic made for tests of the rules, in the words of promtool: what two replicas of the monitor would export."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from monitor.alerts.rules_format import quoted
+
+STEP = 5
+"""Minutes between two samples."""
+REPLICAS = ("a", "b")
+
+Series = dict[str, str]
+Test = dict[str, Any]
+
+
+def a_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
+    """One series; `values` as promtool reads them."""
+    shown = ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
+    return {"series": f"{metric}{{{shown}}}", "values": values}
+
+
+def counts(pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None, until: int | None = None) -> str:
+    """A counter that rises by so much a step for so many minutes, piece by piece.
+
+    From the minute `reset_at` it begins again at 0; after the minute `until` it is gone.
+    """
+    values, total, minute = ["0"], 0.0, 0
+    for minutes, step in pieces:
+        for _ in range(minutes // STEP):
+            minute += STEP
+            total = step if minute == reset_at else total + step
+            values.append(f"{total:.15g}" if until is None or minute <= until else "_")
+    return " ".join(_shortened(values))
+
+
+def _shortened(values: Sequence[str]) -> Iterator[str]:
+    """Runs of equal differences as promtool writes them: `0+5x60`."""
+    start = 0
+    while start < len(values):
+        end = start + 1
+        if values[start] == "_":
+            while end < len(values) and values[end] == "_":
+                end += 1
+            yield f"_x{end - start}"
+        else:
+            numbers = [float(value) for value in values[start : start + 2] if value != "_"]
+            step = numbers[1] - numbers[0] if len(numbers) > 1 else 0.0
+            while end < len(values) and values[end] != "_" and _is_next(values[end - 1], values[end], step):
+                end += 1
+            sign = "-" if step < 0 else "+"
+            yield f"{values[start]}{sign}{abs(step):.15g}x{end - start - 1}"
+        start = end
+
+
+def _is_next(before: str, after: str, step: float) -> bool:
+    return math.isclose(float(after) - float(before), step, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def verdicts(
+    app: str,
+    evaluator: str,
+    pieces: Sequence[tuple[int, float, float]],
+    *,
+    weight: float = 10.0,
+    reset_at: int | None = None,
+    gone_at: int | None = None,
+) -> list[Series]:
+    """The counters of two replicas: for so many minutes, so many judged a step in each, with such a defect rate.
+
+    Both restart at the minute `reset_at`, where they began with nothing; the second is gone from `gone_at` on.
+    """
+    found = []
+    for replica in REPLICAS:
+        until = gone_at if replica == REPLICAS[-1] else None
+        for defect in ("true", "false"):
+            shares = [(minutes, judged * (rate if defect == "true" else 1 - rate)) for minutes, judged, rate in pieces]
+            labels = {"app": app, "evaluator": evaluator, "level": "any", "defect": defect, "instance": replica}
+            for metric, factor in (("", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
+                values = counts(
+                    [(minutes, share * factor) for minutes, share in shares], reset_at=reset_at, until=until
+                )
+                found.append(a_series(f"ragmonitor_evaluation{metric or 's'}_total", labels, values))
+    return found
+
+
+def constant(metric: str, labels: Mapping[str, str], value: float, minutes: int) -> list[Series]:
+    """A gauge that both replicas export for so many minutes."""
+    shown = f"{value:g}x{minutes // STEP}"
+    return [a_series(metric, {**labels, "instance": replica}, shown) for replica in REPLICAS]
+
+
+def look(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
+    """Which alerts of a name fire at a minute, whatever they say."""
+    samples = [
+        {
+            "labels": "ALERTS{"
+            + ", ".join(f"{k}={quoted(v)}" for k, v in {"alertname": name, "alertstate": "firing", **one}.items())
+            + "}",
+            "value": 1,
+        }
+        for one in labels
+    ]
+    return {
+        "expr": f'ALERTS{{alertname="{name}", alertstate="firing"}}',
+        "eval_time": f"{minute}m",
+        "exp_samples": samples,
+    }
+
+
+def test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
+    """One test, with what is exported and what is looked at."""
+    return {
+        "name": name,
+        "interval": f"{STEP}m",
+        "input_series": list(exported),
+        "promql_expr_test": list(checks),
+    }

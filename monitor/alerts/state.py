@@ -1,0 +1,128 @@
+"""How an alert stands, and how long: the values that decide, tell and show have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from monitor.alerts.policy import Severity
+from monitor.estimates.rates import Estimate
+
+
+class Status(StrEnum):
+    """What is known of a defect rate and its threshold."""
+
+    OK = "ok"
+    NOT_ENOUGH_DATA = "not_enough_data"
+    FIRING = "firing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertState:
+    """One alert, as it stands.
+
+    `app` and `evaluator` are empty where it is not about one. `threshold` is the share above which it fires: of a
+    regression, the margin times the rate of the baseline; None where there is none. `since` is the wall-clock second at
+    which `status` began. `estimate` and `window` (seconds) are what decided: for a firing alert the shortest window
+    that fired when one last did. None where nothing was judged, or the alert is not about a share.
+    `labels` identify the alert, the same in every replica; `annotations` explain it and may change while it fires.
+    """
+
+    status: Status
+    severity: Severity
+    app: str
+    evaluator: str
+    threshold: float | None
+    since: float
+    window: float | None = None
+    estimate: Estimate | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def firing(self) -> bool:
+        """Whether somebody should know."""
+        return self.status is Status.FIRING
+
+    @property
+    def name(self) -> str:
+        """The name of the alert, such as `RagDefectRateHigh`."""
+        return self.labels.get("alertname", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one look says."""
+
+    status: Status
+    description: str
+    threshold: float | None = None
+    window: float | None = None
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an alert is about, which is what makes it the same alert at the next look."""
+
+    name: str
+    severity: Severity
+    app: str = ""
+    evaluator: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the alert; those that would be empty are left out."""
+        all_labels = {
+            "alertname": self.name,
+            "app": self.app,
+            "evaluator": self.evaluator,
+            "severity": self.severity.value,
+        }
+        return {name: value for name, value in all_labels.items() if value}
+
+
+class Standing:
+    """The states of all alerts of a process: what fires goes on firing until nothing has for the time it is held.
+
+    `runbooks` is the address that `/<alert>.md` is added to; empty: no link.
+    """
+
+    def __init__(self, runbooks: str = "") -> None:
+        self._runbooks = runbooks.rstrip("/")
+        self._states: dict[Subject, AlertState] = {}
+        self._quiet_since: dict[Subject, float] = {}
+
+    def advance(self, subject: Subject, finding: Finding, *, summary: str, hold: float, now: float) -> AlertState:
+        """The state after a finding at the wall-clock second `now`; `hold`: seconds without a finding that end it."""
+        before = self._states.get(subject)
+        if before is not None and before.firing and finding.status is not Status.FIRING:
+            # The wall clock may have been set back: then the wait begins again rather than lasting as long as the jump.
+            quiet_since = min(self._quiet_since.setdefault(subject, now), now)
+            self._quiet_since[subject] = quiet_since
+            if now - quiet_since < hold:
+                return before
+        self._quiet_since.pop(subject, None)
+        link = {"runbook_url": f"{self._runbooks}/{subject.name}.md"} if self._runbooks else {}
+        state = AlertState(
+            status=finding.status,
+            severity=subject.severity,
+            app=subject.app,
+            evaluator=subject.evaluator,
+            threshold=finding.threshold,
+            since=now,
+            window=finding.window,
+            estimate=finding.estimate,
+            labels=subject.labels,
+            annotations={"summary": summary, "description": finding.description, **link},
+        )
+        if before is not None and before.status is state.status:
+            state = replace(state, since=before.since)
+        self._states[subject] = state
+        return state
+
+
+def percent(share: float) -> str:
+    """Three significant digits: `0.125 %`, `4.2 %`, `15 %`."""
+    return f"{share * 100:.3g} %"

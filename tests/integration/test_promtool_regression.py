@@ -1,0 +1,165 @@
+"""The regression rule in PromQL beside the same rule in Python: eleven days of two replicas, to four decimals."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from monitor.alerts.engine import AlertEngine
+from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.rules import render
+from monitor.clock import ManualClock
+from monitor.estimates.change import FAMILIES, Change
+from monitor.estimates.windows import Windows
+from monitor.quantities import format_duration
+from tests.support.prometheus import promtool
+
+HOURS = 11 * 24 + 12
+LOOKS = (100, 150, 200, 231, 250, HOURS)
+START = 19_675 * 86_400.0  # promtool's time begins at a midnight, and so must ours
+POLICIES = [
+    AlertPolicy.model_validate({"evaluator": "grounded", "critical": "90%", "regression": True}),
+    AlertPolicy.model_validate({"evaluator": "grounded", "app": "big", "critical": "90%", "regression": "strict"}),
+    AlertPolicy.model_validate(
+        {"evaluator": "grounded", "app": "small", "regression": "sensitive", "regression_severity": "critical"}
+    ),
+]
+
+
+class Fortnight:
+    """Verdicts five minutes after each scrape, as the windows see them and as the counters of two replicas."""
+
+    judged: ClassVar = {"big": 60, "small": 3, "calm": 20, "spotless": 12, "incident": 50}  # in ten minutes, at most
+
+    def __init__(self) -> None:
+        self.rng = random.Random(6)
+        self.clock = ManualClock(START)
+        self.windows = Windows(self.clock, baselines=True)
+        self.counters: dict[tuple[str, ...], list[float]] = {
+            (metric, app, replica, defect): [0.0]
+            for metric in ("evaluations", "evaluation_weight", "evaluation_weight_squares")
+            for app in self.judged
+            for replica in "ab"
+            for defect in ("true", "false")
+        }
+
+    def pass_hour(self, hour: int) -> None:
+        for _ in range(6):
+            self.clock.advance(300)
+            added: dict[tuple[str, ...], float] = defaultdict(float)
+            for app, most in self.judged.items():
+                for _ in range(self.rng.randrange(most)):
+                    weight = self.rng.choice([10.0, 20.0])
+                    defect = self.rng.random() < self.rate(app, hour)
+                    self.windows.add(app, "grounded", self.clock.now(), weight, defect)
+                    key = (app, self.rng.choice("ab"), str(defect).lower())
+                    added["evaluations", *key] += 1
+                    added["evaluation_weight", *key] += weight
+                    added["evaluation_weight_squares", *key] += weight**2
+            self.clock.advance(300)
+            for key, values in self.counters.items():
+                values.append(values[-1] + added[key])
+
+    @staticmethod
+    def rate(app: str, hour: int) -> float:
+        day = 0.02 * (1.25 if hour % 24 < 12 else 0.75)
+        if app == "spotless":
+            return 0.0 if hour < 200 else 0.05
+        if app == "incident" and 120 <= hour < 132:
+            return 0.1
+        return {"big": 0.05, "small": 0.15, "incident": 0.035}.get(app, day) if hour >= 226 else day
+
+    def series(self) -> list[dict[str, str]]:
+        return [
+            {
+                "series": f'ragmonitor_{metric}_total{{app="{app}", evaluator="grounded", level="l", defect="{defect}",'
+                f' instance="{replica}"}}',
+                "values": " ".join(f"{value:g}" for value in values),
+            }
+            for (metric, app, replica, defect), values in self.counters.items()
+        ]
+
+
+def expected(name: str, values: dict[str, dict[float, Change]], of: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Expressions for one series of every window, rounded to four decimals, and what they must be."""
+    found = []
+    for window in FAMILIES["default"]:
+        samples = [
+            {"labels": f'{{app="{app}", evaluator="grounded"}}', "value": round(1e4 * value)}
+            for app, changes in values.items()
+            if window in changes and (value := getattr(changes[window], of)) is not None
+            if of != "ratio" or value > 0
+        ]
+        series = f"app_evaluator:ragmonitor_defect_ratio:{name}{format_duration(window)}"
+        found.append((f"round(1e4 * {series})", samples))
+    return found
+
+
+def thresholds() -> list[dict[str, str]]:
+    """What the monitors export."""
+    of = {"big": ("strict", "warning"), "small": ("sensitive", "critical")}
+    return [
+        {
+            "series": f'ragmonitor_alert_regression_z{{app="{app}", evaluator="grounded", severity="{severity}",'
+            f' window="{format_duration(window)}"}}',
+            "values": f"{z}x{6 * HOURS}",
+        }
+        for app in Fortnight.judged
+        for family, severity in [of.get(app, ("default", "warning"))]
+        for window, z in FAMILIES[family].items()
+    ]
+
+
+def test_promql_and_python_agree_on_every_z_and_fire_in_the_same_hours(tmp_path: Path) -> None:
+    weeks = Fortnight()
+    engine = AlertEngine(POLICIES, weeks.windows)
+    checks: list[dict[str, Any]] = []
+    ever: set[str] = set()
+    for hour in range(1, HOURS + 1):
+        weeks.pass_hour(hour - 1)
+        now = weeks.clock.now()
+        firing = [
+            f'ALERTS{{alertname="{s.name}", alertstate="firing", app="{s.app}", evaluator="grounded",'
+            f' severity="{s.severity}"}}'
+            for s in engine.evaluate(now)
+            if s.firing
+        ]
+        ever.update(firing)
+        checks.append(
+            {
+                "expr": 'ALERTS{alertname="RagDefectRateRegression", alertstate="firing"}',
+                "eval_time": f"{hour}h",
+                "exp_samples": [{"labels": labels, "value": 1} for labels in firing],
+            }
+        )
+        if hour in LOOKS:
+            changes = {app: weeks.windows.changes(app, "grounded", now)[0] for app in weeks.judged}
+            for expression, samples in [
+                *expected("regression_z", changes, "z"),
+                *expected("ratio_to_base", changes, "ratio"),
+            ]:
+                checks.append({"expr": expression, "eval_time": f"{hour}h", "exp_samples": samples})
+    assert {name.split('app="')[1].split('"')[0] for name in ever} >= {"big", "small", "incident"}
+    assert len([check for check in checks if "round" in check["expr"] and check["exp_samples"]]) >= 40
+
+    rules = render(POLICIES)
+    document = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "1h",
+        "group_eval_order": [group["name"] for group in yaml.safe_load(rules)["groups"]],
+        "tests": [
+            {
+                "interval": "10m",
+                "input_series": [*weeks.series(), *thresholds()],
+                "promql_expr_test": checks,
+            }
+        ],
+    }
+    (tmp_path / "rules.yml").write_text(rules)
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(document, width=1_000_000))
+    tested = promtool("test", "rules", "test.yml", cwd=tmp_path)
+    assert tested.returncode == 0, (tested.stdout + tested.stderr)[:4000]
