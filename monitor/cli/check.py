@@ -40,6 +40,7 @@ def describe(config: Config) -> Iterator[str]:
         f"without a root after {format_duration(config.assembly.idle)}."
     )
     yield from _reading(config)
+    yield from _traffic(config)
     yield from _evaluators(config)
     yield from _alerts(config)
     for sink in config.sinks:
@@ -61,6 +62,20 @@ def _reading(config: Config) -> Iterator[str]:
         yield f"Takes prompts apart by {number} template{'s' if number > 1 else ''} of the service's own."
     if reading.foreign_parents:
         yield "Takes a span whose parent never came for the top of its request."
+
+
+def _traffic(config: Config) -> Iterator[str]:
+    traffic = config.traffic
+    dropped = [f"{one.attribute} is {one.matches}" for one in traffic.drop]
+    if not traffic.health_checks:
+        dropped.insert(0, "health checks")
+    if dropped:
+        yield f"Leaves out requests: {', '.join(dropped)}."
+    shares = "".join(f"; {name.value}: {rate:.4g} of it" for name, rate in sorted(traffic.rates.items()))
+    yield f"Counts traffic that is not production apart, as {traffic.class_attribute[0]} says{shares}."
+    yield f"A verdict counts as late {format_duration(traffic.late_after)} after its answer, and raises no alert."
+    if config.slices:
+        yield f"Slices rates by {', '.join(config.slices)}."
 
 
 def _evaluators(config: Config) -> Iterator[str]:
@@ -89,9 +104,15 @@ def _alerts(config: Config) -> Iterator[str]:
         ]
         windows = ", ".join(format_duration(window.window) for window in policy.windows)
         state = "" if policy.evaluator in active else " (silent while the evaluator is off)"
-        yield (
-            f"Alerts on the defect rate of {policy.evaluator}: {', '.join(levels)}, "
-            f"by the lower limit of its interval over {windows}{state}."
-        )
+        if levels:
+            yield (
+                f"Alerts on the defect rate of {policy.evaluator}: {', '.join(levels)}, "
+                f"by the lower limit of its interval over {windows}{state}."
+            )
+        if policy.regression is not None:
+            yield (
+                f"Alerts on the defect rate of {policy.evaluator}: {policy.regression_severity} when it has clearly "
+                f"risen against the week before ({policy.regression}), once three days are known{state}."
+            )
     receivers = ", ".join(type(one).__name__.lower() for one in config.notify)
     yield f"Alerts are told to: {receivers}."

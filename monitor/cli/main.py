@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from monitor import __version__
-from monitor.cli import benchmark, cases, check, coverage, demo, evaluate, reference, rules, run
+from monitor.cli import benchmark, calibrate, cases, check, coverage, demo, evaluate, plan, reference, rules, run
 
 app = typer.Typer(
     name="rag-monitor",
@@ -36,5 +36,7 @@ app.command()(cases.cases)
 app.command()(coverage.coverage)
 app.command()(evaluate.evaluate)
 app.command()(benchmark.benchmark)
+app.command()(calibrate.calibrate)
+app.command()(plan.plan)
 app.command()(rules.rules)
 app.command()(reference.reference)

@@ -25,7 +25,7 @@ from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Delivered, Evaluation
 from monitor.samplers.uniform import Uniform
-from monitor.stages import Deliver, Judge, Runtime
+from monitor.stages import Deliver, Drawn, Judge, Runtime
 from monitor.telemetry import logs
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
@@ -110,7 +110,7 @@ async def score(
         )
         slots = anyio.Semaphore(max((settings.concurrency for settings in asked.values()), default=1))
 
-        async def judge(case: Case, by: Sequence[tuple[Assignment, float]]) -> None:
+        async def judge(case: Case, by: Sequence[tuple[Assignment, Drawn]]) -> None:
             try:
                 await evaluation.run_judged(case, by)
                 scored()

@@ -47,7 +47,7 @@ def _configuration() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, field in config.Config.model_fields.items():
         yield f"| `{name}` | {_oneline(field.description)} | {_default_of_section(field)} |"
-    for name in ("sampling", "assembly", "reading", "judge", "storage", "log"):
+    for name in ("sampling", "assembly", "reading", "judge", "traffic", "storage", "log"):
         yield ""
         yield f"## {name}"
         yield ""
@@ -174,8 +174,10 @@ out.
 
 The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `fate` +
 `ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_evaluations_selected_total` =
-`ragmonitor_evaluations_total` + `ragmonitor_unscored_total` + `ragmonitor_skipped_total` +
-`ragmonitor_evaluations_pending`, for every app and evaluator.
+`ragmonitor_evaluations_total` + `ragmonitor_late_evaluations_total` + `ragmonitor_traffic_evaluations_total` +
+`ragmonitor_unscored_total` + `ragmonitor_skipped_total` + `ragmonitor_evaluations_pending`, for every app and
+evaluator. Late verdicts and traffic that is not production are in families of their own: no rate needs a selector to
+leave them out.
 """
 
 

@@ -48,7 +48,7 @@ class Scored:
         """An evaluator's verdicts, by its rule of today. Nothing is sampled, so all weigh the same."""
         judged = [row for row in self.of(one.evaluator.name) if row["outcome"] == "score"]
         defects = sum(one.defect.matches(Score(row["score"], "", row["label"] or "")) for row in judged)
-        return Sums(len(judged), defects, len(judged), defects, defects)
+        return Sums(len(judged), defects, len(judged), defects, defects, len(judged) - defects)
 
 
 def run(

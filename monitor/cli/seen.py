@@ -10,6 +10,7 @@ from itertools import pairwise
 from prometheus_client import Counter, Gauge
 from pydantic import PrivateAttr
 
+from monitor.alerts import regression
 from monitor.alerts.engine import ALERT_NAME, AlertState, Status
 from monitor.alerts.policy import Severity
 from monitor.cli.table import AlertRow, RateRow, State, WorstAnswer
@@ -22,6 +23,7 @@ from monitor.telemetry.metrics import Metrics
 SHOWN_WINDOW = 60.0
 _STEP, _STEPS = 10.0, 12
 _LATEST, _SHOWN = 200, 3
+_RATES = (ALERT_NAME, regression.NAME)
 
 
 def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[RateRow]:
@@ -29,7 +31,7 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
     rows = []
     for app, evaluator in windows.keys():  # noqa: SIM118 - not a mapping
         found = interval_95(windows.sums(app, evaluator, SHOWN_WINDOW, now))
-        own = [state for state in states if (state.app, state.evaluator) == (app, evaluator)]
+        own = [one for one in states if (one.name, one.app, one.evaluator) == (ALERT_NAME, app, evaluator)]
         rows.append(
             RateRow(
                 evaluator=evaluator,
@@ -40,7 +42,7 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
                 judged=found.judged if found else 0,
                 trend=_trend(windows, app, evaluator, now),
                 state=_state(own, judged=found is not None),
-                threshold=min((state.threshold for state in own), default=None),
+                threshold=min((one.threshold for one in own if one.threshold is not None), default=None),
             )
         )
     return rows
@@ -50,11 +52,11 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
     """The gravest firing alert of each app and evaluator."""
     rows: dict[tuple[str, str], AlertRow] = {}
     for state in sorted(states, key=lambda one: one.severity is not Severity.CRITICAL):
-        if state.firing and state.estimate is not None:
+        if state.firing and state.name in _RATES and state.estimate is not None and state.threshold is not None:
             rows.setdefault(
                 (state.app, state.evaluator),
                 AlertRow(
-                    name=ALERT_NAME,
+                    name=state.name,
                     severity=state.severity.value,
                     evaluator=state.evaluator,
                     app=state.app,

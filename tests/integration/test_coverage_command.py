@@ -84,7 +84,9 @@ def test_nobody_there_is_said_to_be_so() -> None:
 def test_explain_says_for_each_field_where_it_came_from() -> None:
     done = run("cases", "--explain", str(SETUPS["captures/langchain__openinference"]))
     assert done.returncode == 0
-    assert re.search(r"^  question  \".*\"\n +from openinference, span '.*' \w{16}: input\.value$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^  question  \".*\"\n +from openinference, span '.*' \w{16}: input\.value$", done.stdout, re.MULTILINE
+    )
     assert "there, but not used:" in done.stdout
 
 

@@ -73,6 +73,13 @@ storage: {path: /var/lib/rag-monitor, keep: 7d, at_most: 2GiB}
         ("evaluators: [{type: relevance}, {type: relevance}]", ["evaluators[1]", "relevance", "twice"]),
         ("alerts: [{evaluator: humour, warning: 5%}]", ["alerts[0]", "evaluator", "humour", "groundedness"]),
         ("judge: {api_key: '${NO_SUCH_VARIABLE}'}", ["judge.api_key", "NO_SUCH_VARIABLE", "not set"]),
+        ("slices: [tenant, tenant]", ["slices[1]", "tenant", "twice"]),
+        ("slices: ['no good']", ["slices", "no good"]),
+        ("slices: tenant", ["slices", "tenant"]),
+        ("traffic: {rates: {robots: 1%}}", ["traffic.rates", "robots", "synthetic"]),
+        ("traffic: {rates: {production: 1%}}", ["traffic.rates", "production", "sample"]),
+        ("traffic: {drop: [{attribute: http.route, match: /x}]}", ["traffic.drop", "match", "unknown key"]),
+        ("traffic: {late_after: soon}", ["traffic.late_after", "soon", "duration"]),
         ("notify: [{type: pigeon}]", ["notify[0]", "pigeon", "webhook"]),
         ("- a\n- b", ["mapping", "list"]),
         ("a: [", ["YAML"]),
@@ -180,3 +187,23 @@ def test_an_evaluator_whose_own_judge_has_a_model_works_without_the_default_one(
 def test_a_judge_or_group_that_cannot_be_is_an_error(entry, message):
     with pytest.raises(ConfigError, match=message):
         config.parse({"evaluators": [entry], "alerts": []})
+
+
+def test_slices_and_traffic_read_as_people_write_them():
+    text = """
+slices: [prompt.version, gen_ai.request.model, tenant]
+traffic:
+  drop: [{attribute: http.route, matches: "/internal/*"}]
+  class_attribute: acme.purpose
+  rates: {synthetic: 1%}
+  late_after: 30m
+  shares: {shop: 3}
+"""
+    loaded = config.parse_text(text)
+    assert loaded.slices == ("prompt.version", "gen_ai.request.model", "tenant")
+    assert loaded.traffic.class_attribute == ("acme.purpose",)
+    assert (loaded.traffic.rates, loaded.traffic.late_after) == ({"synthetic": 0.01}, 1800.0)
+    told = " ".join(describe(loaded))
+    assert "health checks, http.route is /internal/*" in told
+    assert "synthetic: 0.01" in told
+    assert "late 30m" in told

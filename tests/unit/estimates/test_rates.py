@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.estimates.rates import Estimate, Sums, doubled, estimate, interval_95, judged_to_tell
+from monitor.estimates.rates import Estimate, Sums, doubled, effective_judged, estimate, interval_95, judged_to_tell
 
 weights = st.floats(min_value=1e-3, max_value=1e6)
 samples = st.lists(st.tuples(weights, st.booleans()), min_size=1, max_size=40)
@@ -157,6 +157,89 @@ def test_the_interval_holds_as_often_under_boosted_sampling() -> None:
         missed_low += found.upper < 0.02
     assert covered / runs >= 0.94
     assert missed_low / runs <= 0.03
+
+
+def shown(sums: Sums) -> Estimate:
+    found = interval_95(sums)
+    assert found is not None
+    return found
+
+
+def counted(judged: int, defects: int, weight: float = 1.0) -> Sums:
+    """A sample of equal weights, with the squares of its good answers."""
+    good = judged - defects
+    return Sums(judged, defects, judged * weight, defects * weight, defects * weight**2, good * weight**2)
+
+
+@given(samples)
+def test_what_is_shown_lies_between_its_limits_and_is_the_rate_that_alerts_see(
+    sample: list[tuple[float, bool]],
+) -> None:
+    sums = add_up(sample)
+    found = shown(sums)
+    assert 0 <= found.lower <= found.rate <= found.upper <= 1
+    assert replace(found, lower=0, upper=1) == replace(known(sums), lower=0, upper=1)
+
+
+@given(samples, st.floats(min_value=1e-3, max_value=1e3))
+def test_scaling_all_weights_changes_nothing_shown(sample: list[tuple[float, bool]], factor: float) -> None:
+    before, after = shown(add_up(sample)), shown(add_up([(weight * factor, defect) for weight, defect in sample]))
+    assert after.lower == pytest.approx(before.lower, rel=1e-6, abs=1e-9)
+    assert after.upper == pytest.approx(before.upper, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("judged", [20, 60, 200])
+@pytest.mark.parametrize("rate", [0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.98])
+def test_limits_shown_at_high_rates_hold_and_are_no_wider_than_those_of_rare_ones(rate: float, judged: int) -> None:
+    """Exact, by the binomial distribution. Score intervals dip to .92 where counts are few, as is well known."""
+    chances = binomial(judged, rate)
+    covered = [chance for k, chance in enumerate(chances) if shown(counted(judged, k)).lower <= rate]
+    covered_too = [chance for k, chance in enumerate(chances) if shown(counted(judged, k)).upper >= rate]
+    assert sum(covered) >= 0.95
+    assert sum(covered_too) >= 0.95
+    assert sum(covered) + sum(covered_too) - 1 >= 0.925
+    middle = shown(counted(judged, round(rate * judged)))
+    gamma = known(counted(judged, round(rate * judged)), 1.959964)
+    assert middle.upper - middle.lower < gamma.upper - gamma.lower
+
+
+def test_seventeen_defects_of_seventeen_are_most_answers_and_not_half_of_them() -> None:
+    """Exactly, by the binomial distribution: 80.5 % to 100 %."""
+    found = shown(counted(17, 17))
+    assert found.upper == 1.0
+    assert 0.75 < found.lower < 0.81
+
+
+def test_below_a_fifth_what_is_shown_are_the_limits_that_alerts_use() -> None:
+    sums = counted(500, 10, weight=4.0)
+    assert shown(sums) == known(sums, 1.959964)
+
+
+@given(samples)
+def test_without_the_squares_of_good_answers_the_wider_limits_are_shown(sample: list[tuple[float, bool]]) -> None:
+    sums = replace(add_up([*sample, (1.0, False)]), good_weight_squares=0.0)
+    assert shown(sums) == known(sums, 1.959964)
+
+
+@given(samples)
+def test_the_effective_number_judged_is_theirs_where_weights_are_equal_and_never_more(
+    sample: list[tuple[float, bool]],
+) -> None:
+    assert effective_judged(add_up(sample)) <= len(sample) * (1 + 1e-9)
+    equal = add_up([(7.0, defect) for _, defect in sample])
+    assert effective_judged(equal) == pytest.approx(len(sample))
+
+
+def test_good_answers_too_light_to_show_in_the_sum_are_survived() -> None:
+    found = shown(Sums.of(1e20, defect=True) + Sums.of(1.0, defect=False))
+    assert 0 <= found.lower <= found.rate <= found.upper <= 1
+
+
+def test_heavy_good_answers_widen_what_is_shown() -> None:
+    """At 10 % the good answers' weights make a tenth of the variance; only what is shown knows them."""
+    light, heavy = Sums(100, 20, 1000.0, 100.0, 500.0, 10_125.0), Sums(100, 20, 1000.0, 100.0, 500.0, 405_000.0)
+    assert shown(heavy).lower < shown(light).lower
+    assert known(heavy) == known(light)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -8,7 +9,8 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.generation import Generation, Known
+from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Standing, Unscored, UnscoredReason
 from monitor.sinks import history as history_module
 from monitor.sinks._rows import as_json
 from monitor.sinks.history import History, Sums
@@ -179,3 +181,35 @@ async def test_without_a_path_it_says_so() -> None:
 async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(MonitorError, match=r"none\.db"):
         await History(path=tmp_path / "none.db").results()
+
+
+async def test_a_sum_belongs_to_the_minute_of_the_answer(history: History) -> None:
+    late = judged(1)
+    await deliver(history, replace(late, case=replace(late.case, answered_at=late.judged_at - 600)))
+    assert [row.at for row in await history.sums_since(0)] == [int((late.judged_at - 600) // 60 * 60)]
+
+
+async def test_an_answer_from_the_future_counts_when_it_was_judged(history: History) -> None:
+    one = judged(1)
+    await deliver(history, replace(one, case=replace(one.case, answered_at=one.judged_at + 10_000)))
+    assert [row.at for row in await history.sums_since(0)] == [int(one.judged_at // 60 * 60)]
+
+
+@pytest.mark.parametrize("standing", [Standing.LATE, Standing.ASIDE])
+async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(history: History, standing: Standing) -> None:
+    """Else the windows of alerts would hold it after a restart."""
+    await deliver(history, judged(1, standing=standing))
+    assert [row["standing"] for row in await history.results()] == [standing.value]
+    assert await history.sums_since(0) == []
+    assert await history.generations() == []
+
+
+async def test_the_versions_behind_results_are_kept_with_their_first_and_last_time(history: History) -> None:
+    old, new = Generation(evaluator="1", prompt="3"), Generation(evaluator="1", prompt="4")
+    results = [judged(number, generation=new if number == 2 else old) for number in (1, 2, 3)]
+    await deliver(history, *results)
+    assert await history.generations() == [
+        Known("shop", "groundedness", old, results[0].judged_at, results[2].judged_at),
+        Known("shop", "groundedness", new, results[1].judged_at, results[1].judged_at),
+    ]
+    assert (await history.results())[0]["generation"] == {"fingerprint": old.fingerprint, **old.parts}

@@ -1,0 +1,168 @@
+"""How often limits hold, and how far rates are off: exactly for a uniform sample, simulated for a boosted one.
+
+`boosted` is a day of `monitor/samplers`: learner and pacer after a day in which they learned from 1,000 and more
+verdicts, over cases whose score tells defects apart as well as the AUROC says.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import NormalDist, fmean, stdev
+
+from monitor.estimates.correction import Label, by_difference, by_quality, quality
+from monitor.estimates.noticing import counted
+from monitor.estimates.rates import Sums, estimate, interval_95, judged_to_tell
+from monitor.samplers._features import INPUTS
+from monitor.samplers._learner import Learner
+from monitor.samplers._pacer import CAP, Pacer
+
+_CASES_A_MINUTE, _SHARE = 28, 0.05
+
+
+def exact(rate: float, judged: int) -> list[float]:
+    """The probability of each number of defects."""
+    whole = math.lgamma(judged + 1)
+    return [
+        math.exp(
+            whole
+            - math.lgamma(k + 1)
+            - math.lgamma(judged - k + 1)
+            + k * math.log(rate)
+            + (judged - k) * math.log1p(-rate)
+        )
+        for k in range(judged + 1)
+    ]
+
+
+def shown(sums: Sums) -> tuple[float, float, float]:
+    """Rate and limits of a sample that is not empty."""
+    found = interval_95(sums)
+    assert found is not None
+    return found.rate, found.lower, found.upper
+
+
+def uniform_coverage(rate: float, judged: int) -> tuple[float, float]:
+    """How often the interval holds the rate, and the bias as a share of the rate: exactly."""
+    covered = mean = 0.0
+    for defects, chance in enumerate(exact(rate, judged)):
+        value, lower, upper = shown(counted(judged, defects))
+        covered += chance * (lower <= rate <= upper)
+        mean += chance * value
+    return covered, mean / rate - 1
+
+
+def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
+    """Whether each case of a day is a defect, and with what probability the sampler draws it, on the second day."""
+    rng = random.Random(seed)
+    apart = NormalDist().inv_cdf(auroc) * math.sqrt(2)
+    learner = Learner((1.2, *(0.0 for _ in INPUTS[1:])))
+    day = _CASES_A_MINUTE * 1440
+    pacer = Pacer(day * _SHARE, day * _SHARE / 24 * CAP, 0.0)
+    found = []
+    for number in range(2 * day):
+        # The second day holds exactly as many defects as the rate says, so that its rate is known.
+        defect = rng.random() < rate if number < day else number % day < round(day * rate)
+        inputs = [rng.gauss(0, 1) for _ in INPUTS]
+        inputs[0] += apart * defect
+        at = number if number < day else day + (number - day) * 7919 % day  # defects all over the day
+        drawn = pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE) if number < day else None
+        if drawn is None:
+            found.append((defect, inputs))
+        elif rng.random() < drawn.probability:
+            learner.learn(inputs, drawn.target / drawn.probability, defect=defect)
+    rng.shuffle(found)
+    times = (day + number for number in range(day))
+    return [
+        (defect, pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE).probability)
+        for (defect, inputs), at in zip(found, times, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """What samples of one size showed: how often the interval held and lay below the rate; two biases with errors.
+
+    Shares of the rate: of the rate itself, and of the sum of weight x (defect - true rate), which is what must be 0.
+    The ratio of two sums is off besides, by some percent where few are judged.
+    """
+
+    covered: float
+    missed_above: float
+    rate: tuple[float, float]
+    equation: tuple[float, float]
+
+
+def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]) -> list[Boosted]:
+    """Samples from one day's cases; `sizes` are (judged in one sample, samples)."""
+    cases = drawn_day(rate, auroc, f"day {rate} {auroc}")
+    true = sum(defect for defect, _ in cases) / len(cases)
+    total = math.fsum(probability for _, probability in cases)
+    parts = [(defect, 1 / probability) for defect, probability in cases]
+    cumulative = list(accumulate(probability for _, probability in cases))
+    rng = random.Random(f"samples {rate} {auroc}")
+    found = []
+    for judged, samples in sizes:
+        covered = missed = 0
+        rates, equations = [], []
+        for _ in range(samples):
+            sums = _sums(rng.choices(parts, cum_weights=cumulative, k=judged))
+            value, lower, upper = shown(sums)
+            covered += lower <= true <= upper
+            missed += upper < true
+            rates.append(value / true - 1)
+            equations.append((sums.defect_weight / true - sums.weight) * total / judged / len(cases))
+        found.append(
+            Boosted(
+                covered / samples,
+                missed / samples,
+                (fmean(rates), stdev(rates) / math.sqrt(samples)),
+                (fmean(equations), stdev(equations) / math.sqrt(samples)),
+            )
+        )
+    return found
+
+
+def _sums(sample: Sequence[tuple[bool, float]]) -> Sums:
+    defects = [weight for defect, weight in sample if defect]
+    good = [weight for defect, weight in sample if not defect]
+    squares, others = math.fsum(one * one for one in defects), math.fsum(one * one for one in good)
+    heavy = math.fsum(defects)
+    return Sums(len(sample), len(defects), heavy + math.fsum(good), heavy, squares, others)
+
+
+def power(threshold: float, rate: float) -> float:
+    """How often as many as `judged_to_tell` says do tell, at z 2.58."""
+    judged = judged_to_tell(threshold, rate, 2.58)
+    told = 0.0
+    for defects, chance in enumerate(exact(rate, judged)):
+        found = estimate(counted(judged, defects), 2.58)
+        told += chance * (found is not None and found.lower > threshold)
+    return told
+
+
+def corrected(rate: float, labels: int, runs: int) -> list[tuple[float, float]]:
+    """Of 1,000 judged by a judge of sensitivity .8 and specificity .97: how often limits hold, and how wide they are.
+
+    For the raw rate; corrected by sensitivity and specificity, from half as many labels of each kind; and corrected by
+    the difference on as many random audits.
+    """
+    rng = random.Random(f"corrected {rate} {labels}")
+    found: list[list[tuple[float, float]]] = [[], [], []]
+    for _ in range(runs):
+        truth = [rng.random() < rate for _ in range(1000)]
+        verdicts = [rng.random() < (0.8 if one else 0.03) for one in truth]
+        raw = counted(1000, sum(verdicts))
+        kinds = [
+            Label(1.0, rng.random() < (0.8 if kind else 0.03), kind)
+            for kind in (True, False)
+            for _ in range(labels // 2)
+        ]
+        audits = [Label(1.0, verdict, one) for verdict, one in zip(verdicts[:labels], truth[:labels], strict=True)]
+        for at, one in enumerate((interval_95(raw), by_quality(raw, quality(kinds)), by_difference(raw, audits))):
+            assert one is not None
+            found[at].append((one.lower <= rate <= one.upper, one.upper - one.lower))
+    return [(fmean(held for held, _ in one), fmean(width for _, width in one)) for one in found]

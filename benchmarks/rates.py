@@ -1,0 +1,305 @@
+"""Whether rates and alerts keep their promises, by the product's own functions: the tables of docs/statistics.md.
+
+    python -m benchmarks.rates [--quick] [--only TABLE,TABLE] [--months N]
+
+Coverage and bias of a uniform sample, and the numbers needed, are exact, by the binomial distribution. All else is
+simulated, with fixed seeds: the same tables in every run of the same version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing import Pool
+from statistics import fmean, median, stdev
+from typing import Any, TypeAlias
+
+from benchmarks import simulation
+from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
+from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, delay, month
+from monitor.alerts.engine import Z_OVER
+from monitor.alerts.policy import DEFAULT_WINDOWS
+from monitor.estimates.noticing import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
+from monitor.estimates.rates import judged_to_tell
+
+AUROCS = (0.8, 0.95)
+RATES, JUDGED, VOLUMES = (0.005, 0.02, 0.05, 0.1), (100, 300, 1000, 2000), (10, 100, 1000)
+BASE, THRESHOLD, STEPS = 0.02, 0.03, (0.04, 0.10)
+_WORKERS = 2
+
+Run: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is simulated."""
+
+    samples: int
+    months: int
+    regression_months: int
+    delays: int
+    bases: tuple[float, ...]
+
+
+FULL = Size(samples=12_000, months=400, regression_months=20, delays=20, bases=(0.005, BASE, 0.1))
+QUICK = Size(samples=600, months=40, regression_months=1, delays=2, bases=(BASE,))
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown, its columns aligned."""
+    cells = [list(head), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    print(f"\n{title}\n")
+    rule = [("-" * width if at == 0 else "-" * (width - 1) + ":") for at, width in enumerate(widths)]
+    for at, row in enumerate([cells[0], rule, *cells[1:]]):
+        padded = (
+            text.ljust(width) if first == 0 else text.rjust(width)
+            for first, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print(f"| {' | '.join(padded)} |", flush=at == len(cells))
+
+
+def default_rule() -> High:
+    """`RagDefectRateHigh` as it comes, at the threshold of the tables."""
+    return High([(one.window, one.z) for one in DEFAULT_WINDOWS], THRESHOLD, Z_OVER)
+
+
+def high_alarms(per_hour: float, months: int, seed: str) -> tuple[float, float]:
+    """False alarms in 30 days at the base rate, and the error of that."""
+    rng, rule, found = random.Random(seed), default_rule(), []
+    for _ in range(months):
+        counts = stream([BASE] * (MONTH + 1) * LOOKS_A_DAY, per_hour * 24 / LOOKS_A_DAY, rng)
+        found.append(episodes([rule.fires(counts, look) for look in range(LOOKS_A_DAY + 1, len(counts) + 1)]))
+    return fmean(found), stdev(found) / math.sqrt(months)
+
+
+def high_notices(per_hour: float, after: float, runs: int, seed: str) -> Noticed:
+    """How soon the default rule notices a step from the base rate."""
+    return high_delay(default_rule(), BASE, after, per_hour, runs=runs, days=4, rng=random.Random(seed))
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+def _hours(found: Sequence[float | None]) -> str:
+    """The median, as far as it was waited for, and how many came within a day."""
+    middle = median(math.inf if one is None else one for one in found)
+    day = sum(one is not None and one <= 24 for one in found) / len(found)
+    return f"{'over 96 h' if middle == math.inf else f'{middle:.1f} h'} ({day:.0%})"
+
+
+def print_coverage(size: Size, parallel: Run) -> None:
+    """Coverage and bias."""
+    cells = [(rate, judged) for rate in RATES for judged in JUDGED]
+    flat = dict(zip(cells, parallel(uniform_coverage, cells), strict=True))
+    jobs = [
+        (rate, auroc, [(judged, _samples(rate, judged, size)) for judged in JUDGED])
+        for rate in RATES
+        for auroc in AUROCS
+    ]
+    boosted: dict[tuple[float, float, int], Boosted] = {
+        (rate, auroc, judged): one
+        for (rate, auroc, _), found in zip(jobs, parallel(boosted_coverage, jobs), strict=True)
+        for judged, one in zip(JUDGED, found, strict=True)
+    }
+    rows, biases = [], []
+    for rate, judged in cells:
+        ours = [boosted[rate, auroc, judged] for auroc in AUROCS]
+        held = [f"{one.covered:.3f} ({one.missed_above:.3f})" for one in ours]
+        rows.append([_percent(rate), f"{judged:,}", f"{flat[rate, judged][0]:.3f}", *held])
+        off = [f"{a * 100:+.1f} +- {b * 100:.1f}" for one in ours for a, b in (one.rate, one.equation)]
+        biases.append([_percent(rate), f"{judged:,}", f"{abs(flat[rate, judged][1]) * 100:.1f}", *off])
+    title = "How often the 95 % interval holds the true rate (in brackets: how often it lies below it)"
+    table(title, ["defect rate", "judged", "uniform", *(f"boosted, AUROC {one:g}" for one in AUROCS)], rows)
+    title = "Bias in percent of the rate, +- its standard error; sum: of weight x (defect - true rate)"
+    head = [f"AUROC {one:g}, {what}" for one in AUROCS for what in ("rate", "sum")]
+    table(title, ["defect rate", "judged", "uniform", *head], biases)
+
+
+def _samples(rate: float, judged: int, size: Size) -> int:
+    """So many that the error of the bias is below a percent of the rate: a sample is worth its expected defects."""
+    return max(round(size.samples / (judged * rate)), size.samples // 6)
+
+
+def print_needed(_: Size, parallel: Run) -> None:
+    """How many must be judged."""
+    asked = [
+        *((0.01, rate) for rate in (0.02, 0.03, 0.05)),
+        *((0.03, rate) for rate in (0.04, 0.06, 0.09, 0.15)),
+        *((0.05, rate) for rate in (0.1, 0.15)),
+        *((0.1, rate) for rate in (0.2, 0.3)),
+    ]
+    zs = [one.z for one in DEFAULT_WINDOWS]
+    rows = [
+        [_percent(limit, 0), _percent(rate, 0), *(f"{judged_to_tell(limit, rate, z):,}" for z in zs), f"{told:.3f}"]
+        for (limit, rate), told in zip(asked, parallel(power, asked), strict=True)
+    ]
+    title = "How many must be judged in a window until its lower limit is above the threshold, 9 times in 10"
+    table(title, ["threshold", "true rate", *(f"z {z:g}" for z in zs), "it is, at z 2.58"], rows)
+
+
+def print_high(size: Size, parallel: Run) -> None:
+    """False alarms and delays of the level."""
+    alarms = parallel(high_alarms, [(one, size.months, f"high {one}") for one in VOLUMES])
+    asked = [(one, to) for one in VOLUMES for to in STEPS]
+    delays = parallel(high_notices, [(one, to, size.delays * 10, f"notice {one} {to}") for one, to in asked])
+    noticed = dict(zip(asked, map(_noticed, delays), strict=True))
+    rows = [
+        [f"{one:,}", f"{found:.2f} +- {error:.2f}", *(noticed[one, to] for to in STEPS)]
+        for one, (found, error) in zip(VOLUMES, alarms, strict=True)
+    ]
+    title = f"RagDefectRateHigh, default windows, threshold {_percent(THRESHOLD, 0)}, rate {_percent(BASE, 0)}"
+    head = ["judged an hour", "false alarms in 30 days", *(f"notices {_percent(to, 0)} after" for to in STEPS)]
+    table(f"{title} (median; share within a day)", head, rows)
+
+
+def _noticed(found: Noticed) -> str:
+    return f"{'over 96 h' if found.median is None else f'{found.median:.1f} h'} ({found.within_a_day:.0%})"
+
+
+def print_regression(size: Size, parallel: Run) -> None:
+    """False alarms and delays of the change."""
+    steady = [one for one in SCENARIOS if one != "step"]
+    alarms = _alarms(steady, size, parallel)
+    delays = _delays(("none", "drift", "weekvol", "badday"), size, parallel)
+    rows = [
+        [
+            *(one, f"{volume:,}"),
+            *(f"{fmean(alarms[one, base, volume]):.2f}" for base in size.bases),
+            *(_hours(delays[one, to, volume]) if (one, to, volume) in delays else "" for to in STEPS),
+        ]
+        for one in steady
+        for volume in VOLUMES
+    ]
+    bases = [_percent(base) for base in size.bases]
+    title = f"RagDefectRateRegression, default: false alarms in 30 days by rate ({size.regression_months} months each)"
+    head = ["scenario", "judged an hour", *bases, *(f"{_percent(BASE, 0)} to {_percent(to, 0)}" for to in STEPS)]
+    table(f"{title}, and delays (median; share within a day)", head, rows)
+    rows = [
+        [one, *(_mean([n for volume in VOLUMES for n in alarms[one, base, volume]]) for base in size.bases)]
+        for one in steady
+    ]
+    table("The same over all volumes, +- standard error", ["scenario", *bases], rows)
+
+
+def _alarms(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[int]]:
+    cells = [(one, base, volume) for one in scenarios for volume in VOLUMES for base in size.bases]
+    months = size.regression_months
+    jobs = [(*cell, "default", f"{cell} {run}") for cell in cells for run in range(months)]
+    found = parallel(month, jobs)
+    return {cell: [one.alarms for one in found[at * months : (at + 1) * months]] for at, cell in enumerate(cells)}
+
+
+def _delays(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[float | None]]:
+    cells = [(one, to, volume) for one in scenarios for volume in VOLUMES for to in STEPS]
+    found = parallel(_delay, [(*cell, run) for cell in cells for run in range(size.delays)])
+    return {cell: found[at * size.delays : (at + 1) * size.delays] for at, cell in enumerate(cells)}
+
+
+def _delay(scenario: str, after: float, volume: float, run: int) -> float | None:
+    seed = f"delay {scenario} {after} {volume} {run}"
+    return delay(scenario, BASE, after, volume, family="default", seed=seed)
+
+
+def print_step(size: Size, parallel: Run) -> None:
+    """A rise that stays."""
+    months = size.regression_months * 2
+    jobs = [("step", BASE, volume, "default", f"step {volume} {run}") for volume in VOLUMES for run in range(months)]
+    found = parallel(month, jobs)
+    rows = []
+    for at, volume in enumerate(VOLUMES):
+        ours = found[at * months : (at + 1) * months]
+        held = [one.held_until - one.first for one in ours if one.first is not None]
+        lasts = f"{median(held) / 24:.1f} d" if held else "-"
+        alarms = f"{fmean(one.alarms for one in ours):.1f}"
+        rows.append(
+            [f"{volume:,}", _hours([one.first for one in ours]), lasts, alarms, _mean([one.late for one in ours])]
+        )
+    title = (
+        f"RagDefectRateRegression when {_percent(BASE, 0)} become {_percent(3 * BASE, 0)} and stay so (scenario step)"
+    )
+    late = f"of them after {SETTLED_DAYS} days"
+    table(title, ["judged an hour", "noticed after", "first alarm lasts", "alarms in 30 days", late], rows)
+
+
+def _mean(found: Sequence[float]) -> str:
+    return f"{fmean(found):.2f} +- {stdev(found) / math.sqrt(len(found)):.2f}"
+
+
+def print_corrected(size: Size, parallel: Run) -> None:
+    """A judge that errs."""
+    cells = [(rate, labels) for rate in (0.02, 0.1) for labels in (200, 400, 800)]
+    found = parallel(corrected, [(*one, size.samples // 12) for one in cells])
+    rows = [
+        [_percent(rate, 0), str(labels), *(f"{held:.3f} ({width * 100:.1f})" for held, width in one)]
+        for (rate, labels), one in zip(cells, found, strict=True)
+    ]
+    title = "A judge of sensitivity .8 and specificity .97, 1,000 judged: how often 95 % limits hold (width in points)"
+    table(title, ["true rate", "labels", "raw", "by sensitivity and specificity", "by random audits"], rows)
+
+
+def print_sampling(size: Size, parallel: Run) -> None:
+    """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation` on synthetic scores."""
+    for lines in parallel(_simulated, [(name, size.samples < FULL.samples) for name in ("gains", "budgets", "biases")]):
+        print("\n" + "\n".join(lines), flush=True)
+
+
+def _simulated(name: str, quick: bool) -> list[str]:
+    if name == "gains":
+        return list(simulation.gains(streams=2 if quick else 10))
+    if name == "budgets":
+        return list(simulation.budgets(days=1 if quick else 3))
+    rows = simulation.binormal(0.9, 2000, random.Random(0))
+    return list(simulation.biases(rows, "AUROC .9", runs=4 if quick else 100))
+
+
+TABLES: dict[str, Callable[[Size, Run], None]] = {
+    "coverage": print_coverage,
+    "sampling": print_sampling,
+    "needed": print_needed,
+    "high": print_high,
+    "regression": print_regression,
+    "step": print_step,
+    "corrected": print_corrected,
+}
+
+
+def _call(job: tuple[Run, Sequence[Any]]) -> Any:
+    return job[0](*job[1])
+
+
+def _chosen(text: str) -> Iterator[str]:
+    for name in text.split(","):
+        if name not in TABLES:
+            raise argparse.ArgumentTypeError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+        yield name
+
+
+def main() -> None:
+    """Print the tables, and how long each took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the simulations: within a minute")
+    parser.add_argument("--only", type=lambda text: list(_chosen(text)), default=list(TABLES), metavar="TABLE,TABLE")
+    parser.add_argument("--months", type=int, help="for each field of the regression table")
+    options = parser.parse_args()
+    size = QUICK if options.quick else FULL
+    if options.months:
+        size = replace(size, regression_months=options.months)
+    with Pool(_WORKERS) as pool:
+
+        def parallel(function: Run, arguments: Iterable[Sequence[Any]]) -> list[Any]:
+            return pool.map(_call, [(function, one) for one in arguments], chunksize=1)
+
+        for name in options.only:
+            started = time.monotonic()
+            TABLES[name](size, parallel)
+            print(f"\n({name}: {time.monotonic() - started:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

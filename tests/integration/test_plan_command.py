@@ -1,0 +1,85 @@
+"""`rag-monitor plan`: what judging brings, before it is paid for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.estimates.rates import judged_to_tell
+from tests.support.command import command
+
+
+def planned(*arguments: object) -> dict[str, Any]:
+    ended = command("plan", *arguments, "--json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def test_more_judged_answers_notice_sooner_and_cost_in_proportion() -> None:
+    found = planned("--rate", "2%", "--worse", "10%", "--threshold", "3%", "--price-per-judgement", "0.001",
+                    "--judged-per-hour", "10,100,1000")  # fmt: skip
+    delays = [one["high"]["median"] for one in found["volumes"]]
+    assert delays == sorted(delays, reverse=True)
+    assert [round(one["dollars_per_day"], 6) for one in found["volumes"]] == [0.24, 2.4, 24.0]
+    # Simulated apart from this, with 300 and 200 runs: 7.2, 1.1 and 0.4 h, and 10.4, 1.2 and 0.4 h.
+    assert delays == pytest.approx([7.2, 1.1, 0.4], rel=0.25)
+    assert [one["regression"]["median"] for one in found["volumes"]] == pytest.approx([10.4, 1.2, 0.4], rel=0.25)
+
+
+def test_the_numbers_needed_are_those_that_the_alerts_themselves_go_by() -> None:
+    found = planned("--rate", "1%", "--worse", "6%", "--threshold", "3%", "--judged-per-hour", "10")
+    assert [one["judged"] for one in found["needed"]] == [judged_to_tell(0.03, 0.06, z) for z in (3.09, 2.58, 2.33)]
+
+
+def test_a_rate_below_the_threshold_is_never_noticed_by_the_level_and_may_be_by_the_rise() -> None:
+    found = planned("--rate", "0.5%", "--worse", "2%", "--threshold", "5%", "--judged-per-hour", "1000")
+    (one,) = found["volumes"]
+    assert one["high"] is None
+    assert one["regression"]["median"] < 2
+    assert found["needed"] == []
+
+
+def test_the_price_is_that_of_the_evaluator_s_judge_and_the_threshold_its_policy_s(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    price = {"input_per_million": 1.0, "output_per_million": 10.0}
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "judge": {"model": "openai/mine", "price": price},
+                "evaluators": [{"type": "groundedness"}],
+                "alerts": [{"evaluator": "groundedness", "warning": "7%", "windows": [{"window": "2h", "z": 3}]}],
+            }
+        )
+    )
+    found = planned("-c", config, "--evaluator", "groundedness", "--tokens", "1000,100", "--judged-per-hour", "100",
+                    "--worse", "15%")  # fmt: skip
+    assert found["price"]["dollars"] == pytest.approx(0.002)
+    assert found["question"]["threshold"] == 0.07
+    assert [one["window"] for one in found["needed"]] == ["2h"]
+
+
+def test_what_is_printed_names_the_price_and_both_rules() -> None:
+    ended = command("plan", "--price-per-judgement", "0.002", "--judged-per-hour", "100")
+    assert ended.exit_code == 0
+    for said in ("One judgement costs $0.002 (as given).", "RagDefectRateHigh", "RagDefectRateRegression", "$4.80"):
+        assert said in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--rate", "5%", "--worse", "4%"),
+        ("--rate", "2%", "--worse", "4%", "--threshold", "1%"),
+        ("--judged-per-hour", "many"),
+        ("--judged-per-hour", "0"),
+        ("--rate", "150%"),
+        ("--tokens", "1000"),
+        ("--evaluator", "nobody"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(wrong: tuple[str, ...]) -> None:
+    assert command("plan", *wrong).exit_code == 2
