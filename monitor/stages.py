@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from monitor.clock import Clock
 from monitor.model.case import Case, Document, Message, Usage
-from monitor.model.outcome import DefectRule, Judged, Outcome, Scale
+from monitor.model.outcome import DefectRule, Judged, Outcome, Scale, Score
 from monitor.model.row import RowBatch
 from monitor.model.span import LogRecord, Span, SpanBatch
 from monitor.telemetry.events import Events
@@ -141,12 +141,76 @@ class Convention(ABC):
         """What the span says, with its own log records, oldest first; None where it is not this dialect's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """With which `probability` a case is judged, 0 to 1, and how that came about.
+
+    `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
+    sees it (None: it does not), `inputs` what it saw. `thinned`: a cap has lowered the probability.
+    """
+
+    probability: float
+    target: float
+    risk: float | None = None
+    inputs: tuple[float, ...] = ()
+    thinned: bool = False
+
+
+class Sampling(Protocol):
+    """A sampler at work for one evaluator. Called on the event loop: microseconds, no waiting.
+
+    `adaptive` says that a probability depends on more than the case: then the pipeline stores the first one of each
+    case, and a case that comes again keeps it.
+    """
+
+    adaptive: bool
+
+    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:
+        """The probability of `case`, of which `local` are the scores of the local evaluators, by name."""
+        ...
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        """A case that was drawn has been judged, for `dollars`; `defect` is None where no verdict came about."""
+        ...
+
+
 class Sampler(Component, ABC):
-    """Decides how likely a case is to be judged."""
+    """Decides how likely a case is to be judged. The pipeline draws, by a hash of the trace id."""
+
+    @property
+    def sees(self) -> str:
+        """The local evaluator whose scores it goes by: it must be configured. Empty: none."""
+        return ""
+
+    @abstractmethod
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+        """Begin to sample for `evaluator`. What is learned lives in what is returned."""
+
+
+class FixedSampler(Sampler):
+    """A sampler that goes by the case alone: the same case has the same probability, always and everywhere."""
 
     @abstractmethod
     def probability(self, case: Case) -> float:
-        """The probability, 0 <= p <= 1, with which `case` is chosen. The pipeline draws, by a hash of the trace id."""
+        """The probability, 0 <= p <= 1, with which `case` is chosen."""
+
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
+        """Nothing to learn, nothing to keep."""
+        return _Fixed(self.probability)
+
+
+class _Fixed:
+    adaptive = False
+
+    def __init__(self, probability: Callable[[Case], float]) -> None:
+        self._probability = probability
+
+    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:  # noqa: ARG002 - the contract's signature
+        probability = self._probability(case)
+        return Drawn(probability, probability)
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

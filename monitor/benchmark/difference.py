@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from monitor.estimates.shares import score_interval
+
 
 class Difference(NamedTuple):
     """How much greater the second share is than the first, -1 to 1, with its limits."""
@@ -44,7 +46,4 @@ def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Dif
 
 def wilson(defects: int, judged: int, z: float) -> tuple[float, float]:
     """The score interval of one share (Wilson, Journal of the American Statistical Association 22, 1927, p. 209)."""
-    share, shrink = defects / judged, 1 + z * z / judged
-    middle = (share + z * z / (2 * judged)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / judged + z * z / (4 * judged * judged))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    return score_interval(defects / judged, judged, z)

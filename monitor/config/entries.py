@@ -47,7 +47,8 @@ def _sampler(given: object, place: str) -> Sampler:
     if given is None:
         return Uniform(rate=1.0)
     if isinstance(given, Mapping):
-        return registry.read("samplers", given, Sampler, place)
+        short = {"type": "boosted" if "boost" in given else "budget"}  # {per_hour: 500, boost: overlap_groundedness}
+        return registry.read("samplers", {**short, **given}, Sampler, place)
     try:
         return Uniform(rate=parse_rate(given))
     except ValueError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -22,6 +22,7 @@ from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
 from monitor.judge.settings import JudgeSettings
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.traffic import TrafficSettings
 from monitor.quantities import Duration, Rate, Size
 from monitor.stages import Sink, Source
 
@@ -78,6 +79,9 @@ class Log(Section):
     """`json`: one object a line. `text`: readable lines."""
 
 
+Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
+
+
 class EvaluatorEntry(Section):
     """One entry of `evaluators`: who evaluates, who is sampled for it, and what counts as a defect."""
 
@@ -92,9 +96,9 @@ DEFAULT_EVALUATORS: tuple[Mapping[str, Any], ...] = (
 DEFAULT_SOURCES: tuple[Mapping[str, Any], ...] = ({"type": "otlp_grpc"}, {"type": "otlp_http"})
 DEFAULT_SINKS: tuple[Mapping[str, Any], ...] = ({"type": "prometheus"},)
 DEFAULT_ALERTS: tuple[Mapping[str, Any], ...] = (
-    {"evaluator": "overlap_groundedness", "warning": "10%", "critical": "25%"},
-    {"evaluator": "groundedness", "warning": "5%", "critical": "15%"},
-    {"evaluator": "relevance", "warning": "10%", "critical": "25%"},
+    {"evaluator": "overlap_groundedness", "warning": "10%", "critical": "25%", "regression": True},
+    {"evaluator": "groundedness", "warning": "5%", "critical": "15%", "regression": True},
+    {"evaluator": "relevance", "warning": "10%", "critical": "25%", "regression": True},
 )
 
 
@@ -135,6 +139,14 @@ class Config(Section):
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
 
+    slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
+    """Attributes by which rates are sliced, such as `[prompt.version, gen_ai.request.model, tenant]`: each a value of
+    the label `slice` in `ragmonitor_slice_evaluations_total` and its kin, of 20 values an app. They are kept with
+    results, too; other attributes are not. See docs/traffic.md."""
+
+    traffic: TrafficSettings = TrafficSettings()
+    """Which requests count in rates and alerts, and when."""
+
     sinks: Annotated[tuple[Sink, ...], Field(validate_default=True)] = DEFAULT_SINKS  # type: ignore[assignment]
     """Where results go. Default: Prometheus metrics on 127.0.0.1:9464."""
 
@@ -143,6 +155,14 @@ class Config(Section):
 
     log: Log = Log()
     """The monitor's own log."""
+
+    @field_validator("slices", mode="after")
+    @classmethod
+    def _slices_differ(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for index, name in enumerate(value):
+            if name in value[:index]:
+                raise ConfigError(f"slices[{index}]: {name!r} stands twice")
+        return value
 
     @field_validator("sources", mode="before")
     @classmethod
@@ -181,6 +201,9 @@ class Config(Section):
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ConfigError(f"evaluators[{index}]: {name!r} is configured twice")
+            seen = self.evaluators[index].assignment.sampler.sees
+            if seen and seen not in names:
+                raise ConfigError(f"evaluators[{index}].sample: goes by {seen!r}, which is not among the evaluators")
         return self
 
     @model_validator(mode="after")

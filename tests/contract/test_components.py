@@ -71,12 +71,27 @@ async def test_a_sink_takes_a_result_and_the_same_result_again(name: str, tmp_pa
         await deliver(result)
 
 
+SAMPLERS = {
+    "uniform": {"rate": 0.3},
+    "by_attribute": {"attribute": "tenant", "rates": {"gold": 0.5}, "otherwise": 0.1},
+    "budget": {"per_day": 1000},
+    "boosted": {"per_day": 1000},
+}
+
+
 @pytest.mark.parametrize("name", registry.types("samplers"))
-def test_a_sampler_gives_a_probability_the_same_for_the_same_case(name: str) -> None:
-    sampler = registry.component("samplers", name, Sampler).model_validate({"rate": 0.3})
-    found = [sampler.probability(case(number)) for number in (1, 1, 2)]
+def test_a_sampler_gives_a_probability_the_same_for_the_same_case_unless_it_adapts(name: str) -> None:
+    sampling = registry.component("samplers", name, Sampler).model_validate(SAMPLERS[name]).open("any", runtime())
+    found = [sampling.draw(case(number), {}).probability for number in (1, 1, 2)]
     assert all(0 <= one <= 1 for one in found)
-    assert found[0] == found[1]
+    assert sampling.adaptive or found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", registry.types("samplers"))
+def test_a_sampler_hears_what_came_of_a_case_or_that_nothing_did(name: str) -> None:
+    sampling = registry.component("samplers", name, Sampler).model_validate(SAMPLERS[name]).open("any", runtime())
+    for defect in (True, False, None):
+        sampling.learn(case(1), sampling.draw(case(1), {}), defect=defect, dollars=0.001)
 
 
 values = st.recursive(
