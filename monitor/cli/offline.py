@@ -23,7 +23,7 @@ from monitor.judge.client import open_judge
 from monitor.model.case import Case
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Delivered, Evaluation
+from monitor.pipeline.evaluate import Delivered, Evaluation, with_facts
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Drawn, Judge, Runtime
 from monitor.telemetry import logs
@@ -119,13 +119,14 @@ async def score(
 
         async with anyio.create_task_group() as judging:
             for case in cases:
-                await evaluation.run_local(case)
-                by = evaluation.judged_for(case)
+                local = await evaluation.run_local(case)
+                known = with_facts(case, local)
+                by = evaluation.judged_for(known, local)
                 if not by:
                     scored()
                     continue
                 await slots.acquire()
-                judging.start_soon(judge, case, by)
+                judging.start_soon(judge, known, by)
 
 
 def paid(runtime: Runtime) -> float:

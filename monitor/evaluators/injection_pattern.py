@@ -13,6 +13,9 @@ from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Needs
 
+ATTACK = "request.attack"
+"""The name of the fact that says whether the user's request is an attack: one of the levels."""
+
 _LISTED = 20
 _ENCODED, _TELLING, _RAISED = 0.45, 0.9, 0.4
 _SUSPICIOUS, _ATTACK = 0.3, 0.7
@@ -65,9 +68,8 @@ class InjectionPattern(Evaluator):
         findings = [_Finding(where, hit) for place, where, text in texts for hit in _hits(text, place)]
         if not findings and not case.request.query.strip():
             return Skipped(SkippedReason.NO_REQUEST)
-        value = max(
-            (_together(one.hit for one in findings if one.where == where) for _, where, _ in texts), default=0.0
-        )
+        values = {where: _together(one.hit for one in findings if one.where == where) for _, where, _ in texts}
+        value = max(values.values(), default=0.0)
         telling: dict[tuple[str, str], _Finding] = {}
         for one in sorted(findings, key=lambda one: -one.hit.weight):
             telling.setdefault((one.where, one.hit.family), one)
@@ -78,6 +80,7 @@ class InjectionPattern(Evaluator):
             f"Found: {said}." if said else "No known pattern of attack.",
             self.scale.level(value),
             tuple(one.evidence() for one in told),
+            facts={ATTACK: self.scale.level(values["request"])},
         )
 
 

@@ -66,6 +66,8 @@ class Score:
     """A verdict: `value` on the evaluator's own scale; `label` where the scale has names.
 
     `measures` are numbers by name that a local evaluator took on its way there, for samplers; they are kept nowhere.
+    `facts` are short words by name that it found out about the request: the rates of judged evaluators can be sliced by
+    them, like by attributes of the request itself.
     """
 
     value: float
@@ -73,6 +75,7 @@ class Score:
     label: str = ""
     evidence: tuple[Evidence, ...] = ()
     measures: Mapping[str, float] = field(default_factory=dict, compare=False)
+    facts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -257,6 +258,12 @@ class Evaluation:
         self._runtime.events.error(
             Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
         )
+
+
+def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
+    """The case with what the local evaluators have found out about it, for slices and samplers."""
+    facts = {name: text for score in local.values() for name, text in score.facts.items()}
+    return replace(case, attributes={**case.attributes, **facts}) if facts else case
 
 
 def _run_local(evaluator: Evaluator, case: Case) -> Outcome:

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -29,7 +30,7 @@ from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.channel import Channel
 from monitor.pipeline.complete import Complete, WholeTrace
 from monitor.pipeline.door import Door
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import Evaluation, with_facts
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.readings import ReadingCounting
@@ -187,9 +188,10 @@ class Pipeline:
                     self._end(complete, _FATES[reading.status])
                     continue
                 local = await self._evaluation.run_local(reading.case)
-                chosen = self._evaluation.judged_for(reading.case, local)
+                known = replace(reading, case=with_facts(reading.case, local))
+                chosen = self._evaluation.judged_for(known.case, local)
                 if chosen:
-                    judging.start_soon(self._judge, complete, reading, chosen)
+                    judging.start_soon(self._judge, complete, known, chosen)
                 else:
                     self._end(complete, _FATES[reading.status])
 
