@@ -146,7 +146,13 @@ async def run(
             evaluation.prepare(app)
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
-        engine = AlertEngine(config.alerts, windows, runbooks=config.runbooks, troubles=troubles)
+        engine = AlertEngine(
+            config.alerts,
+            windows,
+            runbooks=config.runbooks,
+            troubles=troubles,
+            changed=running.generations.latest,
+        )
         async with anyio.create_task_group() as beside:
             look = partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
             beside.start_soon(look)

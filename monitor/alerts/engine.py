@@ -5,15 +5,21 @@ What is true at a look is found by `high.py`, `regression.py` and `trouble.py`; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from monitor.alerts import high, regression
 from monitor.alerts.policy import AlertPolicy, policy_for
-from monitor.alerts.state import AlertState, Standing, Status, Subject
+from monitor.alerts.state import AlertState, Finding, Standing, Status, Subject
 from monitor.alerts.trouble import Troubles
 from monitor.estimates.windows import Windows
+from monitor.model.generation import Change
+from monitor.quantities import format_duration
 
 __all__ = ["ALERT_NAME", "SUMMARY", "Z_OVER", "AlertEngine", "AlertState", "Status"]
+
+_TELLING = 7 * 86400.0
+"""Seconds for which a change may be what an alert is about."""
 
 ALERT_NAME, SUMMARY, Z_OVER = high.NAME, high.SUMMARY, high.Z_OVER
 
@@ -22,7 +28,8 @@ class AlertEngine:
     """The alerts of one process.
 
     `runbooks` is the address that `/<alert>.md` is added to; empty: no link. Without `troubles` there are no alerts on
-    the monitor's own state.
+    the monitor's own state. `changed` tells the last change of what stands behind the verdicts of an app and evaluator:
+    what fires names it, if it is of the last week.
     """
 
     def __init__(
@@ -32,10 +39,12 @@ class AlertEngine:
         *,
         runbooks: str = "",
         troubles: Troubles | None = None,
+        changed: Callable[[str, str], Change | None] = lambda _app, _evaluator: None,
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
         self._troubles = troubles
+        self._changed = changed
         self._standing = Standing(runbooks)
 
     def apps(self) -> tuple[str, ...]:
@@ -68,14 +77,23 @@ class AlertEngine:
         looks = high.look(policy, self._windows, app, evaluator, now) if policy.thresholds else []
         for severity, threshold in policy.thresholds.items():
             subject = Subject(high.NAME, severity, app, evaluator)
-            finding = high.judge(looks, threshold, app, evaluator)
+            finding = self._explained(high.judge(looks, threshold, app, evaluator), app, evaluator, now)
             states.append(
                 self._standing.advance(subject, finding, summary=high.SUMMARY, hold=policy.resolve_after, now=now)
             )
         if policy.regression is not None:
             subject = Subject(regression.NAME, policy.regression_severity, app, evaluator)
             finding = regression.judge(policy.regression, self._windows, app, evaluator, now)
+            finding = self._explained(finding, app, evaluator, now)
             states.append(
                 self._standing.advance(subject, finding, summary=regression.SUMMARY, hold=regression.HOLD, now=now)
             )
         return states
+
+    def _explained(self, finding: Finding, app: str, evaluator: str, now: float) -> Finding:
+        """A finding that fires, with what has changed before it."""
+        change = self._changed(app, evaluator) if finding.status is Status.FIRING else None
+        if change is None or now - change.at > _TELLING:
+            return finding
+        ago = format_duration(max(60.0, (now - change.at) // 60 * 60))
+        return replace(finding, description=f"{finding.description} Changed {ago} before: {change.text}.")

@@ -10,6 +10,7 @@ from monitor.alerts.engine import AlertEngine, AlertState, Status
 from monitor.alerts.policy import AlertPolicy
 from monitor.clock import ManualClock
 from monitor.estimates.windows import Windows
+from monitor.model.generation import Change
 
 HOUR = 3600.0
 
@@ -214,3 +215,17 @@ def test_a_healthy_month_at_ten_an_hour_is_quiet_and_a_real_rise_is_found(seed: 
 
     assert hours(240, 0.02) <= 1
     assert hours(36, 0.10) >= 1 or world.state().firing
+
+
+@pytest.mark.parametrize(
+    ("age", "told"),
+    [(HOUR, " Changed 1h before: prompt 3 -> 4."), (8 * 24 * HOUR, ""), (None, "")],
+)
+def test_what_fires_names_the_last_change_of_the_week(age: float | None, told: str) -> None:
+    world = World()
+    world.judge(200, 100)
+    change = Change(world.clock.now() - age, "prompt 3 -> 4") if age is not None else None
+    world.engine = AlertEngine(world.engine.policies, world.windows, changed=lambda _app, _evaluator: change)
+    state = world.state()
+    assert state.firing
+    assert state.annotations["description"].endswith(f"the threshold is 10 %.{told}")
