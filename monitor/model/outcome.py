@@ -125,6 +125,13 @@ class Scale:
                 f"a scale needs lowest < highest and levels in ascending order, the first at {self.lowest}: {starts}"
             )
 
+    @property
+    def unit(self) -> str:
+        """What its values are: a `share` of the whole, `points` in whole steps, or a `score` between two ends."""
+        if self.whole:
+            return "points"
+        return "share" if (self.lowest, self.highest) == (0.0, 1.0) else "score"
+
     def holds(self, value: float) -> bool:
         """Whether `value` lies on the scale; NaN and infinities never do."""
         return self.lowest <= value <= self.highest and (not self.whole or value == math.floor(value))

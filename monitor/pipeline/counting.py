@@ -99,6 +99,7 @@ class Counting:
                 "lowest": f"{evaluator.scale.lowest:g}",
                 "highest": f"{evaluator.scale.highest:g}",
                 "better": evaluator.scale.better,
+                "unit": evaluator.scale.unit,
                 "cost": evaluator.cost,
                 "defect": str(defect),
             }

@@ -221,7 +221,7 @@ class Metrics(VerdictMetrics):
         self.events = Counter("ragmonitor_events", "Occurrences worth a log line, by name.", ("event",), registry=r)
         self.evaluator_info = Info(
             "ragmonitor_evaluator",
-            "What an evaluator is: version, scale, direction, defect rule.",
+            "What an evaluator is: version, scale, unit (share, points, score), direction, defect rule.",
             ("evaluator",),
             registry=r,
         )

@@ -136,3 +136,28 @@ def test_selected_is_scored_and_unscored_and_skipped_and_pending():
 def test_score_buckets_are_the_steps_of_the_scale():
     assert score_boundaries(FIVE) == (1, 2, 3, 4, 5)
     assert score_boundaries(SHARE)[:3] == (0.1, 0.2, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("scale", "unit"),
+    [
+        (Scale(0, 1, "higher", (Level("low", 0),)), "share"),
+        (Scale(1, 5, "higher", (Level("low", 1),), whole=True), "points"),
+        (Scale(0, 7, "lower", (Level("low", 0),)), "score"),
+    ],
+)
+def test_what_an_evaluator_is_says_scale_unit_and_direction(scale, unit):
+    class Made(Evaluator):
+        name: ClassVar[str] = "made"
+        version: ClassVar[str] = "7"
+
+        async def evaluate(self, case, judge):
+            raise NotImplementedError
+
+    Made.scale = scale
+    metrics = runtime().metrics
+    Counting(metrics).declare(Made(), DefectRule("below", 0.5))
+    (sample,) = [one for family in metrics.evaluator_info.collect() for one in family.samples]
+    told = {"lowest": f"{scale.lowest:g}", "highest": f"{scale.highest:g}", "better": scale.better, "unit": unit}
+    assert told.items() <= sample.labels.items()
+    assert (sample.labels["version"], sample.labels["defect"]) == ("7", "below 0.5")
