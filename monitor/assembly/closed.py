@@ -43,6 +43,10 @@ class ClosedTraces:
         self._known[trace_id] = _Remembered(now, too_large, fingerprints)
         self.forget(now)
 
+    def reopen(self, trace_id: bytes) -> None:
+        """Forget one trace: parts of it that come are those of a new one."""
+        self._known.pop(trace_id, None)
+
     def forget(self, now: float) -> None:
         """Drop what is too old or too much."""
         while self._known:

@@ -151,6 +151,28 @@ class Assembly:
             self._close(trace, reason, now)
         return self.due(now)
 
+    def hand_over(self, now: float) -> list[ClosedTrace]:
+        """Drop what hangs on a void receipt and has not been handed out; should more of it come, it is a new trace."""
+        for trace in [one for one in self._open.values() if any(receipt.void for receipt in one.receipts)]:
+            self._close(trace, Closed.HANDED_OVER, now)
+        dropped: list[ClosedTrace] = []
+        staying: list[ClosedTrace] = []
+        for one in self._ready:
+            (dropped if any(receipt.void for receipt in one.receipts) else staying).append(one)
+        self._ready = staying
+        for one in dropped:
+            self.reopen(one.trace_id)
+        return dropped
+
+    def reopen(self, trace_id: bytes) -> None:
+        """Parts of this closed trace that come from now on are those of a new one."""
+        self._closed.reopen(trace_id)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether open traces take more than half of what they may: who can wait with more should."""
+        return self._bytes > self._memory / 2
+
     def intern(self, data: bytes) -> bytes:
         """The one copy of an encoded resource or scope, which otherwise comes anew with each delivery."""
         if len(self._interned) >= _INTERNED_AT_MOST:

@@ -14,7 +14,7 @@ from monitor.model.case import Case, Status
 from monitor.model.trace import Closed, Trace
 
 _WORKING: Final = ("request", "retrieval", "rerank", "generation", "tool")
-_TOO_EARLY: Final = (Closed.EVICTED, Closed.SHUTDOWN, Closed.TOO_LARGE)
+_TOO_EARLY: Final = (Closed.EVICTED, Closed.SHUTDOWN, Closed.HANDED_OVER, Closed.TOO_LARGE)
 """Why a trace was closed although more of it may come."""
 
 Verdict: TypeAlias = tuple[Status, str]

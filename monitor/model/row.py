@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from monitor.model.receipt import Receipt
+
 SOURCE: Final = "cases"
 """Under which rows stand in the ledger, whatever brought them."""
 
@@ -26,10 +28,11 @@ class Row(NamedTuple):
 class RowBatch:
     """One delivery of rows: those that can be read, and how many of its rows can never become readable.
 
-    `app` is what the sender calls itself; it stands for the rows that name no app.
+    `app` is what the sender calls itself; it stands for the rows that name no app. `receipt` as in `SpanBatch`.
     """
 
     source: str
     rows: Sequence[Row]
     invalid: int = 0
     app: str = ""
+    receipt: Receipt | None = None

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from monitor.model.receipt import Receipt
+
 # An attribute value as decoded from an OTLP AnyValue. An AnyValue without a value is None.
 Value: TypeAlias = "str | bool | int | float | bytes | Sequence[Value] | Mapping[str, Value] | None"
 
@@ -26,11 +28,16 @@ class EncodedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
-    """One delivery by a sender, as protobuf, cut into its spans or log records and not further decoded."""
+    """One delivery by a sender, as protobuf, cut into its spans or log records and not further decoded.
+
+    With a `receipt` the sender holds the durable copy: it is not written to the spool, and whoever takes the batch
+    settles the receipt.
+    """
 
     source: str
     signal: Signal
     groups: Sequence[EncodedGroup]
+    receipt: Receipt | None = None
 
 
 class Part(NamedTuple):

@@ -17,6 +17,7 @@ class Closed(StrEnum):
     EVICTED = "evicted"
     TOO_LARGE = "too_large"
     SHUTDOWN = "shutdown"
+    HANDED_OVER = "handed_over"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ class Complete(ABC):
     received_at: float
 
     @property
+    def void(self) -> bool:
+        """Whether another process receives it again, from the start."""
+        return any(receipt.void for receipt in self.receipts)
+
+    @property
     @abstractmethod
     def request_id(self) -> str:
         """The id that its case will have."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from monitor.errors import InvalidData
+from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
+from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.row_intake import RowIntake
 from monitor.spool import Spool
@@ -12,9 +16,17 @@ from monitor.stages import Accepted, Runtime
 
 
 class Door:
-    """Made by the pipeline, held open to sources."""
+    """Made by the pipeline, held open to sources. `handed_over` is called after receipts were made void."""
 
-    def __init__(self, traces: TraceIntake, rows: RowIntake, spool: Spool, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        traces: TraceIntake,
+        rows: RowIntake,
+        spool: Spool,
+        runtime: Runtime,
+        handed_over: Callable[[], None],
+    ) -> None:
+        self._handed_over = handed_over
         self._traces = traces
         self._rows = rows
         self._spool = spool
@@ -27,6 +39,19 @@ class Door:
     async def accept_rows(self, batch: RowBatch) -> None:
         """See `stages.Intake.accept_rows`."""
         await self._rows.accept(batch)
+
+    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+        """See `stages.Intake.hand_over`."""
+        for receipt in receipts:
+            receipt.make_void()
+        self._handed_over()
+
+    def reopen(self, complete: Complete) -> None:
+        """Should this request come again, it is a new one."""
+        if isinstance(complete, WholeTrace):
+            self._traces.reopen(complete)
+        elif isinstance(complete, WholeRow):
+            self._rows.reopen(complete)
 
     async def recover(self) -> int:
         """Take up what the previous process left in the spool; returns the number of deliveries."""

@@ -18,11 +18,13 @@ from monitor.errors import InvalidData, Overloaded
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
+from monitor.pipeline.complete import WholeTrace
 from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.seen import Seen
 from monitor.spool import Record, Spool
 from monitor.stages import Accepted, Runtime
+from monitor.telemetry.tracing import NOTHING, Work
 
 _SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large")
 _RECORD_FATES = (*_SPAN_FATES, "unrelated")
@@ -37,6 +39,7 @@ class TraceIntake:
         record_marks: what marks log records of use; all others end here.
         backlog: says why nothing more can be taken now, or an empty string.
         added: called after traces were handed to assembly, so that its timer can be set anew.
+        repeated: is told of each request that came again after it was complete, with the receipt of that delivery.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class TraceIntake:
         runtime: Runtime,
         backlog: Callable[[], str],
         added: Callable[[], None],
+        repeated: Callable[[str, Receipt], None],
     ) -> None:
         self._rate = rate
         self._meta = json.dumps({"rate": rate}).encode()
@@ -60,6 +64,7 @@ class TraceIntake:
         self._runtime = runtime
         self._backlog = backlog
         self._added = added
+        self._repeated = repeated
         self._ended_at_the_door = Seen()
         self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
@@ -72,15 +77,18 @@ class TraceIntake:
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""
         full = self._backlog()
+        receipt = batch.receipt
+        if not full and receipt is not None and self._assembly.crowded:
+            full = "open traces take half of the memory that they may"  # to close them early would be to lose them
         if full:
             raise Overloaded(full)
         now = self._runtime.clock.now()
         found = self._head.sort(batch, self._rate)
-        receipt = None
-        if found.groups:
-            record = Record(batch.source, batch.signal, now, meta=self._meta, payload=wire.join(found.groups))
-            receipt = await self._spool.append(record)
-        self._admit(batch, found, receipt, now)
+        with self._work(batch, found):
+            if found.groups and receipt is None:
+                record = Record(batch.source, batch.signal, now, meta=self._meta, payload=wire.join(found.groups))
+                receipt = await self._spool.append(record)
+            self._admit(batch, found, receipt, now)
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
@@ -98,6 +106,10 @@ class TraceIntake:
             receipt.settle()
         else:
             self._admit(batch, found, receipt, record.received_at)
+
+    def reopen(self, trace: WholeTrace) -> None:
+        """Parts of this closed trace that come from now on are those of a new one."""
+        self._assembly.reopen(trace.trace.trace_id)
 
     def _admit(self, batch: SpanBatch, found: Sorted, receipt: Receipt | None, received_at: float) -> None:
         """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""
@@ -119,6 +131,8 @@ class TraceIntake:
             )
             if added.opened:
                 self._ledger.received(entry.app, source)
+            elif batch.receipt is not None and not self._assembly.is_open(trace_id):
+                self._repeated(trace_id.hex(), batch.receipt)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
         if receipt is not None:
@@ -127,6 +141,17 @@ class TraceIntake:
             self._counter(batch.signal, source, name).inc(number)
         if found.kept:
             self._added()
+
+    def _work(self, batch: SpanBatch, found: Sorted) -> Work:
+        """The keeping of a delivery, for our own telemetry; not of one that is all our own: it would feed itself."""
+        if not found.groups and found.counts.keys() <= {"self"}:
+            return NOTHING
+        work = self._runtime.tracer.whole("receive", kind="server")
+        if work.recorded:
+            work.set({"rag_monitor.source": batch.source, "rag_monitor.signal": batch.signal})
+            work.set({"rag_monitor.kept_traces": len(found.kept)})
+            work.set({f"rag_monitor.{batch.signal}.{fate}": number for fate, number in found.counts.items()})
+        return work
 
     def _pass(self, source: str, found: Sorted) -> None:
         """Count the traces that end at the door, each once however many requests it is spread over."""

@@ -31,10 +31,12 @@ class Fate(StrEnum):
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     SHED = "shed"  # given up: it waited in the spool for longer than `storage.keep`
+    HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
     JUDGED = "judged"
 
 
 class _Page(NamedTuple):
+    app: str
     received: Counter
     pending: Gauge
     fates: dict[Fate, Counter]
@@ -45,11 +47,18 @@ class Ledger:
 
     Args:
         first_seen: called with the name of each app before its first trace is counted.
+        told: called with the app, as its label, and the number of traces whenever some were received.
     """
 
-    def __init__(self, metrics: Metrics, first_seen: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        first_seen: Callable[[str], None] = lambda _: None,
+        told: Callable[[str, int], None] = lambda _app, _traces: None,
+    ) -> None:
         self._metrics = metrics
         self._first_seen = first_seen
+        self._told = told
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
         """Traces that came in and have not ended, over all apps."""
@@ -60,6 +69,7 @@ class Ledger:
         page.received.inc()
         page.pending.inc()
         self.pending += 1
+        self._told(page.app, 1)
 
     def ended(self, app: str, source: str, fate: Fate) -> None:
         """A pending trace ended; `app` and `source` are those it was received under."""
@@ -73,6 +83,7 @@ class Ledger:
         page = self._page(app, source)
         page.received.inc(traces)
         page.fates[fate].inc(traces)
+        self._told(page.app, traces)
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))
@@ -80,6 +91,7 @@ class Ledger:
             self._first_seen(app)
             labels = (self._metrics.app(app or UNKNOWN_APP), source)
             page = self._pages[app, source] = _Page(
+                labels[0],
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
                 {fate: self._metrics.traces.labels(*labels, fate.value) for fate in Fate},

@@ -37,6 +37,7 @@ class RowIntake:
         rate: the head sampling rate, 0 <= rate <= 1.
         backlog: says why nothing more can be taken now, or an empty string.
         complete: is handed each row that is kept.
+        repeated: is told of each row that came again, with the receipt of that delivery.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class RowIntake:
         runtime: Runtime,
         backlog: Callable[[], str],
         complete: Callable[[WholeRow], None],
+        repeated: Callable[[str, Receipt], None],
     ) -> None:
         self._rate = rate
         self._spool = spool
@@ -55,6 +57,7 @@ class RowIntake:
         self._runtime = runtime
         self._backlog = backlog
         self._complete = complete
+        self._repeated = repeated
         self._seen = Seen()
         self._held = 0
         self._room = anyio.Event()
@@ -69,16 +72,23 @@ class RowIntake:
         new: list[Row] = []
         dropped: list[Row] = []
         for row in batch.rows:
-            chosen, _ = _consistent.keep(_randomness(row.request_id), "", self._rate)
+            chosen, _ = _consistent.keep(randomness(row.request_id), "", self._rate)
             if not chosen:
                 dropped.append(row)
             elif _key(row) not in self._seen:
                 new.append(row)
-        if new:
-            meta = json.dumps({"rate": self._rate, "app": batch.app}).encode()
-            payload = b"\n".join(row.content for row in new)
-            receipt = await self._spool.append(Record(batch.source, "cases", now, payload, meta))
-            self._admit(batch.source, new, receipt, self._rate, now)
+            elif batch.receipt is not None:
+                self._repeated(row.request_id, batch.receipt)
+        receipt = batch.receipt
+        with self._runtime.tracer.whole("receive", kind="server") as work:
+            work.set({"rag_monitor.source": batch.source, "rag_monitor.signal": "cases"})
+            work.set({"rag_monitor.kept_rows": len(new)})
+            if new and receipt is None:
+                meta = json.dumps({"rate": self._rate, "app": batch.app}).encode()
+                payload = b"\n".join(row.content for row in new)
+                receipt = await self._spool.append(Record(batch.source, "cases", now, payload, meta))
+            if receipt is not None:
+                self._admit(batch.source, new, receipt, self._rate, now)
         self._pass(batch, dropped)
         self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
 
@@ -104,6 +114,10 @@ class RowIntake:
             await self._room.wait()
         self._admit(record.source, found, receipt, rate, record.received_at)
 
+    def reopen(self, row: WholeRow) -> None:
+        """A row that comes with the id of this one is a new one."""
+        self._seen.forget(_key(row.row))
+
     def _admit(
         self, source: str, found: Sequence[Row], receipt: Receipt, probability: float, received_at: float
     ) -> None:
@@ -116,7 +130,7 @@ class RowIntake:
             self._ledger.received(row.app, source)
             size = len(row.content) + _OVERHEAD
             self._held += size
-            share = Receipt(partial(self._let_go, receipt.share(), size))
+            share = Receipt(partial(self._let_go, receipt.share(), size), part_of=receipt)
             self._complete(WholeRow(row.app, source, (share,), received_at, row, probability))
         receipt.settle()  # the delivery's own share; each row holds another
 
@@ -137,7 +151,7 @@ class RowIntake:
             self._room.set()
 
 
-def _randomness(request_id: str) -> bytes:
+def randomness(request_id: str) -> bytes:
     """What is sampled by: a trace id itself, so that a row and its trace agree; a hash of any other id."""
     if len(request_id) == _HEX_LENGTH:
         try:

@@ -14,6 +14,11 @@ class Seen:
     def __contains__(self, key: bytes) -> bool:
         return key in self._new or key in self._old
 
+    def forget(self, key: bytes) -> None:
+        """The next sight of `key` is the first again."""
+        self._new.discard(key)
+        self._old.discard(key)
+
     def first(self, key: bytes) -> bool:
         """Whether this is the first sight of `key`; from now on it is not."""
         if key in self._new:

@@ -59,13 +59,13 @@ class Door:
         traces = TraceIntake(
             sources=["otlp_http"], rate=rate, record_marks=[b"gen_ai"],
             spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
-            backlog=lambda: self.full, added=lambda: None,
+            backlog=lambda: self.full, added=lambda: None, repeated=lambda *_: None,
         )  # fmt: skip
         rows = RowIntake(
             rate=rate, spool=spool, ledger=self.ledger, runtime=lent,
-            backlog=lambda: self.full, complete=self.rows.append,
+            backlog=lambda: self.full, complete=self.rows.append, repeated=lambda *_: None,
         )  # fmt: skip
-        self.intake = PipelineDoor(traces, rows, spool, lent)
+        self.intake = PipelineDoor(traces, rows, spool, lent, lambda: None)
 
     def balanced(self):
         received = total(self.metrics, "ragmonitor_traces_received_total")

@@ -44,3 +44,12 @@ def test_a_trace_without_a_service_name_is_counted_under_unknown():
     metrics = runtime().metrics
     Ledger(metrics).received("", "otlp_grpc")
     assert total(metrics, "ragmonitor_traces_received_total", app="unknown") == 1
+
+
+def test_whoever_asks_is_told_of_each_trace_that_comes_in_and_of_none_that_ends():
+    told = []
+    ledger = Ledger(runtime().metrics, told=lambda app, traces: told.append((app, traces)))
+    ledger.received("shop", "otlp_grpc")
+    ledger.passed("", "otlp_grpc", Fate.SAMPLED_OUT, traces=7)
+    ledger.ended("shop", "otlp_grpc", Fate.JUDGED)
+    assert told == [("shop", 1), ("unknown", 7)]

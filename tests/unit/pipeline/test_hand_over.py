@@ -1,0 +1,219 @@
+"""What a sender holds the durable copy of: when it is done with, and what happens when it is another's."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from monitor import registry, rows
+from monitor.assembly import Assembly, AssemblySettings
+from monitor.clock import SystemClock
+from monitor.content.settings import ReadingSettings
+from monitor.errors import Overloaded
+from monitor.model.receipt import Receipt
+from monitor.model.row import RowBatch
+from monitor.pipeline import run
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.run import Pipeline
+from monitor.pipeline.traffic import TrafficRules, TrafficSettings
+from monitor.samplers.uniform import Uniform
+from monitor.spool import open_spool
+from monitor.stages import Source
+from tests.support.runtime import runtime, total
+from tests.unit.pipeline.test_evaluate import FakeJudge, Judged
+from tests.unit.pipeline.test_intake import spans, trace_id
+from tests.unit.sinks.results import judged
+
+pytestmark = pytest.mark.anyio
+
+
+class Handed(Source):
+    """Lends its intake to the test."""
+
+    async def run(self, intake, runtime, listening):
+        listening("here")
+        Handed.intake = intake
+        await anyio.sleep_forever()
+
+
+class At:
+    """A pipeline at work, with one judge that waits for its gate."""
+
+    def __init__(self, lent):
+        self.metrics = lent.metrics
+        self.gate = anyio.Event()
+        self.results = []
+        self.settled = []
+
+    def receipt(self, name):
+        return Receipt(lambda: self.settled.append(name))
+
+    async def rows(self, *ids, receipt):
+        said = {"request": "Why?", "response": "So.", "retrieved_context": [{"content": "facts"}]}
+        found = rows.take(json.dumps([{"request_id": one, **said} for one in ids]).encode())
+        await Handed.intake.accept_rows(RowBatch("cases", found.rows, receipt=receipt))
+
+    async def spans(self, *numbers, receipt, children=1):
+        batch = replace(spans(*map(trace_id, numbers), children=children), source="kafka", receipt=receipt)
+        await Handed.intake.accept(batch)
+
+    async def deliver(self, judged):
+        self.results.append(judged.case.request_id)
+
+    def fate(self, name):
+        return total(self.metrics, "ragmonitor_traces_total", fate=name)
+
+    def balanced(self):
+        received = total(self.metrics, "ragmonitor_traces_received_total")
+        ended = total(self.metrics, "ragmonitor_traces_total")
+        assert received == ended + total(self.metrics, "ragmonitor_traces_pending")
+        return received
+
+
+class Nothing:
+    def remembered(self, result):
+        return False
+
+    def remember(self, results):
+        pass
+
+
+@asynccontextmanager
+async def pipeline(tmp_path, closed_limit=5_000, **settings):
+    lent = runtime(SystemClock())
+    at = At(lent)
+    at.assembly = Assembly(AssemblySettings(**settings))
+    evaluator = Judged()
+    async with open_spool(
+        tmp_path / "spool.db", at_most=2**20, keep=3600.0, clock=lent.clock, metrics=lent.metrics, events=lent.events
+    ) as spool:
+        evaluation = Evaluation(
+            [Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)],
+            judges={"": FakeJudge(gate=at.gate)}, sinks={"test": at.deliver}, counting=Counting(lent.metrics),
+            delivered=Nothing(), runtime=lent, salt="s", waiting_limit=1000, repeat={},
+        )  # fmt: skip
+        made = Pipeline(
+            sources=[Handed()], conventions=registry.conventions(), reading=ReadingSettings(),
+            assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
+            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
+        )  # fmt: skip
+        stop, listening = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(made.run, stop, lambda *_: listening.set())
+            await listening.wait()
+            yield at
+            at.gate.set()
+            stop.set()
+
+
+async def until(holds):
+    with anyio.fail_after(5):
+        while not holds():  # noqa: ASYNC110 - what is waited for is a number that others count
+            await anyio.sleep(0.005)
+
+
+async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_when_the_sinks_have_the_result(tmp_path):
+    async with pipeline(tmp_path) as at:
+        await at.rows("a", "b", receipt=at.receipt("first"))
+        await until(lambda: total(at.metrics, "ragmonitor_evaluations_pending") == 2)
+        assert total(at.metrics, "ragmonitor_spool_records") == 0
+        assert at.settled == []
+        at.gate.set()
+        await until(lambda: at.settled)
+        assert (at.settled, sorted(at.results)) == (["first"], ["a", "b"])
+
+
+async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
+    async with pipeline(tmp_path, quiet=0.01, idle=0.01) as at:
+        at.gate.set()
+        await at.spans(1, receipt=at.receipt("first"))
+        await until(lambda: at.settled == ["first"])
+        await at.spans(1, receipt=at.receipt("again"))
+        assert at.settled == ["first", "again"]
+        assert at.fate("not_rag") == at.balanced() == 1
+
+
+async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
+    async with pipeline(tmp_path, quiet=0.2, idle=0.2) as at:
+        first = at.receipt("first")
+        await at.spans(1, 2, receipt=first)
+        Handed.intake.hand_over([first])
+        assert first.void
+        assert at.fate("handed_over") == at.balanced() == 2
+        await at.spans(1, receipt=at.receipt("second"))
+        await until(lambda: at.fate("not_rag") == 1)
+        assert at.settled == ["second"]
+        assert at.balanced() == 3
+        assert total(at.metrics, "ragmonitor_open_traces_bytes") == 0
+
+
+async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
+    async with pipeline(tmp_path, quiet=0.05, idle=0.05) as at:
+        gone = at.receipt("gone")
+        await at.spans(1, receipt=gone)
+        await at.spans(2, receipt=at.receipt("stays"))
+        Handed.intake.hand_over([gone])
+        await until(lambda: at.fate("not_rag") == 1)
+        assert at.settled == ["stays"]
+
+
+async def test_what_is_being_judged_is_finished_and_a_repeat_of_it_is_safe_only_then(tmp_path):
+    async with pipeline(tmp_path) as at:
+        first = at.receipt("first")
+        await at.rows("a", receipt=first)
+        await until(lambda: total(at.metrics, "ragmonitor_evaluations_pending") == 1)
+        Handed.intake.hand_over([first])
+        await at.rows("a", receipt=at.receipt("again"))
+        await anyio.sleep(0.02)
+        assert at.settled == []
+        at.gate.set()
+        await until(lambda: at.settled)
+        assert (at.settled, at.results) == (["again"], ["a"])
+        assert at.fate("judged") == at.balanced() == 1
+
+
+async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_path):
+    async with pipeline(tmp_path) as at:
+        at.gate.set()
+        first = at.receipt("first")
+        await at.rows("a", receipt=first)
+        Handed.intake.hand_over([first])  # in the same step: nobody has read it yet
+        await until(lambda: at.fate("handed_over") == 1)
+        await at.rows("a", receipt=at.receipt("again"))
+        await until(lambda: at.settled == ["again"])
+        assert at.results == ["a"]
+        assert at.balanced() == 2
+
+
+async def test_while_open_traces_take_half_of_their_memory_a_sender_who_can_wait_is_asked_to(tmp_path):
+    async with pipeline(tmp_path, memory=8_000) as at:
+        await at.spans(1, 2, 3, receipt=at.receipt("first"))
+        with pytest.raises(Overloaded, match="open traces"):
+            await at.spans(4, receipt=at.receipt("second"))
+        assert at.balanced() == 3
+        await Handed.intake.accept(spans(trace_id(4)))  # this one cannot
+        assert at.balanced() == 4
+
+
+async def test_what_waits_for_room_among_the_closed_traces_is_taken_again_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_READERS", 0)
+    async with pipeline(tmp_path, closed_limit=1, quiet=0.02, idle=0.02) as at:
+        first = at.receipt("first")
+        await at.spans(1, 2, 3, receipt=first)
+        await until(lambda: total(at.metrics, "ragmonitor_open_traces") == 0)
+        assert all(at.assembly.is_known(trace_id(number)) for number in (1, 2, 3))
+        Handed.intake.hand_over([first])
+        assert not any(at.assembly.is_known(trace_id(number)) for number in (1, 2, 3))
+
+
+def test_a_result_has_the_same_id_whichever_span_of_its_trace_seems_to_be_the_answer():
+    """Where a part of a trace comes again, its last answer is another span's; it is a repeat all the same."""
+    one = judged(1)
+    assert replace(one, case=replace(one.case, span_id="0" * 16)).id == one.id
+    assert replace(one, case=replace(one.case, request_id="0" * 32)).id != one.id
