@@ -5,10 +5,12 @@ What is true at a look is found by `high.py`, `regression.py` and `trouble.py`; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from monitor.alerts import high, regression
+from monitor.alerts.answers import linked
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.alerts.state import AlertState, Finding, Standing, Status, Subject
 from monitor.alerts.trouble import Troubles
@@ -28,8 +30,10 @@ class AlertEngine:
     """The alerts of one process.
 
     `runbooks` is the address that `/<alert>.md` is added to; empty: no link. Without `troubles` there are no alerts on
-    the monitor's own state. `changed` tells the last change of what stands behind the verdicts of an app and evaluator:
-    what fires names it, if it is of the last week.
+    the monitor's own state. `versions` are those that evaluators have in this process, by name: `windows` must hold
+    verdicts of no others, and alerts on rates have the label `version`, as in Prometheus. `changed` tells the last
+    change of what stands behind the verdicts of an app and evaluator: what fires names it, if it is of the last week.
+    `page` is the address of the built-in page: what fires links to the answers that it is about; empty: no link.
     """
 
     def __init__(
@@ -39,12 +43,16 @@ class AlertEngine:
         *,
         runbooks: str = "",
         troubles: Troubles | None = None,
+        versions: Mapping[str, str] = MappingProxyType({}),
         changed: Callable[[str, str], Change | None] = lambda _app, _evaluator: None,
+        page: str = "",
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
         self._troubles = troubles
+        self._versions = versions
         self._changed = changed
+        self._page = page
         self._standing = Standing(runbooks)
 
     def apps(self) -> tuple[str, ...]:
@@ -70,19 +78,20 @@ class AlertEngine:
                 states.append(
                     self._standing.advance(subject, finding, summary=trouble.summary, hold=trouble.hold, now=now)
                 )
-        return states
+        return [linked(state, self._page) for state in states]
 
     def _rates(self, policy: AlertPolicy, app: str, evaluator: str, now: float) -> list[AlertState]:
         states = []
+        version = self._versions.get(evaluator, "")
         looks = high.look(policy, self._windows, app, evaluator, now) if policy.thresholds else []
         for severity, threshold in policy.thresholds.items():
-            subject = Subject(high.NAME, severity, app, evaluator)
+            subject = Subject(high.NAME, severity, app, evaluator, version)
             finding = self._explained(high.judge(looks, threshold, app, evaluator), app, evaluator, now)
             states.append(
                 self._standing.advance(subject, finding, summary=high.SUMMARY, hold=policy.resolve_after, now=now)
             )
         if policy.regression is not None:
-            subject = Subject(regression.NAME, policy.regression_severity, app, evaluator)
+            subject = Subject(regression.NAME, policy.regression_severity, app, evaluator, version)
             finding = regression.judge(policy.regression, self._windows, app, evaluator, now)
             finding = self._explained(finding, app, evaluator, now)
             states.append(

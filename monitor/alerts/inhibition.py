@@ -16,7 +16,7 @@ from monitor.alerts.state import AlertState
 from monitor.alerts.trouble import BUDGET, MISSING, UNSCORED
 
 _RATES = (high.NAME, regression.NAME)
-_PAIR = ("app", "evaluator")
+_PAIR = ("app", "evaluator")  # of any version: what explains an alert is not about one
 
 
 @dataclass(frozen=True, slots=True)

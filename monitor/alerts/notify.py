@@ -132,14 +132,15 @@ class _Http(Notifier):
 class Webhook(_Http):
     """One POST for all that is new, as JSON; each alert is sent when it fires and when it is resolved.
 
-    `{"version": 1, "alerts": [{"status": "firing" | "resolved", "labels": {alertname, app, evaluator, severity},
-    "annotations": {summary, description, runbook_url}, "startsAt", "endsAt": RFC 3339 or null, "threshold", "rate",
-    "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1; `lower` and `upper` are
-    the one-sided limits at the z of the window that fired; of a regression, the threshold is the margin times the rate
-    of the week before, and the limits those of 95 %. Alerts that are not about an app or a rate lack these labels and
-    have null. An alert that another one explains is not sent meanwhile (docs/runbooks). Any answer but 2xx is retried,
-    after 1 second at first and every minute at last; a receiver that takes a delivery but answers too late gets it
-    again.
+    `{"version": 1, "alerts": [{"status": "firing" | "resolved",
+    "labels": {alertname, app, evaluator, severity, version},
+    "annotations": {summary, description, runbook_url, answers_url}, "startsAt", "endsAt": RFC 3339 or null,
+    "threshold", "rate", "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
+    `lower` and `upper` are the one-sided limits at the z of the window that fired; of a regression, the threshold is
+    the margin times the rate of the week before, and the limits those of 95 %. Alerts that are not about an app or a
+    rate lack these labels and have null. An alert that another one explains is not sent meanwhile (docs/runbooks).
+    Any answer but 2xx is retried, after 1 second at first and every minute at last; a receiver that takes a delivery
+    but answers too late gets it again.
     """
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:

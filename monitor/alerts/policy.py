@@ -103,7 +103,7 @@ class AlertPolicy(Component):
     is `default`, or `strict` (a third of its false alarms, slower) or `sensitive` (four times as many, quicker). The
     last 1 h, 6 h, day and 3 days are compared with the seven days that ended one day earlier (three, for 3 days), with
     the daily and weekly ups and downs of those allowed for; bad hours among them do not count. Silent until three such
-    days are known; over after an hour without."""
+    days are known of the same version of the evaluator and its judge; over after an hour without."""
 
     regression_severity: Severity = Severity.WARNING
     """How bad a regression is: `warning`, or `critical` to call somebody. The thresholds above say by themselves when a

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.alerts import rules_regression
+from monitor.alerts import rules_calibration, rules_regression
+from monitor.alerts.answers import in_rule
 from monitor.alerts.high import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
 from monitor.alerts.rules_format import Rule, dump, record
@@ -17,37 +18,40 @@ from monitor.alerts.rules_health import health
 from monitor.alerts.rules_rates import THRESHOLD, defect_rate_high, rates, selector, stated_labels
 from monitor.quantities import format_duration
 
-_HOUR = 3600.0
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
 
 
-def render(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0) -> str:
+def render(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0, page: str = "") -> str:
     """A rules file for Prometheus 2.42 or newer, the same for the same policies.
 
     `runbooks` is the address that `/<alert>.md` is added to for `runbook_url`; empty: no link. `interval` is how many
-    seconds lie between two evaluations.
+    seconds lie between two evaluations. `page` is the address of the built-in page, for `answers_url`; empty: no link.
     """
-    return HEADER + dump({"groups": groups(policies, runbooks, interval)})
+    return HEADER + dump({"groups": groups(policies, runbooks, interval, page)})
 
 
-def render_resource(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0) -> str:
+def render_resource(
+    policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0, page: str = ""
+) -> str:
     """The same as a PrometheusRule, the resource of the Prometheus operator."""
     resource = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "rag-monitor", "labels": {"app.kubernetes.io/name": "rag-monitor"}},
-        "spec": {"groups": groups(policies, runbooks, interval)},
+        "spec": {"groups": groups(policies, runbooks, interval, page)},
     }
     return HEADER + dump(resource)
 
 
-def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0) -> list[Rule]:
+def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """The groups of a rules file, those first whose records others read."""
     regression = needs_baselines(policies)
     limits = _limits(policies)
     if regression:
         for window in rules_regression.SUMMED:
             limits.setdefault(window, (set(), set()))
+    for window in rules_calibration.SUMMED:
+        limits.setdefault(window, (set(), set()))
     found = [
         (f"ragmonitor-rates-{format_duration(window)}", rates(window, *zs)) for window, zs in sorted(limits.items())
     ]
@@ -55,8 +59,12 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
         found.append(("ragmonitor-baselines", rules_regression.records()))
     found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
     if regression:
-        found.append(("ragmonitor-regression", rules_regression.alerts(runbooks)))
-    found.append(("ragmonitor-health", health(hour_is_recorded=_HOUR in limits, runbooks=runbooks)))
+        found.append(("ragmonitor-regression", rules_regression.alerts(runbooks, interval)))
+    found.append(("ragmonitor-health", health(runbooks)))
+    week_is_recorded = rules_calibration.WEEK in limits
+    found.append(("ragmonitor-calibration", rules_calibration.records(week_is_recorded=week_is_recorded)))
+    for rule in (rule for _, rules in found for rule in rules if "alert" in rule):
+        rule["annotations"] |= in_rule(rule["alert"], page)
     return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]
 
 

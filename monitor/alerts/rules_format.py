@@ -13,6 +13,15 @@ from monitor.quantities import format_duration
 
 Rule = dict[str, Any]
 PAIR = "app_evaluator:ragmonitor_"
+"""How what is recorded of an app and evaluator begins: whether anybody evaluates, whatever the version."""
+VERSION = "app_evaluator_version:ragmonitor_"
+"""The same of each version of the evaluator: every rate, for verdicts of two versions are never added up."""
+BY_VERSION = "by (app, evaluator, version)"
+ON_VERSION = "on (app, evaluator, version)"
+OF_PAIR = "on (app, evaluator) group_left ()"
+"""Joins each version with what is configured, which is of an app and evaluator whatever the version."""
+JUDGING = f"and {ON_VERSION}\nragmonitor_evaluations_total"
+"""Holds of the versions that some process judges with now: a window remembers one for its whole length after that."""
 
 
 def record(name: str, expression: str, **labels: str) -> Rule:
@@ -47,11 +56,14 @@ def wording(name: str, summary: str, description: str, runbooks: str) -> dict[st
 
 
 def asked(metric: str, shown_by: str, severity: Severity | None = None) -> str:
-    """A template that looks another series of the same app and evaluator up."""
+    """A template that looks another series of the same app, evaluator and version up: of those that its level names."""
+    level = metric.split(":", 1)[0].split("_")
+    same = [label for label in ("app", "evaluator", "version") if label in level]
     more = f",severity={json.dumps(severity.value)}" if severity is not None else ""
-    selector = json.dumps(f"{metric}{{app=%q,evaluator=%q{more}}}")
+    selector = json.dumps(f"{metric}{{{','.join(f'{label}=%q' for label in same)}{more}}}")
+    values = " ".join(f"$labels.{label}" for label in same)
     return (
-        f"{{{{ with printf {selector} $labels.app $labels.evaluator | query }}}}"
+        f"{{{{ with printf {selector} {values} | query }}}}"
         f"{{{{ . | first | value | {shown_by} }}}}{{{{ else }}}}?{{{{ end }}}}"
     )
 

@@ -9,7 +9,19 @@ from collections.abc import Mapping, Sequence
 
 from monitor.alerts.high import NAME, SUMMARY, Z_OVER
 from monitor.alerts.policy import AlertPolicy, Severity
-from monitor.alerts.rules_format import PAIR, Rule, alert, asked, quoted, record, wording
+from monitor.alerts.rules_format import (
+    BY_VERSION,
+    JUDGING,
+    OF_PAIR,
+    ON_VERSION,
+    VERSION,
+    Rule,
+    alert,
+    asked,
+    quoted,
+    record,
+    wording,
+)
 from monitor.quantities import format_duration
 
 THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
@@ -18,16 +30,16 @@ THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
 def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rule]:
     """Sums, rate and limits of one window. The formulas are those of `estimates/rates.py`."""
     span = format_duration(window)
-    weight, defects = f"{PAIR}evaluation_weight:increase{span}", f"{PAIR}defect_weight:increase{span}"
-    squares, effective = f"{PAIR}defect_weight_squares:increase{span}", f"{PAIR}effective_defects:increase{span}"
-    judged, rate = f"{PAIR}evaluations:increase{span}", f"{PAIR}defect_ratio:rate{span}"
-    pseudo = f"{PAIR}pseudo_defect_weight:increase{span}"
+    weight, defects = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}defect_weight:increase{span}"
+    squares, effective = f"{VERSION}defect_weight_squares:increase{span}", f"{VERSION}effective_defects:increase{span}"
+    judged, rate = f"{VERSION}evaluations:increase{span}", f"{VERSION}defect_ratio:rate{span}"
+    pseudo = f"{VERSION}pseudo_defect_weight:increase{span}"
 
     def summed(metric: str, *, defective: bool) -> str:
-        every = f"sum by (app, evaluator) (increase({metric}[{span}]))"
+        every = f"sum {BY_VERSION} (increase({metric}[{span}]))"
         if not defective:
             return every
-        return f'sum by (app, evaluator) (increase({metric}{{defect="true"}}[{span}]))\nor\n{every} * 0'
+        return f'sum {BY_VERSION} (increase({metric}{{defect="true"}}[{span}]))\nor\n{every} * 0'
 
     rules = [
         record(judged, summed("ragmonitor_evaluations_total", defective=False)),
@@ -40,7 +52,7 @@ def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rul
     for z in sorted(lower_zs):
         factor = f"1 - 1 / (9 * ({effective} > 0)) - {z:g} / (3 * sqrt({effective} > 0))"
         limit = f"{rate}\n* clamp_min({factor}, 0) ^ 3\nor\n{rate}"
-        rules.append(record(f"{PAIR}defect_ratio:lower{span}", limit, z=f"{z:g}"))
+        rules.append(record(f"{VERSION}defect_ratio:lower{span}", limit, z=f"{z:g}"))
     if upper_zs:
         mean = f"{weight} / ({judged} > 0)"
         rules.append(record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"))
@@ -48,7 +60,7 @@ def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rul
         count = f"(({defects} + {pseudo}) ^ 2 / ({squares} + {pseudo} ^ 2))"
         factor = f"1 - 1 / (9 * {count}) + {z:g} / (3 * sqrt({count}))"
         limit = f"clamp_max(\n  ({defects} + {pseudo}) / ({weight} > 0)\n  * ({factor}) ^ 3,\n  1\n)"
-        rules.append(record(f"{PAIR}defect_ratio:upper{span}", limit, z=f"{z:g}"))
+        rules.append(record(f"{VERSION}defect_ratio:upper{span}", limit, z=f"{z:g}"))
     return rules
 
 
@@ -59,28 +71,32 @@ def defect_rate_high(
     which: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Rule:
-    """Any window surely above, unless the shortest is likely below; `which`: which thresholds it is about."""
+    """Any window surely above, unless the shortest is likely below; `which`: which thresholds it is about.
+
+    Thresholds are of an app and evaluator, so each version has its own alert, as long as somebody judges with it.
+    """
     windows = policy.by_length
     threshold = f'{THRESHOLD}{{severity="{severity}"{which}}}'
     span = format_duration(windows[0].window)
     fires = "\n  or\n".join(
-        f'  {PAIR}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}} > on (app, evaluator) {threshold}'
+        f'  max {BY_VERSION} ({VERSION}defect_ratio:lower{format_duration(one.window)}{{z="{one.z:g}"}})'
+        f" > {OF_PAIR} {threshold}"
         for one in windows
     )
-    over = f'{PAIR}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < on (app, evaluator) {threshold}'
+    over = f'{VERSION}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {OF_PAIR} {threshold}'
     description = (
         "At least {{ $value | humanizePercentage }} of the answers of {{ $labels.app }} are defective as"
         " {{ $labels.evaluator }} sees them; the threshold is "
         + asked(THRESHOLD, "humanizePercentage", severity)
         + f". In the last {span}: "
-        + asked(f"{PAIR}defect_ratio:rate{span}", "humanizePercentage")
+        + asked(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
         + " of "
-        + asked(f"{PAIR}evaluations:increase{span}", 'printf "%.0f"')
+        + asked(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
         + " judged."
     )
     return alert(
         NAME,
-        expr=f"(\n{fires}\n)\nunless on (app, evaluator)\n{over}",
+        expr=f"(\n{fires}\n)\nunless {ON_VERSION}\n{over}\n{JUDGING}",
         keep_firing_for=policy.resolve_after,
         labels={"severity": severity.value, **(labels or {})},
         texts=wording(NAME, SUMMARY, description, runbooks),

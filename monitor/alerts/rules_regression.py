@@ -7,15 +7,19 @@ minutes at least: otherwise a whole hour finds no sample.
 
 from __future__ import annotations
 
+import math
+from textwrap import indent
+
 from monitor.alerts.policy import Severity
 from monitor.alerts.regression import HOLD, NAME, SUMMARY
-from monitor.alerts.rules_format import PAIR, Rule, alert, asked, record, wording
+from monitor.alerts.rules_format import JUDGING, OF_PAIR, ON_VERSION, VERSION, Rule, alert, asked, record, wording
 from monitor.estimates.change import (
     BASELINE_DAYS,
     CLEAN_DAYS_NEEDED,
     DAY,
     DAYS_LOST,
     FLOOR,
+    HELD,
     HOUR,
     HOURS_LOST,
     MARGIN,
@@ -31,8 +35,9 @@ SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)
 
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares")
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
+_MISSED, _LOOKED_BACK = 1.5, 300.0
+"""How far back the rule looks whether its alert fired before: this many evaluations, and seconds at least."""
 _SPREAD_FACTOR = f"{BASELINE_DAYS + 1} / {BASELINE_DAYS}"
-_ON = "on (app, evaluator)"
 
 
 def records() -> list[Rule]:
@@ -40,8 +45,8 @@ def records() -> list[Rule]:
     longest = WINDOWS[-1]
     rules = [
         record(
-            f"{PAIR}{family}:increase{format_duration(longest.length)}",
-            f"sum_over_time({PAIR}{family}:increase1h[{_THREE_DAYS}:1h])",
+            f"{VERSION}{family}:increase{format_duration(longest.length)}",
+            f"sum_over_time({VERSION}{family}:increase1h[{_THREE_DAYS}:1h])",
         )
         for family in _FAMILIES
     ]
@@ -53,16 +58,19 @@ def records() -> list[Rule]:
         lost = _lost(DAYS_LOST if block == DAY else HOURS_LOST)
         span = format_duration(block)
         rules += [
-            record(f"{PAIR}{family}:clean{span}", f"{PAIR}{family}:increase{span}\nunless {_ON}\n{lost}")
+            record(f"{VERSION}{family}:clean{span}", f"{VERSION}{family}:increase{span}\nunless {ON_VERSION}\n{lost}")
             for family in _FAMILIES
         ]
     return rules
 
 
-def alerts(runbooks: str) -> list[Rule]:
-    """An alert for each severity, over the thresholds that the monitor exports (`ragmonitor_alert_regression_z`)."""
+def alerts(runbooks: str, interval: float) -> list[Rule]:
+    """An alert for each severity, over the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
+
+    `interval` is how many seconds lie between two evaluations.
+    """
     needed = "max by (app, evaluator, severity, window) (ragmonitor_alert_regression_z)"
-    return [record(Z_NEEDED, needed), *(_regression(severity, runbooks) for severity in reversed(Severity))]
+    return [record(Z_NEEDED, needed), *(_regression(severity, runbooks, interval) for severity in reversed(Severity))]
 
 
 def _base(gap: float) -> str:
@@ -72,33 +80,34 @@ def _base(gap: float) -> str:
 
 def _baseline(gap: float) -> list[Rule]:
     base, offset = _base(gap), format_duration(gap)
-    judged, weight, defects, squares = (f"{PAIR}{family}:{base}" for family in _FAMILIES)
-    pseudo = f"{PAIR}pseudo_defect_weight:{base}"
+    judged, weight, defects, squares = (f"{VERSION}{family}:{base}" for family in _FAMILIES)
+    pseudo = f"{VERSION}pseudo_defect_weight:{base}"
     mean = f"{weight} / ({judged} > 0)"
     return [
         *(
-            record(f"{PAIR}{family}:{base}", f"sum_over_time({PAIR}{family}:clean1h[{_WEEK}:1h] offset {offset})")
+            record(f"{VERSION}{family}:{base}", f"sum_over_time({VERSION}{family}:clean1h[{_WEEK}:1h] offset {offset})")
             for family in _FAMILIES
         ),
         record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"),
-        record(f"{PAIR}defect_ratio:{base}", f"({defects} + {pseudo}) / ({weight} > 0)"),
+        record(f"{VERSION}defect_ratio:{base}", f"({defects} + {pseudo}) / ({weight} > 0)"),
         record(
-            f"{PAIR}defect_ratio:{base}_sampling_variance", f"({squares} + {pseudo} ^ 2) / ({defects} + {pseudo}) ^ 2"
+            f"{VERSION}defect_ratio:{base}_sampling_variance",
+            f"({squares} + {pseudo} ^ 2) / ({defects} + {pseudo}) ^ 2",
         ),
     ]
 
 
 def _comparison(window: ChangeWindow) -> list[Rule]:
     span, base = format_duration(window.length), _base(window.gap)
-    weight, defects, squares = (f"{PAIR}{family}:increase{span}" for family in _FAMILIES[1:])
-    ratio, spread = f"{PAIR}defect_ratio:ratio_to_base{span}", f"{PAIR}defect_ratio:spread_variance{span}"
+    weight, defects, squares = (f"{VERSION}{family}:increase{span}" for family in _FAMILIES[1:])
+    ratio, spread = f"{VERSION}defect_ratio:ratio_to_base{span}", f"{VERSION}defect_ratio:spread_variance{span}"
     b1 = f"{squares} / ({defects} > 0) ^ 2 / 9"
-    b2 = f"({PAIR}defect_ratio:{base}_sampling_variance + {spread} * {_SPREAD_FACTOR}) / 9"
+    b2 = f"({VERSION}defect_ratio:{base}_sampling_variance + {spread} * {_SPREAD_FACTOR}) / 9"
     return [
         record(spread, _spread(window)),
-        record(ratio, f"{defects} / ({weight} > 0) / {PAIR}defect_ratio:{base} > 0"),
+        record(ratio, f"{defects} / ({weight} > 0) / {VERSION}defect_ratio:{base} > 0"),
         record(
-            f"{PAIR}defect_ratio:regression_z{span}",
+            f"{VERSION}defect_ratio:regression_z{span}",
             f"((1 - {b1}) * ({ratio} / {MARGIN:g}) ^ (1 / 3) - (1 - {b2}))\n"
             f"/ sqrt({b1} * ({ratio} / {MARGIN:g}) ^ (2 / 3) + {b2})",
         ),
@@ -108,7 +117,7 @@ def _comparison(window: ChangeWindow) -> list[Rule]:
 def _spread(window: ChangeWindow) -> str:
     """`change.spread` over the clean blocks of a baseline; its floor where there is nothing to tell it from."""
     block = format_duration(window.block)
-    weight, defects, squares = (f"{PAIR}{family}:clean{block}" for family in _FAMILIES[1:])
+    weight, defects, squares = (f"{VERSION}{family}:clean{block}" for family in _FAMILIES[1:])
 
     def over(function: str, of: str) -> str:
         return f"{function}({of}[{_WEEK}:{block}] offset {format_duration(window.gap)})"
@@ -125,7 +134,7 @@ def _spread(window: ChangeWindow) -> str:
         f"    ) * {count} / ({count} - 1 > 0)\n"
         f"    - {over('sum_over_time', squares)}\n"
         f"  ) / (({some_rate}) ^ 2 * {weights}),\n"
-        f"  {FLOOR**2:g}\n)\nor\n{PAIR}evaluation_weight:{_base(window.gap)} * 0 + {FLOOR**2:g}"
+        f"  {FLOOR**2:g}\n)\nor\n{VERSION}evaluation_weight:{_base(window.gap)} * 0 + {FLOOR**2:g}"
     )
 
 
@@ -133,31 +142,45 @@ def _lost(limits: tuple[IncidentLimit, ...]) -> str:
     found = []
     for limit in limits:
         span = format_duration(limit.length)
-        z, ratio = f"{PAIR}defect_ratio:regression_z{span}", f"{PAIR}defect_ratio:ratio_to_base{span}"
+        z, ratio = f"{VERSION}defect_ratio:regression_z{span}", f"{VERSION}defect_ratio:ratio_to_base{span}"
         found.append(f"  ({z} > {limit.z:g} and {ratio} > {limit.ratio:g})")
     return "(\n" + "\n  or\n".join(found) + "\n)"
 
 
-def _regression(severity: Severity, runbooks: str) -> Rule:
-    """Any window clearly above its baseline; three days only while the last of them is above the margin as well."""
-    fires = []
+def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
+    """Any window clearly above its baseline; three days only while the last of them is above the margin as well.
+
+    What fired when it was last evaluated goes on while a window is rather above (`HELD`).
+    A baseline is that of the same version: a new one is silent until it has three days of its own.
+    """
+    fires, holds = [], []
     for window in WINDOWS:
         span = format_duration(window.length)
-        z = f"{PAIR}defect_ratio:regression_z{span}"
-        fires.append(f'  {z} > {_ON} {Z_NEEDED}{{window="{span}",severity="{severity}"}}')
-        if window.length > DAY:
-            fires[-1] += f"\n  and {_ON}\n  {PAIR}defect_ratio:ratio_to_base{format_duration(DAY)} > {MARGIN:g}"
-    days = f"count_over_time({PAIR}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
+        z = f"{VERSION}defect_ratio:regression_z{span}"
+        needed = f'{Z_NEEDED}{{window="{span}",severity="{severity}"}}'
+        lately = f"\n  and {ON_VERSION}\n  {VERSION}defect_ratio:ratio_to_base{format_duration(DAY)} > {MARGIN:g}"
+        also = lately if window.length > DAY else ""
+        fires.append(f"  {z} > {OF_PAIR} {needed}{also}")
+        if HELD[window.length] < math.inf:
+            holds.append(f"  {z} > {HELD[window.length]:g}{also}")
+    firing = f'ALERTS{{alertname="{NAME}",alertstate="firing",severity="{severity}"}}'
+    before = f"last_over_time({firing}[{format_duration(max(_MISSED * interval, _LOOKED_BACK))}])"
+    days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
     hour, day = (_said(window) for window in (HOUR, DAY))
     description = (
         "The answers of {{ $labels.app }} are defective more often, as {{ $labels.evaluator }} sees them, than in the"
         f" {BASELINE_DAYS} days before ("
-        + asked(f"{PAIR}defect_ratio:{_base(DAY)}", "humanizePercentage")
+        + asked(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
     )
     return alert(
         NAME,
-        expr="(\n" + "\n  or\n".join(fires) + f"\n)\nand {_ON}\n{days} >= {CLEAN_DAYS_NEEDED}",
+        expr="(\n"
+        + "\n  or\n".join(fires)
+        + "\n  or\n  (\n"
+        + indent("\n  or\n".join(holds), "  ")
+        + f"\n  )\n  and {ON_VERSION}\n  {before}"
+        + f"\n)\nand {ON_VERSION}\n{days} >= {CLEAN_DAYS_NEEDED}\n{JUDGING}",
         keep_firing_for=HOLD,
         labels={"severity": severity.value},
         texts=wording(NAME, SUMMARY, description, runbooks),
@@ -166,7 +189,7 @@ def _regression(severity: Severity, runbooks: str) -> Rule:
 
 def _said(window: float) -> str:
     span = format_duration(window)
-    rate = asked(f"{PAIR}defect_ratio:rate{span}", "humanizePercentage")
-    judged = asked(f"{PAIR}evaluations:increase{span}", 'printf "%.0f"')
-    ratio = asked(f"{PAIR}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
+    rate = asked(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
+    judged = asked(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
+    ratio = asked(f"{VERSION}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
     return f"in the last {span} {rate} of {judged} judged, {ratio} times as often"

@@ -12,6 +12,9 @@ STEP = 5
 """Minutes between two samples."""
 REPLICAS = ("a", "b")
 
+VERSION, OTHER = "1", "2"
+"""Versions of an evaluator: the usual one, and one that is compared with it."""
+
 Series = dict[str, str]
 Test = dict[str, Any]
 
@@ -22,12 +25,14 @@ def a_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
     return {"series": f"{metric}{{{shown}}}", "values": values}
 
 
-def counts(pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None, until: int | None = None) -> str:
-    """A counter that rises by so much a step for so many minutes, piece by piece.
+def counts(
+    pieces: Sequence[tuple[int, float]], *, since: int = 0, reset_at: int | None = None, until: int | None = None
+) -> str:
+    """A counter that rises by so much a step for so many minutes, piece by piece, from the minute `since` on.
 
     From the minute `reset_at` it begins again at 0; after the minute `until` it is gone.
     """
-    values, total, minute = ["0"], 0.0, 0
+    values, total, minute = ["_"] * (since // STEP) + ["0"], 0.0, since
     for minutes, step in pieces:
         for _ in range(minutes // STEP):
             minute += STEP
@@ -65,23 +70,26 @@ def verdicts(
     pieces: Sequence[tuple[int, float, float]],
     *,
     weight: float = 10.0,
+    version: str = VERSION,
+    since: int = 0,
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
     """The counters of two replicas: for so many minutes, so many judged a step in each, with such a defect rate.
 
-    Both restart at the minute `reset_at`, where they began with nothing; the second is gone from `gone_at` on.
+    They begin at the minute `since`. Both restart at the minute `reset_at`, where they began with nothing; the second
+    is gone from `gone_at` on.
     """
     found = []
     for replica in REPLICAS:
         until = gone_at if replica == REPLICAS[-1] else None
         for defect in ("true", "false"):
             shares = [(minutes, judged * (rate if defect == "true" else 1 - rate)) for minutes, judged, rate in pieces]
-            labels = {"app": app, "evaluator": evaluator, "level": "any", "defect": defect, "instance": replica}
+            labels = {"app": app, "evaluator": evaluator, "version": version, "level": "any", "defect": defect}
+            labels["instance"] = replica
             for metric, factor in (("", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
-                values = counts(
-                    [(minutes, share * factor) for minutes, share in shares], reset_at=reset_at, until=until
-                )
+                scaled = [(minutes, share * factor) for minutes, share in shares]
+                values = counts(scaled, since=since, reset_at=reset_at, until=until)
                 found.append(a_series(f"ragmonitor_evaluation{metric or 's'}_total", labels, values))
     return found
 

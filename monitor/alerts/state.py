@@ -53,13 +53,14 @@ class AlertState:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look says."""
+    """What one look says. `holds`: though it does not fire, what fires already goes on."""
 
     status: Status
     description: str
     threshold: float | None = None
     window: float | None = None
     estimate: Estimate | None = None
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Subject:
     severity: Severity
     app: str = ""
     evaluator: str = ""
+    version: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -78,6 +80,7 @@ class Subject:
             "alertname": self.name,
             "app": self.app,
             "evaluator": self.evaluator,
+            "version": self.version,
             "severity": self.severity.value,
         }
         return {name: value for name, value in all_labels.items() if value}
@@ -98,6 +101,9 @@ class Standing:
         """The state after a finding at the wall-clock second `now`; `hold`: seconds without a finding that end it."""
         before = self._states.get(subject)
         if before is not None and before.firing and finding.status is not Status.FIRING:
+            if finding.holds:
+                self._quiet_since.pop(subject, None)
+                return before
             # The wall clock may have been set back: then the wait begins again rather than lasting as long as the jump.
             quiet_since = min(self._quiet_since.setdefault(subject, now), now)
             self._quiet_since[subject] = quiet_since

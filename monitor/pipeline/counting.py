@@ -56,6 +56,12 @@ class _Apart(NamedTuple):
             self.unscored.inc()
 
 
+class _Known(NamedTuple):
+    evaluator: Evaluator
+    defect: DefectRule
+    version: str
+
+
 class _Series(NamedTuple):
     selected: Counter
     pending: Gauge
@@ -84,18 +90,21 @@ class Counting:
     def __init__(self, metrics: Metrics, slicing: Slicing | None = None) -> None:
         self._metrics = metrics
         self._slicing = slicing
-        self._aside: dict[tuple[str, str, Traffic], _Apart] = {}
+        self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
         self._series: dict[tuple[str, str], _Series] = {}
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
-        self._rules: dict[str, tuple[Evaluator, DefectRule]] = {}
+        self._known: dict[str, _Known] = {}
 
-    def declare(self, evaluator: Evaluator, defect: DefectRule) -> None:
-        """Make the evaluator known, before its first case: its info series and its duration."""
-        self._rules[evaluator.name] = (evaluator, defect)
+    def declare(self, evaluator: Evaluator, defect: DefectRule, version: str) -> None:
+        """Make the evaluator known, before its first case: its info series and its duration.
+
+        `version` is the one that it has in this process, as its results have it.
+        """
+        self._known[evaluator.name] = _Known(evaluator, defect, version)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
-                "version": evaluator.version,
+                "version": version,
                 "lowest": f"{evaluator.scale.lowest:g}",
                 "highest": f"{evaluator.scale.highest:g}",
                 "better": evaluator.scale.better,
@@ -109,7 +118,7 @@ class Counting:
 
     def prepare(self, app: str) -> None:
         """Create all series of `app`, at 0, for every evaluator."""
-        for name in self._rules:
+        for name in self._known:
             self._of(app, name)
 
     def selected(self, app: str, evaluator: str) -> None:
@@ -140,14 +149,14 @@ class Counting:
     def _count_live(self, judged: Judged, outcome: Score, series: _Series) -> None:
         series.cells[judged.level, judged.defect].add(judged)
         series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
-        lowest = self._rules[judged.evaluator][0].scale.lowest
+        lowest = self._known[judged.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(judged.weight * (outcome.value - lowest))
         if self._slicing is not None:
             self._slicing.count(self._metrics.app(judged.case.app or UNKNOWN_APP), judged)
 
     def _aside_of(self, judged: Judged) -> _Apart:
         app = self._metrics.app(judged.case.app or UNKNOWN_APP)
-        key = (app, judged.evaluator, judged.case.traffic)
+        key = (app, judged.evaluator, self._known[judged.evaluator].version, judged.case.traffic)
         if key not in self._aside:
             metrics = self._metrics
             families = (metrics.traffic_evaluations, metrics.traffic_weight, metrics.traffic_weight_squares)
@@ -162,12 +171,12 @@ class Counting:
         return series
 
     def _create(self, app: str, name: str) -> _Series:
-        metrics, (evaluator, defect) = self._metrics, self._rules[name]
+        metrics, (evaluator, defect, version) = self._metrics, self._known[name]
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
             for is_defect in _possible(evaluator.scale, defect, level.name):
-                labels = (app, name, level.name, str(is_defect).lower())
+                labels = (app, name, version, level.name, str(is_defect).lower())
                 cells[level.name, is_defect] = _Cell(
                     metrics.evaluations.labels(*labels),
                     metrics.evaluation_weight.labels(*labels),
@@ -176,10 +185,10 @@ class Counting:
         return _Series(
             metrics.selected.labels(app, name),
             metrics.evaluations_pending.labels(app, name),
-            metrics.score(name, score_boundaries(evaluator.scale)).labels(app, name),
-            metrics.evaluation_score_weighted.labels(app, name),
+            metrics.score(name, score_boundaries(evaluator.scale)).labels(app, name, version),
+            metrics.evaluation_score_weighted.labels(app, name, version),
             cells,
-            _Apart.of(late, app, name),
+            _Apart.of(late, app, name, version),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
             {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
         )

@@ -41,14 +41,14 @@ class Slicing:
         self._metrics = metrics
         self._clock = clock
         self._seen: dict[_Place, dict[str, float]] = {}  # the last time of each value
-        self._cells: dict[_Place, dict[tuple[str, str, bool], _Cells]] = {}
+        self._cells: dict[_Place, dict[tuple[str, str, str, bool], _Cells]] = {}
 
     def count(self, app: str, judged: Judged) -> None:
         """Count a score; `app` is a label value."""
         for name in self._names:
             place = (app, name)
             value = self._value(place, judged.case.attributes.get(name, ""))
-            cells = self._of(place, judged.evaluator, value)[judged.defect]
+            cells = self._of(place, judged.evaluator, judged.version, value)[judged.defect]
             cells.number.inc()
             cells.weight.inc(judged.weight)
             cells.squares.inc(judged.weight**2)
@@ -67,20 +67,21 @@ class Slicing:
         seen[value] = now
         return value
 
-    def _of(self, place: _Place, evaluator: str, value: str) -> dict[bool, _Cells]:
+    def _of(self, place: _Place, evaluator: str, version: str, value: str) -> dict[bool, _Cells]:
         cells = self._cells.setdefault(place, {})
-        if (evaluator, value, True) not in cells:
+        if (evaluator, version, value, True) not in cells:
             for defect in (False, True):
-                labels = (place[0], evaluator, place[1], value, str(defect).lower())
-                cells[evaluator, value, defect] = _Cells(*(family.labels(*labels) for family in self._families))
-        return {defect: cells[evaluator, value, defect] for defect in (False, True)}
+                labels = (place[0], evaluator, version, place[1], value, str(defect).lower())
+                made = _Cells(*(family.labels(*labels) for family in self._families))
+                cells[evaluator, version, value, defect] = made
+        return {defect: cells[evaluator, version, value, defect] for defect in (False, True)}
 
     def _remove(self, place: _Place, value: str) -> None:
         cells = self._cells[place]
-        for evaluator, held, defect in [key for key in cells if key[1] == value]:
-            del cells[evaluator, held, defect]
+        for evaluator, version, held, defect in [key for key in cells if key[2] == value]:
+            del cells[evaluator, version, held, defect]
             for family in self._families:
-                family.remove(place[0], evaluator, place[1], held, str(defect).lower())
+                family.remove(place[0], evaluator, version, place[1], held, str(defect).lower())
 
     @property
     def _families(self) -> tuple[Counter, Counter, Counter]:

@@ -1,4 +1,9 @@
-"""The series of verdicts: those that count, how long they take, by what they are sliced, and those kept apart."""
+"""The series of verdicts: those that count, how long they take, by what they are sliced, and those kept apart.
+
+What holds verdicts has the label `version`: the evaluator's, with its options and the judge's model. Another version is
+another instrument, whose verdicts are never added to these. A process has one of each evaluator, so the label costs no
+series, save while a change is rolled out.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +17,25 @@ class VerdictMetrics:
         self.evaluations = Counter(
             "ragmonitor_evaluations",
             "Scored evaluations: the number judged.",
-            ("app", "evaluator", "level", "defect"),
+            ("app", "evaluator", "version", "level", "defect"),
             registry=r,
         )
         self.evaluation_weight = Counter(
             "ragmonitor_evaluation_weight",
             "Sum of weights (1 / probability of having been chosen) of scored evaluations: the traffic they stand for.",
-            ("app", "evaluator", "level", "defect"),
+            ("app", "evaluator", "version", "level", "defect"),
             registry=r,
         )
         self.evaluation_weight_squares = Counter(
             "ragmonitor_evaluation_weight_squares",
             "Sum of squared weights of scored evaluations, for the limits of a rate.",
-            ("app", "evaluator", "level", "defect"),
+            ("app", "evaluator", "version", "level", "defect"),
             registry=r,
         )
         self.evaluation_score_weighted = Counter(
             "ragmonitor_evaluation_score_weighted",
             "Sum of weight times (score - lowest score of the scale): for weighted mean scores.",
-            ("app", "evaluator"),
+            ("app", "evaluator", "version"),
             registry=r,
         )
         self.unscored = Counter(
@@ -75,57 +80,57 @@ class VerdictMetrics:
             "ragmonitor_late_evaluations",
             "Evaluations that ended later after the service's answer than `traffic.late_after`, by outcome: passed,"
             " defect, unscored, skipped. They add to no other rate.",
-            ("app", "evaluator", "outcome"),
+            ("app", "evaluator", "version", "outcome"),
             registry=r,
         )
         self.late_weight = Counter(
             "ragmonitor_late_evaluation_weight",
             "Sum of weights of those that passed or are defects.",
-            ("app", "evaluator", "outcome"),
+            ("app", "evaluator", "version", "outcome"),
             registry=r,
         )
         self.late_weight_squares = Counter(
             "ragmonitor_late_evaluation_weight_squares",
             "Sum of squared weights of those that passed or are defects.",
-            ("app", "evaluator", "outcome"),
+            ("app", "evaluator", "version", "outcome"),
             registry=r,
         )
         self.traffic_evaluations = Counter(
             "ragmonitor_traffic_evaluations",
             "Evaluations of traffic that is not production, by its class (experiment, synthetic, internal) and by"
             " outcome: passed, defect, unscored, skipped. They add to no other rate.",
-            ("app", "evaluator", "traffic", "outcome"),
+            ("app", "evaluator", "version", "traffic", "outcome"),
             registry=r,
         )
         self.traffic_weight = Counter(
             "ragmonitor_traffic_evaluation_weight",
             "Sum of weights of those that passed or are defects.",
-            ("app", "evaluator", "traffic", "outcome"),
+            ("app", "evaluator", "version", "traffic", "outcome"),
             registry=r,
         )
         self.traffic_weight_squares = Counter(
             "ragmonitor_traffic_evaluation_weight_squares",
             "Sum of squared weights of those that passed or are defects.",
-            ("app", "evaluator", "traffic", "outcome"),
+            ("app", "evaluator", "version", "traffic", "outcome"),
             registry=r,
         )
         self.slice_evaluations = Counter(
             "ragmonitor_slice_evaluations",
             "The scored evaluations of `ragmonitor_evaluations_total` once more, by each configured slice and its value"
             " (20 of an app, then `__other__`; empty where a case has none). Begins with the first verdict of a value.",
-            ("app", "evaluator", "slice", "value", "defect"),
+            ("app", "evaluator", "version", "slice", "value", "defect"),
             registry=r,
         )
         self.slice_weight = Counter(
             "ragmonitor_slice_evaluation_weight",
             "The same of `ragmonitor_evaluation_weight_total`.",
-            ("app", "evaluator", "slice", "value", "defect"),
+            ("app", "evaluator", "version", "slice", "value", "defect"),
             registry=r,
         )
         self.slice_weight_squares = Counter(
             "ragmonitor_slice_evaluation_weight_squares",
             "The same of `ragmonitor_evaluation_weight_squares_total`.",
-            ("app", "evaluator", "slice", "value", "defect"),
+            ("app", "evaluator", "version", "slice", "value", "defect"),
             registry=r,
         )
         self.generation_info = Gauge(

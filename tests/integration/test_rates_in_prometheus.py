@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ EVALUATOR = "overlap_groundedness"
 POLICY = AlertPolicy.model_validate({"evaluator": EVALUATOR, "warning": "5%", "windows": [{"window": "1h", "z": 1.96}]})
 Z_UPPER = 1.645
 BAD_OF = {"shop": 12, "support": 2, "calm": 10**9}  # one answer in so many
-_NAME = re.compile(r"app_evaluator:ragmonitor_\w+:\w+")
+_NAME = re.compile(r"app_evaluator_version:ragmonitor_\w+:\w+")
 
 
 class Recorded:
@@ -49,12 +50,12 @@ class Recorded:
 
 
 class Replica:
-    """A monitor with its own sample, whose results also go to a file."""
+    """A monitor with its own sample, and perhaps options of its own, whose results also go to a file."""
 
-    def __init__(self, folder: Path, sample: str) -> None:
+    def __init__(self, folder: Path, evaluator: dict[str, Any], alerts: list[dict[str, Any]] | None = None) -> None:
         folder.mkdir()
         self.results = folder / "results.jsonl"
-        self.monitor = MonitorProcess(folder, {"evaluators": [{"type": EVALUATOR, "sample": sample}], "alerts": []})
+        self.monitor = MonitorProcess(folder, {"evaluators": [evaluator], "alerts": alerts or []})
         self.monitor.config["sinks"].append({"type": "jsonl", "path": str(self.results)})
         self.sent = 0
 
@@ -76,26 +77,48 @@ class Replica:
         return [json.loads(line) for line in self.results.read_text().splitlines()] if self.results.exists() else []
 
 
+@contextmanager
+def running(*replicas: Replica) -> Iterator[list[Replica]]:
+    try:
+        for one in replicas:
+            one.monitor.start()
+        yield list(replicas)
+    finally:
+        for one in replicas:
+            one.monitor.kill()
+
+
 @pytest.fixture
 def replicas(tmp_path: Path) -> Iterator[list[Replica]]:
-    pair = [Replica(tmp_path / "one", "60%"), Replica(tmp_path / "other", "25%")]
-    try:
-        for one in pair:
-            one.monitor.start()
+    samples = {"one": "60%", "other": "25%"}
+    made = (Replica(tmp_path / name, {"type": EVALUATOR, "sample": sample}) for name, sample in samples.items())
+    with running(*made) as pair:
         yield pair
-    finally:
-        for one in pair:
-            one.monitor.kill()
 
 
 def pooled(rows: list[dict[str, Any]], app: str) -> Sums:
     return sum((Sums.of(row["weight"], defect=row["defect"]) for row in rows if row["app"] == app), Sums())
 
 
+def judged_and_scraped(replicas: list[Replica], number: int, address: str) -> float:
+    """Send so many rounds to each; the moment from which Prometheus has all results."""
+
+    def everything_scraped() -> float:
+        judged = sum(len(one.rows()) for one in replicas)
+        seen = get_json(f"{address}/api/v1/query", query="sum(ragmonitor_evaluations_total)")["data"]["result"]
+        return time.time() if seen and float(seen[0]["value"][1]) == judged else 0
+
+    for one in replicas:
+        one.send(number)
+    wait_until(lambda: all(one.settled() for one in replicas), 60, "all verdicts")
+    return float(wait_until(everything_scraped, 30, "a scrape of all verdicts"))  # type: ignore[arg-type]
+
+
 def asked(address: str, query: str, at: float) -> dict[str, float]:
-    """The answer by app. Fails where it has any other label or evaluator."""
+    """The answer by app. Fails where it has any other label, or two versions of the one evaluator."""
     found = get_json(f"{address}/api/v1/query", query=query, time=f"{at:.3f}")["data"]["result"]
-    assert all(set(one["metric"]) == {"app", "evaluator"} for one in found)
+    assert all(set(one["metric"]) == {"app", "evaluator", "version"} for one in found)
+    assert len(found) == len({one["metric"]["app"] for one in found})
     return {one["metric"]["app"]: float(one["value"][1]) for one in found}
 
 
@@ -103,19 +126,9 @@ def test_rate_effective_defects_and_limits_are_those_of_all_results(replicas: li
     targets = [f"127.0.0.1:{one.monitor.metrics_port}" for one in replicas]
     recorded = Recorded()
     with prometheus(tmp_path / "prometheus", targets) as address:
-
-        def everything_scraped() -> float:
-            """The moment from which Prometheus has all results, 0 before it."""
-            judged = sum(len(one.rows()) for one in replicas)
-            seen = get_json(f"{address}/api/v1/query", query="sum(ragmonitor_evaluations_total)")["data"]["result"]
-            return time.time() if seen and float(seen[0]["value"][1]) == judged else 0
-
         moments, known = [], []
         for number in (60, 90):
-            for one in replicas:
-                one.send(number)
-            wait_until(lambda: all(one.settled() for one in replicas), 60, "all verdicts")
-            moments.append(wait_until(everything_scraped, 30, "a scrape of all verdicts"))
+            moments.append(judged_and_scraped(replicas, number, address))
             known.append([row for one in replicas for row in one.rows()])
         assert len({row["weight"] for row in known[1]}) == 2, "replicas with different weights"
 
@@ -137,10 +150,53 @@ def test_rate_effective_defects_and_limits_are_those_of_all_results(replicas: li
                     ("defect_ratio:upper1h", f"{Z_UPPER:g}"): upper.upper,
                 }
                 for (name, z), value in expected.items():
-                    query = recorded.query(f"app_evaluator:ragmonitor_{name}", z, since=since)
+                    query = recorded.query(f"app_evaluator_version:ragmonitor_{name}", z, since=since)
                     found = asked(address, query, moments[1])
                     assert found[app] == pytest.approx(value, rel=1e-6, abs=1e-9), (name, app, since)
         assert pooled(both, "calm").defects == 0
         assert pooled(both, "support").defects > 50
     for one in replicas:
         assert_balanced(one.monitor.samples())
+
+
+def test_while_a_stricter_version_is_rolled_out_each_has_its_own_rate_and_alert_and_none_outlives_it(
+    tmp_path: Path,
+) -> None:
+    """To the stricter one short answers are defects, to the other none is: their mean is the rate of neither."""
+    policy = {"evaluator": "response_length", "warning": "20%", "resolve_after": "0s"}
+    strict, other = (
+        Replica(tmp_path / name, {"type": "response_length", "sample": "50%", **options}, [policy])
+        for name, options in (("strict", {"shortest": 14}), ("other", {}))
+    )
+    rules = render([AlertPolicy.model_validate(policy)], interval=1.0)
+    targets = [f"127.0.0.1:{one.monitor.metrics_port}" for one in (strict, other)]
+    recorded = Recorded()
+    rate, lower = (f"app_evaluator_version:ragmonitor_defect_ratio:{name}" for name in ("rate1h", "lower1h"))
+    with (
+        running(strict, other) as replicas,
+        prometheus(tmp_path / "prometheus", targets, rules=rules) as address,
+    ):
+
+        def by_version(query: str) -> dict[str, float]:
+            found = get_json(f"{address}/api/v1/query", query=query)["data"]["result"]
+            return {one["metric"]["version"]: float(one["value"][1]) for one in found if one["metric"]["app"] == "shop"}
+
+        def alarms() -> list[str]:
+            found = get_json(f"{address}/api/v1/alerts")["data"]["alerts"]
+            labels = [one["labels"] for one in found if one["state"] == "firing"]
+            return [one["version"] for one in labels if (one["alertname"], one["app"]) == ("RagDefectRateHigh", "shop")]
+
+        for _ in range(2):  # what is there at the first scrape, `increase` cannot see
+            judged_and_scraped(replicas, 60, address)
+        (stricter,), (usual,) = ({row["version"] for row in one.rows()} for one in (strict, other))
+        assert stricter != usual
+        expected = {version: estimate(pooled(one.rows(), "shop"), 1.96) for version, one in
+                    ((stricter, strict), (usual, other))}  # fmt: skip
+        rates = {version: found.rate for version, found in expected.items() if found is not None}
+        assert by_version(recorded.query(rate)) == pytest.approx(rates, rel=1e-6)
+        assert rates[usual] == 0
+        assert rates[stricter] > 0.5
+        wait_until(lambda: alarms() == [stricter], 30, "the alert on the stricter version")
+        strict.monitor.kill()
+        wait_until(lambda: alarms() == [], 20, "the end of the alert on a version that nobody judges with")
+        assert by_version(f'{lower}{{z="3.09"}}')[stricter] > 0.2, "the window remembers it"

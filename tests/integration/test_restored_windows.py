@@ -1,4 +1,7 @@
-"""A restart: the baseline of a regression comes back from the history, whatever `storage.keep` says."""
+"""A restart: the baseline of a regression comes back from the history, whatever `storage.keep` says.
+
+Not that of another version of the evaluator: what another instrument has measured is nothing to compare with.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor.app import _restore
+from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.policy import AlertPolicy
 from monitor.clock import ManualClock
 from monitor.estimates.change import DAY, HOUR
 from monitor.estimates.windows import Windows
+from monitor.restore import fill
 from monitor.sinks.history import History
 from tests.unit.sinks.results import judged, runtime
 
@@ -32,7 +37,7 @@ async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) ->
             one = judged(number, evaluator="grounded", defect=defect)
             await deliver(replace(one, judged_at=at, case=replace(one.case, app="shop"), weight=2.0))
         after = Windows(clock, baselines=True)
-        await _restore(after, history, clock.now())
+        assert await fill(after, history, clock.now(), {"grounded": "v1"}) == {"shop"}
     changes, days = before.changes("shop", "grounded", clock.now())
     assert set(changes) == {HOUR, 6 * HOUR, DAY, 3 * DAY}
     assert days == 7
@@ -45,5 +50,65 @@ async def test_windows_without_baselines_read_no_more_than_they_need(tmp_path: P
     async with history.open(runtime(clock)) as deliver:
         await deliver(replace(judged(1), judged_at=clock.now() - 2 * DAY))
         windows = Windows(clock)
-        await _restore(windows, history, clock.now())
+        assert await fill(windows, history, clock.now(), {"groundedness": "v1"}) == set()
     assert windows.keys() == ()
+
+
+class Days:
+    """A history of twenty verdicts an hour by whatever version, and a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock(MIDNIGHT)
+        self.history = History(path=folder / "history.db")
+        self.number = 0
+
+    async def pass_hours(self, hours: int, rate: float, version: str) -> None:
+        async with self.history.open(runtime(self.clock)) as deliver:
+            for _ in range(hours):
+                self.clock.advance(HOUR)
+                for each in range(20):
+                    self.number += 1
+                    one = judged(self.number, evaluator="grounded", version=version, defect=each < 20 * rate)
+                    await deliver(replace(one, judged_at=self.clock.now() - 60, weight=2.0))
+
+    async def state_after_a_restart(self, version: str) -> AlertState:
+        """The alert as a new process sees it that has the evaluator in `version`."""
+        windows, current = Windows(self.clock, baselines=True), {"grounded": version}
+        assert await fill(windows, self.history, self.clock.now(), current) == {"shop"}
+        policy = AlertPolicy.model_validate({"evaluator": "grounded", "app": "shop", "regression": True})
+        (state,) = AlertEngine([policy], windows, versions=current).evaluate(self.clock.now())
+        return state
+
+
+async def test_another_version_is_not_compared_with_what_the_one_before_it_judged(tmp_path: Path) -> None:
+    days = Days(tmp_path)
+    await days.pass_hours(9 * 24, 0.05, "1")
+    await days.pass_hours(6, 0.25, "2")
+    state = await days.state_after_a_restart("2")
+    assert state.status is Status.NOT_ENOUGH_DATA
+    assert "0 of the 3 days" in state.annotations["description"]
+    assert state.labels["version"] == "2"
+    assert (await days.state_after_a_restart("1")).status is Status.OK
+
+
+async def test_the_same_rise_in_one_version_is_a_regression(tmp_path: Path) -> None:
+    days = Days(tmp_path)
+    await days.pass_hours(9 * 24, 0.05, "1")
+    await days.pass_hours(6, 0.25, "1")
+    state = await days.state_after_a_restart("1")
+    assert state.status is Status.FIRING
+    assert dict(state.labels) == {
+        "alertname": "RagDefectRateRegression",
+        "app": "shop",
+        "evaluator": "grounded",
+        "version": "1",
+        "severity": "warning",
+    }
+
+
+async def test_a_version_that_comes_back_has_its_baseline_again(tmp_path: Path) -> None:
+    days = Days(tmp_path)
+    await days.pass_hours(8 * 24, 0.05, "1")
+    await days.pass_hours(24, 0.05, "2")
+    await days.pass_hours(6, 0.25, "1")
+    assert (await days.state_after_a_restart("1")).status is Status.FIRING

@@ -75,6 +75,16 @@ def test_a_rate_surely_above_the_threshold_fires_with_labels_that_name_no_replic
     )
 
 
+def test_an_alert_on_a_rate_has_the_version_that_the_evaluator_has_in_this_process() -> None:
+    """As in Prometheus: labels tell whether two alerts are the same."""
+    world = World()
+    world.judge(200, 60, over=600)
+    for versions, label in (({"grounded": "2+0a1b"}, "2+0a1b"), ({"relevance": "3"}, None)):
+        (state,) = AlertEngine(world.engine.policies, world.windows, versions=versions).evaluate(world.clock.now())
+        assert state.firing
+        assert state.labels.get("version") == label
+
+
 def test_a_rate_measured_above_but_not_surely_above_does_not_fire() -> None:
     world = World()
     world.judge(20, 4, over=600)

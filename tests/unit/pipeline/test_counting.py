@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -15,6 +16,7 @@ from monitor.model.outcome import (
     Score,
     Skipped,
     SkippedReason,
+    Standing,
     Unscored,
     UnscoredReason,
 )
@@ -47,7 +49,7 @@ def judged(outcome, evaluator=Steps, weight=1.0):
     return Judged(
         case=Case(request_id="ab" * 16, app="shop"),
         evaluator=evaluator.name,
-        version="1",
+        version="1+ab",
         outcome=outcome,
         weight=weight,
         level=evaluator.scale.level(score.value) if score else "",
@@ -58,7 +60,7 @@ def judged(outcome, evaluator=Steps, weight=1.0):
 def counting(evaluator=Steps):
     lent = runtime()
     made = Counting(lent.metrics)
-    made.declare(evaluator(), evaluator.default_defect)
+    made.declare(evaluator(), evaluator.default_defect, "1+ab")
     return made, lent.metrics
 
 
@@ -78,18 +80,35 @@ def test_all_series_of_an_app_exist_at_zero_before_its_first_result():
     made, metrics = counting()
     made.prepare("shop")
     assert metrics.registry.get_sample_value(
-        "ragmonitor_evaluations_total", {"app": "shop", "evaluator": "steps", "level": "1", "defect": "true"}
+        "ragmonitor_evaluations_total",
+        {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "1", "defect": "true"},
     ) == 0  # fmt: skip
     for reason in UnscoredReason:
         labels = {"app": "shop", "evaluator": "steps", "reason": reason.value}
         assert metrics.registry.get_sample_value("ragmonitor_unscored_total", labels) == 0
 
 
+def test_every_series_that_holds_verdicts_has_the_version_and_no_other_has():
+    made, metrics = counting()
+    made.prepare("shop")
+    for standing in Standing:
+        made.selected("shop", "steps")
+        made.finished(replace(judged(Score(1, "because")), standing=standing), 0.1)
+    held = {sample.name: sample.labels for family in metrics.registry.collect() for sample in family.samples}
+    names = {name for name, labels in held.items() if labels.get("evaluator") == "steps" and name.endswith("_total")}
+    with_version = {name for name in names if held[name].get("version") == "1+ab"}
+    assert names - with_version == {
+        f"ragmonitor_{name}_total" for name in ("unscored", "skipped", "evaluations_selected")
+    }
+    assert held["ragmonitor_evaluation_score_bucket"]["version"] == "1+ab"
+
+
 def test_a_level_that_cannot_be_a_defect_has_no_such_series():
     made, metrics = counting()
     made.prepare("shop")
-    labels = {"app": "shop", "evaluator": "steps", "level": "5", "defect": "true"}
+    labels = {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "5", "defect": "true"}
     assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels) is None
+    assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels | {"defect": "false"}) == 0
 
 
 def test_weight_and_its_square_are_summed_for_scores():
@@ -156,8 +175,8 @@ def test_what_an_evaluator_is_says_scale_unit_and_direction(scale, unit):
 
     Made.scale = scale
     metrics = runtime().metrics
-    Counting(metrics).declare(Made(), DefectRule("below", 0.5))
+    Counting(metrics).declare(Made(), DefectRule("below", 0.5), "7+0a1b")
     (sample,) = [one for family in metrics.evaluator_info.collect() for one in family.samples]
     told = {"lowest": f"{scale.lowest:g}", "highest": f"{scale.highest:g}", "better": scale.better, "unit": unit}
     assert told.items() <= sample.labels.items()
-    assert (sample.labels["version"], sample.labels["defect"]) == ("7", "below 0.5")
+    assert (sample.labels["version"], sample.labels["defect"]) == ("7+0a1b", "below 0.5")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,14 @@ def test_every_slice_sums_to_the_whole(verdicts):
             labels = {"slice": name, "defect": str(defect).lower()}
             whole = total(lent.metrics, "ragmonitor_slice_evaluation_weight_total", **labels)
             assert abs(whole - weights[defect]) < 1e-6 * (1 + whole)
+
+
+def test_verdicts_of_two_versions_are_in_no_common_series():
+    lent = runtime()
+    slicing = Slicing(("tenant",), lent.metrics, lent.clock)
+    for version in ("1", "2", "2"):
+        slicing.count("shop", replace(judged(tenant="north"), version=version))
+    assert [total(lent.metrics, NUMBER, value="north", version=version) for version in ("1", "2")] == [1, 2]
 
 
 def test_more_values_than_the_cap_are_counted_together():

@@ -220,7 +220,7 @@ async def test_a_loud_app_pays_itself_for_what_does_not_fit_and_moves_nobody_els
     async def take(judged):
         ticks[judged.case.request_id] = now - came[judged.case.request_id]
 
-    bench.evaluation._sinks["test"] = take
+    bench.evaluation._delivery._sinks["test"] = take
     async with anyio.create_task_group() as tasks:
         for now in range(30):
             for number in range(now * 100, now * 100 + 51):
