@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitor.alerts import trouble
 from monitor.alerts.policy import Severity
+from monitor.alerts.rules_canary import canary
 from monitor.alerts.rules_format import PAIR, Rule, alert, record, wording
 from monitor.alerts.trouble import (
     BUDGET,
@@ -23,21 +24,21 @@ _JUDGED, _RECEIVED = f"{PAIR}evaluations:increase1h", "app:ragmonitor_traces_rec
 _UNSCORED, _UNSCORED_RATIO = f"{PAIR}unscored:increase1h", f"{PAIR}unscored_ratio:rate1h"
 
 
-def health(*, hour_is_recorded: bool, runbooks: str) -> list[Rule]:
-    """The rules of one group; `hour_is_recorded`: whether another group records what was judged in an hour."""
+def health(runbooks: str) -> list[Rule]:
+    """The rules of one group. Whether anybody evaluates is asked of an app and evaluator, whatever the version."""
     rules = [
+        record(_JUDGED, "sum by (app, evaluator) (increase(ragmonitor_evaluations_total[1h]))"),
         record(_RECEIVED, "sum by (app) (increase(ragmonitor_traces_received_total[1h]))"),
         record(_UNSCORED, 'sum by (app, evaluator) (increase(ragmonitor_unscored_total{reason!="budget"}[1h]))'),
         record(_UNSCORED_RATIO, f"{_UNSCORED} / ({_UNSCORED} + {_JUDGED} > 0)"),
     ]
-    if not hour_is_recorded:
-        rules.insert(0, record(_JUDGED, "sum by (app, evaluator) (increase(ragmonitor_evaluations_total[1h]))"))
     return [
         *rules,
         _missing(runbooks),
         *(_unscored(severity, above, runbooks) for severity, above in UNSCORED_ABOVE.items()),
         _budget(runbooks),
         _lag(runbooks),
+        *canary(runbooks),
     ]
 
 

@@ -11,15 +11,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from monitor.alerts import high, regression
-from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
+from monitor.alerts import high
+from monitor.alerts.policy import AlertPolicy, Severity
 from monitor.alerts.rules import groups
 from monitor.alerts.rules_format import dump
-from monitor.alerts.rules_series import REPLICAS, STEP, Series, Test, a_series, constant, counts, look, test, verdicts
+from monitor.alerts.rules_series import (
+    OTHER,
+    REPLICAS,
+    STEP,
+    VERSION,
+    Series,
+    Test,
+    a_series,
+    constant,
+    counts,
+    look,
+    test,
+    verdicts,
+)
+from monitor.alerts.rules_tests_canary import drifted
+from monitor.alerts.rules_tests_regression import rises
 from monitor.alerts.trouble import BUDGET, LAG, MISSING, UNSCORED
-from monitor.estimates.change import FAMILIES
 from monitor.estimates.rates import doubled, judged_to_tell
-from monitor.quantities import format_duration
 
 _HEADER = (
     "# Written by `rag-monitor rules --format tests` from the alert policies of the configuration. Do not edit.\n"
@@ -37,7 +50,7 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
         "rule_files": [rules_file],
         "evaluation_interval": "1h",
         "group_eval_order": [group["name"] for group in groups(policies)],
-        "tests": [*_high(policies), *_regression(policies), *_missing(), *_unscored(), *_budget(), *_lag()],
+        "tests": [*_high(policies), *rises(policies), *_missing(), *_unscored(), *_budget(), *_lag(), *drifted()],
     }
     return _HEADER + dump(document)
 
@@ -58,7 +71,9 @@ def _threshold(policy: AlertPolicy, severity: Severity, threshold: float) -> Ite
     judged = math.ceil(_ENOUGH * judged_to_tell(threshold, rate, shortest.z) / steps / len(REPLICAS))
     app = policy.app or "shop"
     pair = {"app": app, "evaluator": policy.evaluator, "severity": severity.value}
-    exported = constant("ragmonitor_alert_threshold_ratio", pair, threshold, minutes)
+    fired = {**pair, "version": VERSION}
+    later = minutes + _HOUR * math.ceil(policy.resolve_after / 3600)
+    exported = constant("ragmonitor_alert_threshold_ratio", pair, threshold, later)
     good = threshold / 2
     cases: tuple[tuple[str, list[Series], bool], ...] = (
         ("surely above", verdicts(app, policy.evaluator, [(minutes, judged, rate)]), True),
@@ -88,55 +103,32 @@ def _threshold(policy: AlertPolicy, severity: Severity, threshold: float) -> Ite
             ),
             False,
         ),
+        (
+            "surely above in one version and below in another beside it",
+            [
+                *verdicts(app, policy.evaluator, [(minutes, judged, rate)]),
+                *verdicts(app, policy.evaluator, [(minutes, judged, good)], version=OTHER),
+            ],
+            True,
+        ),
         ("nothing judged", verdicts(app, policy.evaluator, [(minutes, 0, 0)]), False),
         ("no data", [], False),
     )
+    title = f"{high.NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
     for name, series, fires in cases:
-        checks = [look(high.NAME, minutes, *([pair] if fires else []))]
+        checks = [look(high.NAME, minutes, *([fired] if fires else []))]
         if not fires:
             checks.insert(0, look(high.NAME, window + _HOUR))
-        title = f"{high.NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
         yield test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
-
-
-def _regression(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    if not needs_baselines(policies):
-        return
-    known = list(dict.fromkeys((p.regression, p.regression_severity) for p in policies if p.regression is not None))
-    before = 6 * _DAY
-    for family, severity in known:
-        yield from _rise(family, severity, before)
-
-
-def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
-    """All cases in one test, each an app: what takes time is the days."""
-    minutes = before + 8 * _HOUR
-    rest = minutes - before
-    judged, usual, risen = 20.0, 0.02, 0.1
-    steady, rise = (before, judged, usual), (rest, judged, risen)
-    cases: dict[str, tuple[Sequence[tuple[int, float, float]], dict[str, int]]] = {
-        "rises": ([steady, rise], {}),
-        "rises, counters reset": ([steady, rise], {"reset_at": before - _HOUR}),
-        "as before": ([(minutes, judged, usual)], {}),
-        "as before, counters reset": ([(minutes, judged, usual)], {"reset_at": before}),
-        "as before, one replica gone": ([(minutes, judged, usual)], {"gone_at": before}),
-        "as before, more traffic": ([steady, (rest, 3 * judged, usual)], {}),
-        "rises, too few samples": ([(before, judged / 200, usual), (rest, judged / 200, risen)], {}),
-        "traffic stops": ([steady, (rest, 0, 0)], {}),
-        "no data": ([], {}),
-    }
-    series, fires = [], []
-    for app, (pieces, how) in cases.items():
-        pair = {"app": app, "evaluator": "any", "severity": severity.value}
-        for window, z in FAMILIES[family].items():
-            labels = {**pair, "window": format_duration(window)}
-            series += constant("ragmonitor_alert_regression_z", labels, z, minutes)
-        if pieces:
-            series += verdicts(app, "any", pieces, **how)
-        if app in ("rises", "rises, counters reset"):
-            fires.append(pair)
-    checks = [look(regression.NAME, before), look(regression.NAME, minutes, *fires)]
-    yield test(f"{regression.NAME} {family}: fires for a rise and for nothing else", series, checks)
+    replaced = [
+        *verdicts(app, policy.evaluator, [(window, judged, rate)]),
+        *verdicts(app, policy.evaluator, [(later - window, judged, good)], version=OTHER, since=window),
+    ]
+    yield test(
+        f"{title}: surely above, then another version below: ends with its version",
+        [*exported, *replaced],
+        [look(high.NAME, window, fired), look(high.NAME, later)],
+    )
 
 
 def _missing() -> Iterator[Test]:
@@ -166,6 +158,11 @@ def _missing() -> Iterator[Test]:
         [*busy, *verdicts(*_SHOP, always, gone_at=4 * _HOUR)],
         silent,
     )
+    replaced = [
+        *verdicts(*_SHOP, [(4 * _HOUR, 10.0, 0.0)]),
+        *verdicts(*_SHOP, [(4 * _HOUR, 10.0, 0.0)], version=OTHER, since=4 * _HOUR),
+    ]
+    yield test(f"{MISSING.name}: verdicts of another version than before: silent", [*busy, *replaced], silent)
     yield test(
         f"{MISSING.name}: no requests either: silent",
         [*received([(4 * _HOUR, 100), (4 * _HOUR, 0)]), *verdicts(*_SHOP, judged)],

@@ -1,7 +1,7 @@
-"""Alerts on the monitor's own state, in process: evaluations without a verdict, a spent budget, answers that wait.
+"""Alerts on the monitor's own state, in process: evaluations that are missing or come to no verdict, a spent budget, a
+judge that has changed, answers that wait.
 
-The names, texts and limits here are those of the Prometheus rules as well. `RagEvaluationsMissing` is found by
-Prometheus alone: what traffic is usual for an app is known from three days of counters.
+The names, texts and limits here are those of the Prometheus rules as well.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from monitor.alerts import missing
+from monitor.alerts.drifted import Canaries
+from monitor.alerts.missing import Expectations
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import Finding, Status, Subject, percent
 from monitor.clock import Clock
@@ -32,10 +35,10 @@ class Trouble:
 MISSING = Trouble("RagEvaluationsMissing", "Requests arrive, but none of them is evaluated any more.")
 UNSCORED = Trouble("RagUnscoredHigh", "Many evaluations come to no verdict.", hold=900.0)
 BUDGET = Trouble("RagJudgeBudgetSpent", "The judge's budget is spent: evaluations stay without a verdict.", hold=1800.0)
+DRIFTED = Trouble("RagJudgeDrifted", "The judge no longer says of the canary set what it said at first.", hold=3600.0)
 LAG = Trouble("RagLagHigh", "Answers wait long to be judged.", hold=300.0)
 
-MISSING_AT_LEAST = 10
-"""How many evaluations must have been due in an hour without one: by chance that happens once in 22 000 hours."""
+MISSING_AT_LEAST = missing.AT_LEAST
 UNSCORED_ABOVE = {Severity.CRITICAL: 0.5, Severity.WARNING: 0.1}
 """The share of evaluations without a verdict above which the rates rest on too little of what was sampled: less than
 nine tenths, less than half. Those that a spent budget left out do not count: they are a choice, and told as such."""
@@ -48,12 +51,16 @@ judgement given up after 10 more."""
 
 
 class Troubles:
-    """What there is to know for these alerts: sums of the last hour for each app and evaluator, and the oldest trace.
+    """What there is to know for these alerts: sums for each app and evaluator, the canary's runs, and the oldest trace.
 
     `oldest_pending` gives the wall-clock second at which the oldest trace that is not yet done arrived, 0 for none.
     """
 
     def __init__(self, clock: Clock, oldest_pending: Callable[[], float]) -> None:
+        self.expectations = Expectations(clock)
+        """What is received and evaluated, to know what is missing."""
+        self.canaries = Canaries()
+        """The runs of the canary set."""
         self._outcomes = Windows(clock, longest=_HOUR)
         self._within_budget = Windows(clock, longest=BUDGET_WITHIN)
         self._oldest_pending = oldest_pending
@@ -65,15 +72,21 @@ class Troubles:
             self._within_budget.add("", judged.evaluator, judged.judged_at, 1.0, defect=True)
         elif unscored or isinstance(judged.outcome, Score):
             self._outcomes.add(app, judged.evaluator, judged.judged_at, 1.0, defect=unscored)
+        if isinstance(judged.outcome, Score):
+            self.expectations.judged(app, judged.evaluator, judged.judged_at)
 
     def find(self, now: float) -> Iterator[tuple[Trouble, Subject, Finding]]:
         """All that could be wrong at the wall-clock second `now`, and whether it is."""
+        for app, evaluator, finding in self.expectations.find(now):
+            yield MISSING, Subject(MISSING.name, Severity.WARNING, app, evaluator), finding
         for app, evaluator in self._outcomes.keys():  # noqa: SIM118 - not a mapping
             for severity, above in UNSCORED_ABOVE.items():
                 finding = self._unscored(app, evaluator, above, now)
                 yield UNSCORED, Subject(UNSCORED.name, severity, app, evaluator), finding
         for _, evaluator in self._within_budget.keys():  # noqa: SIM118 - not a mapping
             yield BUDGET, Subject(BUDGET.name, Severity.WARNING, evaluator=evaluator), self._budget(evaluator, now)
+        for evaluator, version, finding in self.canaries.find(now):
+            yield DRIFTED, Subject(DRIFTED.name, Severity.WARNING, evaluator=evaluator, version=version), finding
         yield LAG, Subject(LAG.name, Severity.WARNING), self._lag(now)
 
     def _unscored(self, app: str, evaluator: str, above: float, now: float) -> Finding:

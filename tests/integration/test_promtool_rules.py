@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_the_written_tests_pass_and_say_of_every_alert_when_it_fires_and_when_no
 
 def test_a_regression_says_both_rates_their_ratio_and_how_many_were_judged(tmp_path: Path) -> None:
     document = yaml.safe_load(render_tests(RISING))
-    (test,) = (one for one in document["tests"] if one["name"].startswith("RagDefectRateRegression"))
+    (test,) = (one for one in document["tests"] if one["name"].startswith("RagDefectRateRegression default: fires"))
     test["input_series"] = [one for one in test["input_series"] if 'app="rises"' in one["series"]]
     said = (
         "The answers of rises are defective more often, as any sees them, than in the 7 days before (2.002%): in the"
@@ -100,7 +101,7 @@ def test_a_regression_says_both_rates_their_ratio_and_how_many_were_judged(tmp_p
         "description": said,
         "runbook_url": f"{ADDRESS}/RagDefectRateRegression.md",
     }
-    labels = {"app": "rises", "evaluator": "any", "severity": "warning"}
+    labels = {"app": "rises", "evaluator": "any", "version": "1", "severity": "warning"}
     test["promql_expr_test"] = []
     test["alert_rule_test"] = [
         {
@@ -126,7 +127,9 @@ def test_the_written_tests_pass_for_policies_with_windows_of_their_own(tmp_path:
 @pytest.mark.parametrize(
     ("sound", "broken"),
     [
-        ("- 3.09 / (3 * sqrt(app_evaluator:ragmonitor_effective", "- 0 / (3 * sqrt(app_evaluator:ragmonitor_effective"),
+        ("- 3.09 / (3 * sqrt(app_evaluator_version:", "- 0 / (3 * sqrt(app_evaluator_version:"),
+        ("and on (app, evaluator, version)\n          ragmonitor_evaluations_total", ""),
+        ("unless on (app, evaluator, version)", "unless on (app, evaluator)"),
         ('reason!="budget"', 'reason!=""'),
         ("> 1800", "> 18000"),
         ('reason="budget"}[15m])) > 0', 'reason="budget"}[15m])) > 100'),
@@ -179,6 +182,7 @@ def test_every_alert_says_what_it_is_and_has_a_runbook() -> None:
         "RagUnscoredHigh",
         "RagJudgeBudgetSpent",
         "RagLagHigh",
+        "RagJudgeDrifted",
     }
     for rule in alerts:
         assert rule["labels"]["severity"] in ("warning", "critical")
@@ -251,8 +255,8 @@ class Day:
     def series(self) -> list[dict[str, str]]:
         return [
             {
-                "series": f'ragmonitor_{metric}_total{{app={_quoted(app)}, evaluator="grounded", level="l", '
-                f'defect="{defect}", instance="{replica}"}}',
+                "series": f'ragmonitor_{metric}_total{{app={_quoted(app)}, evaluator="grounded", version="2", '
+                f'level="l", defect="{defect}", instance="{replica}"}}',
                 "values": " ".join(f"{value:g}" for value in values),
             }
             for (metric, app, replica, defect), values in self.counters.items()
@@ -261,25 +265,23 @@ class Day:
 
 def limit(name: str, window: str, z: float, value: float | None) -> tuple[str, dict[str, float]]:
     """An expression for a limit of `shop` in millionths, and what it must be."""
-    samples = {f'{{app="shop", evaluator="grounded", z="{z}"}}': round(1e6 * value)} if value is not None else {}
-    return f'round(1e6 * app_evaluator:ragmonitor_defect_ratio:{name}{window}{{app="shop"}})', samples
+    labels = f'{{app="shop", evaluator="grounded", version="2", z="{z}"}}'
+    samples = {labels: round(1e6 * value)} if value is not None else {}
+    return f'round(1e6 * app_evaluator_version:ragmonitor_defect_ratio:{name}{window}{{app="shop"}})', samples
 
 
 @pytest.mark.parametrize("name", PARITY)
 def test_rules_and_engine_fire_at_the_same_minutes(name: str, tmp_path: Path) -> None:
     """Random traffic with incidents over two replicas: every fifth minute the same alerts, and the same limits."""
     day = Day()
-    engine = AlertEngine(PARITY[name], day.windows)
+    engine = AlertEngine(PARITY[name], day.windows, versions={"grounded": "2"})
     expected: list[tuple[int, str, dict[str, float]]] = []
     for minute in day.minutes:
         day.pass_minute(minute)
         now = day.clock.now()
         states = engine.evaluate(now)
         if minute % 5 == 0:
-            same = 'alertname="RagDefectRateHigh", alertstate="firing", evaluator="grounded"'
-            firing = {
-                f'ALERTS{{{same}, app={_quoted(s.app)}, severity="{s.severity}"}}': 1.0 for s in states if s.firing
-            }
+            firing = {f"ALERTS{_selector(s.labels, alertstate='firing')}": 1.0 for s in states if s.firing}
             expected.append((minute, 'ALERTS{alertname="RagDefectRateHigh", alertstate="firing"}', firing))
         if minute % 30 == 0:
             surely = estimate(day.windows.sums("shop", "grounded", 7200, now), 2.33)
@@ -319,6 +321,10 @@ def test_rules_and_engine_fire_at_the_same_minutes(name: str, tmp_path: Path) ->
     (tmp_path / "test.yml").write_text(yaml.safe_dump(document, width=1_000_000))
     tested = promtool("test", "rules", "test.yml", cwd=tmp_path)
     assert tested.returncode == 0, (tested.stdout + tested.stderr)[:4000]
+
+
+def _selector(labels: Mapping[str, str], **more: str) -> str:
+    return "{" + ", ".join(f"{name}={_quoted(value)}" for name, value in {**labels, **more}.items()) + "}"
 
 
 def _quoted(value: str) -> str:

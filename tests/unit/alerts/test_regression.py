@@ -73,7 +73,26 @@ def test_a_steady_rate_is_ok_and_a_clear_rise_fires_with_all_that_one_wants_to_k
     assert abs(state.threshold - 1.25 * 0.02006) < 1e-4
 
 
-def test_it_fires_once_and_is_over_an_hour_after_no_window_fired() -> None:
+def test_a_rise_that_hides_by_night_is_one_alarm_until_a_quiet_day_and_none_begins_when_it_is_held_only() -> None:
+    world = World()
+    world.hours(9 * 24, 2)
+    firing = [world.hours(1, 6 if hour % 24 < 12 else 2).firing for hour in range(3 * 24)]
+    assert firing.index(True) < 12
+    assert all(firing[firing.index(True) :])
+    quiet = [world.hours(1, 2).firing for _ in range(36)]
+    assert quiet.index(False) < 24
+    assert not any(quiet[quiet.index(False) :])
+    assert not world.hours(6, 4).firing, "enough to hold an alert, not to begin one"
+
+
+def test_an_hour_of_many_defects_is_over_within_half_a_day() -> None:
+    world = World()
+    world.hours(9 * 24, 2)
+    assert world.hours(1, 15).firing
+    assert not world.hours(12, 2).firing
+
+
+def test_it_fires_once_and_is_over_three_hours_after_no_window_fired_or_held() -> None:
     world = World()
     world.hours(9 * 24, 2)
     since = world.hours(2, 12).since
