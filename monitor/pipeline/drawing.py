@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
@@ -11,11 +12,15 @@ from monitor.clock import Clock
 from monitor.model.case import Case, Traffic
 from monitor.model.outcome import Judged, Score, result_id
 from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.quotas import AppQuota, Quotas
+from monitor.pipeline.seen import Seen
+from monitor.pipeline.traffic import Quota
 from monitor.samplers import _consistent
-from monitor.stages import Drawn, Runtime
+from monitor.stages import Drawn, Lesson, Runtime
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 _HALF = 300.0  # seconds
+_TAUGHT = 50_000  # results, of which it is known that they have taught: far more than are ever told again
 
 
 class Draws(Protocol):
@@ -38,6 +43,7 @@ class Drawing:
         draws: None where no case can come again.
         salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
             judged at 10 %, and in all replicas.
+        quotas: of judgements, by app; `"*"` is for each app that is not named.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Drawing:
         draws: Draws | None,
         runtime: Runtime,
         salt: str,
+        quotas: Mapping[str, Quota] | None = None,
     ) -> None:
         self._versions = versions
         self._draws = draws
@@ -55,35 +62,53 @@ class Drawing:
         self._salt = salt
         self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator.name, runtime) for one in assignments}
         self._series: dict[tuple[str, str], _Series] = {}
+        self._taught = Seen(_TAUGHT)
+        self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
+        self._judged = {one.evaluator.name for one in assignments if one.evaluator.cost == "judge"}
+        self._thinned: dict[tuple[str, str], Counter] = {}
 
     def prepare(self, app: str) -> None:
-        """Create the series of `app`, at 0, for every sampler that adapts."""
+        """Create the series of `app`, at 0: for every sampler that adapts, and for its quota."""
         for name, sampling in self._samplings.items():
             if sampling.adaptive:
                 self._of(app, name)
+            if name in self._judged and self._quotas.bound(app):
+                self._thinned_of(app, name)
 
     def draw(self, assignment: Assignment, case: Case, local: Mapping[str, Score], *, applies: bool) -> Drawn | None:
         """With which probability the evaluator has chosen `case`, where it has.
 
-        A case to which the evaluator does not apply takes no part of a budget.
+        A case to which the evaluator does not apply takes no part of a budget or quota.
         """
         name = assignment.evaluator.name
         sampling = self._samplings[name]
-        if not sampling.adaptive:
+        quota = self._quotas.of(case.app) if applies and name in self._judged else None
+        if not sampling.adaptive and quota is None:
             drawn = sampling.draw(case, local)
         elif not applies:
             return None
         else:
-            key = result_id(case.request_id, case.span_id, name, self._versions[name])
+            key = result_id(case.request_id, name, self._versions[name])
             kept = self._draws.drawn(key) if self._draws is not None else None
             if kept is not None:
                 drawn = Drawn(*kept)
             else:
-                drawn = sampling.draw(case, local)
-                if self._draws is not None:
+                drawn = sampling.draw(case, local) if quota is None else self._within(quota, name, case, local)
+                if self._draws is not None and drawn.probability > 0:
                     self._draws.keep_draw(key, drawn.probability, drawn.target)
-                self._of(case.app, name).add(drawn)
+                if sampling.adaptive:
+                    self._of(case.app, name).add(drawn)
         return drawn if _consistent.chosen(case.request_id, self._salt, drawn.probability) else None
+
+    def _within(self, quota: AppQuota, name: str, case: Case, local: Mapping[str, Score]) -> Drawn:
+        """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
+        room = quota.room()
+        drawn = self._samplings[name].draw(case, local, room)
+        if room < 1:
+            drawn = replace(drawn, probability=drawn.probability * room, target=drawn.target * room)
+            self._thinned_of(case.app, name).inc()
+        quota.take(drawn.probability)
+        return drawn
 
     def judged(self, drawn: Drawn, case: Case, judged: Judged) -> None:
         """What came of a case that was drawn. Only verdicts on production traffic teach."""
@@ -91,12 +116,34 @@ class Drawing:
         if not sampling.adaptive:
             return
         counts = isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION
-        sampling.learn(case, drawn, defect=judged.defect if counts else None, dollars=judged.spending.dollars)
+        teaches = counts and self._teaches(judged.id)
+        sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.spending.dollars)
         if counts:
             series = self._of(case.app, judged.evaluator)
             series.largest.add(judged.weight)
-            if drawn.inputs:
+            if drawn.inputs and teaches:
                 series.learned.inc()
+
+    def recall(self, lesson: Lesson) -> None:
+        """A result that did not come about here. It teaches once, and only the same version of the same evaluator."""
+        sampling = self._samplings.get(lesson.evaluator)
+        if sampling is None or not sampling.adaptive or lesson.version != self._versions[lesson.evaluator]:
+            return
+        if lesson.defect is None or not self._teaches(lesson.result):
+            return
+        sampling.recall(lesson)
+        if lesson.inputs:
+            self._of(lesson.app, lesson.evaluator).recalled.inc()
+
+    def _teaches(self, result: str) -> bool:
+        return self._taught.first(result.encode())
+
+    def _thinned_of(self, app: str, evaluator: str) -> Counter:
+        label = self._runtime.metrics.app(app or UNKNOWN_APP)
+        counter = self._thinned.get((label, evaluator))
+        if counter is None:
+            counter = self._thinned[label, evaluator] = self._runtime.metrics.quota_thinned.labels(label, evaluator)
+        return counter
 
     def _of(self, app: str, evaluator: str) -> _Series:
         label = self._runtime.metrics.app(app or UNKNOWN_APP)
@@ -114,6 +161,7 @@ class _Series(NamedTuple):
     thinned: Counter
     defects: Counter
     learned: Counter
+    recalled: Counter
     largest: _Largest
 
     def add(self, drawn: Drawn) -> None:
@@ -137,6 +185,7 @@ def _create(runtime: Runtime, app: str, evaluator: str) -> _Series:
         metrics.sampling_thinned.labels(app, evaluator),
         metrics.sampling_expected_defects.labels(app, evaluator),
         metrics.sampling_learned.labels(app, evaluator),
+        metrics.sampling_recalled.labels(app, evaluator),
         largest,
     )
 

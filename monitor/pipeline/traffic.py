@@ -14,7 +14,7 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from monitor.content import slices
 from monitor.model.case import Case, Reading, Traffic
@@ -74,6 +74,22 @@ class Drop(_Section):
         return re.compile(translate(self.matches))
 
 
+class Quota(_Section):
+    """How much an app may be judged; at least one of both is set."""
+
+    per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Judgements expected in any hour, at most, and a sixth more (two at least) after a quiet time."""
+
+    per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The same of any 24 hours."""
+
+    @model_validator(mode="after")
+    def _something_is_bounded(self) -> Quota:
+        if self.per_hour is None and self.per_day is None:
+            raise ValueError("needs per_hour, per_day or both")
+        return self
+
+
 class TrafficSettings(_Section):
     """Which requests count in rates and alerts, and when."""
 
@@ -104,6 +120,12 @@ class TrafficSettings(_Section):
     shares: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
     """Weights by app at the judge, where more waits than it can take: with `{shop: 3}` the app shop gets three turns
     for each turn of another. Default: 1 for each app."""
+
+    quotas: Mapping[str, Quota] = Field(default={})
+    """Judgements that an app may have at most, by all judged evaluators together: `{search: {per_hour: 200}}`;
+    `per_day` instead, or as well. `"*"` is for each app that is not named. Where a quota is nearly spent, cases are
+    judged with a smaller probability, which is known and kept: the app's rates stay true, their intervals widen. The
+    quota of all replicas that share a Kafka source; without one, that of this process. Default: none."""
 
 
 class TrafficRules:

@@ -1,0 +1,192 @@
+"""The corrected rate in PromQL, from the sums of people's labels: the arithmetic of `estimates/correction.py`.
+
+It stands beside the raw rate, and no alert rests on it. Labels and verdicts are joined by the version: a judge with
+another model or another prompt errs otherwise. Replicas may all have the same labels, so of each sum the largest
+counts.
+"""
+
+from __future__ import annotations
+
+from monitor.alerts.rules_format import BY_VERSION, VERSION, Rule, record
+from monitor.estimates.change import DAY, HOUR
+from monitor.estimates.correction import LABELS_NEEDED
+from monitor.estimates.rates import Z_95
+from monitor.quantities import format_duration
+
+WEEK = 7 * DAY
+SUMMED = (HOUR, DAY)
+"""The windows whose sums other groups must record."""
+
+_JUDGE = "evaluator_version:ragmonitor_"
+_CELL = "evaluator_version_verdict_truth:ragmonitor_calibration_"
+_KIND = "evaluator_version_verdict:ragmonitor_calibration_"
+_SUM = "sum by (evaluator, version) "
+_OF_JUDGE = "on (evaluator, version) group_left ()"
+_SENSITIVITY, _SPECIFICITY = f"{_JUDGE}sensitivity", f"{_JUDGE}specificity"
+_POWER = f"{_JUDGE}power"
+_WEEK = "167h59m"  # 168 whole hours, also where a range is closed at its older end
+_SUMS = ("evaluation_weight", "defect_weight", "defect_weight_squares")
+
+
+def records(*, week_is_recorded: bool) -> list[Rule]:
+    """The rules of one group; `week_is_recorded`: whether another group records the sums and the rate of seven days."""
+    return [
+        *_labels(),
+        *_quality(_SENSITIVITY, "defect"),
+        *_quality(_SPECIFICITY, "good"),
+        *_power(),
+        *_sums(week_is_recorded=week_is_recorded),
+        *_corrected(DAY),
+        *_corrected(WEEK),
+        *_audited(),
+    ]
+
+
+def _labels() -> list[Rule]:
+    cells, kinds = ("labels", "label_weight", "label_weight_squares"), ("results", "result_weight")
+    largest = "max by (evaluator, version, verdict"
+    return [
+        *(record(f"{_CELL}{name}:max", f"{largest}, truth) (ragmonitor_calibration_{name})") for name in cells),
+        *(
+            record(f"{_KIND}{name}:max", f"{largest}) (ragmonitor_calibration_{name})")
+            for name in (*kinds, "result_weight_squares")
+        ),
+    ]
+
+
+def _quality(name: str, kind: str) -> list[Rule]:
+    """The share of labels of a kind that the judge calls so; for limits, pulled to one half as Agresti and Coull do."""
+    right = f'{_SUM}({_CELL}label_weight:max{{verdict="{kind}",truth="{kind}"}})'
+    all_of_kind = f'{_SUM}({_CELL}label_weight:max{{truth="{kind}"}})'
+    squares = f'{_SUM}({_CELL}label_weight_squares:max{{truth="{kind}"}})'
+    number, pulled = f"{name}:effective_labels", f"{name}:pulled"
+    return [
+        record(f"{name}:ratio", f"clamp_max({right} / ({all_of_kind} > 0), 1)"),
+        record(number, f"{all_of_kind} ^ 2 / ({squares} > 0)"),
+        record(pulled, f"({number} * {name}:ratio + 1) / ({number} + 2)"),
+        record(f"{name}:variance", f"{pulled} * (1 - {pulled}) / ({number} + 2)"),
+    ]
+
+
+def _power() -> list[Rule]:
+    """How far the judge is above chance, 0 to 1; where there are too few labels, or it is not, there is none."""
+    of_each = f"sum by (evaluator, version, truth) ({_CELL}labels:max)"
+    return [
+        record(
+            f"{_POWER}:ratio",
+            f"{_SENSITIVITY}:ratio + {_SPECIFICITY}:ratio - 1 > 0\n"
+            f"and on (evaluator, version)\n{_SENSITIVITY}:pulled + {_SPECIFICITY}:pulled - 1 > 0\n"
+            f"and on (evaluator, version)\nmin by (evaluator, version) ({of_each}) >= {LABELS_NEEDED}",
+        ),
+        record(
+            f"{_POWER}:pulled",
+            f"{_SENSITIVITY}:pulled + {_SPECIFICITY}:pulled - 1\nand on (evaluator, version)\n{_POWER}:ratio",
+        ),
+    ]
+
+
+def _sums(*, week_is_recorded: bool) -> list[Rule]:
+    """Of the windows what others do not record: the good answers' squares, and the week as the sum of its hours."""
+    squares = f"{VERSION}good_weight_squares"
+    counted = 'ragmonitor_evaluation_weight_squares_total{defect="false"}'
+    every = "ragmonitor_evaluation_weight_squares_total"
+    rules = [
+        record(
+            f"{squares}:increase{span}",
+            f"sum {BY_VERSION} (increase({counted}[{span}]))\nor\nsum {BY_VERSION} (increase({every}[{span}])) * 0",
+        )
+        for span in map(format_duration, SUMMED)
+    ]
+    week, hour = format_duration(WEEK), format_duration(HOUR)
+    rules += [
+        record(f"{VERSION}{name}:increase{week}", f"sum_over_time({VERSION}{name}:increase{hour}[{_WEEK}:{hour}])")
+        for name in ("good_weight_squares", *(() if week_is_recorded else _SUMS))
+    ]
+    if not week_is_recorded:
+        weight, defects = f"{VERSION}evaluation_weight:increase{week}", f"{VERSION}defect_weight:increase{week}"
+        rules.append(record(f"{VERSION}defect_ratio:rate{week}", f"{defects} / ({weight} > 0)"))
+    return rules
+
+
+def _corrected(window: float) -> list[Rule]:
+    """The rate by Rogan and Gladen, with the limits of Lang and Reiczigel."""
+    span = format_duration(window)
+    rate, number = f"{VERSION}defect_ratio:rate{span}", f"{VERSION}effective_judged:increase{span}"
+    weight, good = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}good_weight_squares:increase{span}"
+    corrected = f"{VERSION}corrected_defect_ratio"
+    shown, middle = f"{VERSION}defect_ratio:pulled{span}", f"{corrected}:middle{span}"
+    spread, centre = f"{corrected}:spread{span}", f"{corrected}:centre{span}"
+    z2 = Z_95**2
+    missed = f"{_OF_JUDGE} {_SENSITIVITY}:variance"
+    alarmed = f"{_OF_JUDGE} {_SPECIFICITY}:variance"
+    return [
+        record(number, _effective(weight, rate, f"{VERSION}defect_weight_squares:increase{span}", good)),
+        record(shown, f"({number} * {rate} + {z2 / 2:.9g}) / ({number} + {z2:.9g})"),
+        record(middle, f"({shown} + {_OF_JUDGE} {_SPECIFICITY}:pulled - 1) / {_OF_JUDGE} {_POWER}:pulled"),
+        record(
+            spread,
+            f"sqrt(\n  {shown} * (1 - {shown}) / ({number} + {z2:.9g})\n"
+            f"  + {middle} ^ 2 * {missed}\n  + (1 - {middle}) ^ 2 * {alarmed}\n)\n/ {_OF_JUDGE} {_POWER}:pulled",
+        ),
+        record(centre, f"{middle} + {2 * z2:.9g} * ({middle} * {missed} - (1 - {middle}) * {alarmed})"),
+        record(
+            f"{corrected}:rate{span}",
+            f"clamp(\n  ({rate} + {_OF_JUDGE} {_SPECIFICITY}:ratio - 1) / {_OF_JUDGE} {_POWER}:ratio,\n  0, 1\n)",
+        ),
+        *_limits(corrected, span, centre, f"{Z_95} * {spread}"),
+    ]
+
+
+def _audited() -> list[Rule]:
+    """The rate of the results that random audits were drawn from: the raw one and what people and judge differ by."""
+    audited = f"{_JUDGE}audited_defect_ratio"
+    weight = f"{_SUM}({_KIND}result_weight:max)"
+    raw, number = f"{audited}:raw", f"{_JUDGE}audited_results:effective"
+    difference, spread, unclamped = f"{audited}:difference", f"{audited}:spread", f"{audited}:unclamped"
+    labels = f"{_SUM}({_CELL}labels:max)"
+    label_weight, label_squares = (f"{_SUM}({_CELL}{name}:max)" for name in ("label_weight", "label_weight_squares"))
+
+    def of(name: str, verdict: str, truth: str) -> str:
+        return f'{_SUM}({_CELL}{name}:max{{verdict="{verdict}",truth="{truth}"}})'
+
+    found = f'{_SUM}({_KIND}result_weight:max{{verdict="defect"}})'
+    squares_of = [f'{_SUM}({_KIND}result_weight_squares:max{{verdict="{kind}"}})' for kind in ("defect", "good")]
+    missed, alarmed = of("label_weight", "good", "defect"), of("label_weight", "defect", "good")
+    disagreeing = (
+        f"{of('label_weight_squares', 'good', 'defect')} * (1 - {difference}) ^ 2\n"
+        f"  + {of('label_weight_squares', 'defect', 'good')} * (1 + {difference}) ^ 2\n"
+        f"  + ({of('label_weight_squares', 'defect', 'defect')} + {of('label_weight_squares', 'good', 'good')})"
+        f" * {difference} ^ 2\n"
+        f"  + 2 * ({label_squares} / {label_weight}) ^ 2"
+    )
+    remaining = f"clamp_min(1 - {labels} / {_SUM}({_KIND}results:max), 0)"
+    first = f"clamp({unclamped}, 0, 1)"
+    even = f"({first} * (1 - {first}) > {raw} * (1 - {raw}) or {raw} * (1 - {raw}))"
+    return [
+        record(raw, f"clamp_max({found} / ({weight} > 0), 1)\nand\n{labels} >= {2 * LABELS_NEEDED}"),
+        record(number, _effective(f"({weight})", raw, *squares_of)),
+        record(difference, f"({missed} - {alarmed}) / ({label_weight} > 0)\nand\n{raw}"),
+        record(unclamped, f"{raw} + {difference}"),
+        record(
+            spread,
+            f"sqrt(\n  (\n  {disagreeing}\n  ) / {label_weight} ^ 2\n  * {remaining}\n  + {even} / {number}\n)",
+        ),
+        record(f"{audited}:rate", first),
+        *_limits(audited, "", unclamped, f"{Z_95} * {spread}"),
+    ]
+
+
+def _effective(weight: str, rate: str, defect_squares: str, good_squares: str) -> str:
+    """`rates.effective_judged`: by the variance of the weighted rate, and never more than Kish's number."""
+    kish = f"{weight} ^ 2 / ({defect_squares} + {good_squares} > 0)"
+    variance = f"({defect_squares} * (1 - {rate}) ^ 2 + {good_squares} * {rate} ^ 2 > 0)"
+    return f"({rate} * (1 - {rate}) * {weight} ^ 2 / {variance} > 0) < {kish}\nor\n{kish}"
+
+
+def _limits(ratio: str, span: str, centre: str, half: str) -> list[Rule]:
+    """Both limits, within 0 and 1 and never on the wrong side of the rate."""
+    rate = f"{ratio}:rate{span}"
+    return [
+        record(f"{ratio}:lower{span}", f"clamp_min({centre} - {half}, 0) < {rate}\nor\n{rate}"),
+        record(f"{ratio}:upper{span}", f"clamp_max({centre} + {half}, 1) > {rate}\nor\n{rate}"),
+    ]
