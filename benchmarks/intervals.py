@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import NormalDist, fmean, stdev
+from typing import TypeAlias
 
 from monitor.estimates.correction import Label, by_difference, by_quality, quality
 from monitor.estimates.noticing import counted
@@ -69,7 +70,8 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
         inputs = [rng.gauss(0, 1) for _ in INPUTS]
         inputs[0] += apart * defect
         at = number if number < day else day + (number - day) * 7919 % day  # defects all over the day
-        drawn = pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE) if number < day else None
+        risk = learner.probability(inputs)
+        drawn = pacer.draw(risk, at * 60 / _CASES_A_MINUTE, learner.trust) if number < day else None
         if drawn is None:
             found.append((defect, inputs))
         elif rng.random() < drawn.probability:
@@ -77,23 +79,22 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
     rng.shuffle(found)
     times = (day + number for number in range(day))
     return [
-        (defect, pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE).probability)
+        (defect, pacer.draw(learner.probability(inputs), at * 60 / _CASES_A_MINUTE, learner.trust).probability)
         for (defect, inputs), at in zip(found, times, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """What samples of one size showed: how often the interval held and lay below the rate; two biases with errors.
+    """What samples of one size showed: how often the interval held and lay below the rate; two biases, as shares of it.
 
-    Shares of the rate: of the rate itself, and of the sum of weight x (defect - true rate), which is what must be 0.
-    The ratio of two sums is off besides, by some percent where few are judged.
+    `ratio` is what a ratio of two sums must be off by, `rate` what the rate was off by, with the error of that.
     """
 
     covered: float
     missed_above: float
     rate: tuple[float, float]
-    equation: tuple[float, float]
+    ratio: float
 
 
 def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]) -> list[Boosted]:
@@ -101,37 +102,49 @@ def boosted_coverage(rate: float, auroc: float, sizes: Sequence[tuple[int, int]]
     cases = drawn_day(rate, auroc, f"day {rate} {auroc}")
     true = sum(defect for defect, _ in cases) / len(cases)
     total = math.fsum(probability for _, probability in cases)
-    parts = [(defect, 1 / probability) for defect, probability in cases]
+    mean = len(cases) / total  # weight of what is judged
+    columns = _columns(cases)
     cumulative = list(accumulate(probability for _, probability in cases))
     rng = random.Random(f"samples {rate} {auroc}")
     found = []
     for judged, samples in sizes:
         covered = missed = 0
-        rates, equations = [], []
+        rates = []
         for _ in range(samples):
-            sums = _sums(rng.choices(parts, cum_weights=cumulative, k=judged))
+            sums = _sums(rng.choices(range(len(cases)), cum_weights=cumulative, k=judged), columns)
             value, lower, upper = shown(sums)
             covered += lower <= true <= upper
             missed += upper < true
-            rates.append(value / true - 1)
-            equations.append((sums.defect_weight / true - sums.weight) * total / judged / len(cases))
+            # Less the estimating equation, whose mean is 0: what is left varies much less.
+            rates.append(value / true - 1 - (sums.defect_weight / true - sums.weight) / judged / mean)
+        squares = math.fsum((1 - defect / true) / probability for defect, probability in cases) / total
         found.append(
             Boosted(
                 covered / samples,
                 missed / samples,
                 (fmean(rates), stdev(rates) / math.sqrt(samples)),
-                (fmean(equations), stdev(equations) / math.sqrt(samples)),
+                squares / mean**2 / judged,
             )
         )
     return found
 
 
-def _sums(sample: Sequence[tuple[bool, float]]) -> Sums:
-    defects = [weight for defect, weight in sample if defect]
-    good = [weight for defect, weight in sample if not defect]
-    squares, others = math.fsum(one * one for one in defects), math.fsum(one * one for one in good)
-    heavy = math.fsum(defects)
-    return Sums(len(sample), len(defects), heavy + math.fsum(good), heavy, squares, others)
+_Columns: TypeAlias = tuple[list[float], list[float], list[float], list[float], list[float]]
+
+
+def _columns(cases: Sequence[tuple[bool, float]]) -> _Columns:
+    """By case, what it adds to each field of `Sums` but the first."""
+    weights = [1 / probability for _, probability in cases]
+    defects = [float(defect) for defect, _ in cases]
+    heavy = [defect * weight for defect, weight in zip(defects, weights, strict=True)]
+    squares = [one * one for one in heavy]
+    good = [weight * weight - one for weight, one in zip(weights, squares, strict=True)]
+    return defects, weights, heavy, squares, good
+
+
+def _sums(sample: Sequence[int], columns: _Columns) -> Sums:
+    defects, *weights = (sum(map(column.__getitem__, sample)) for column in columns)
+    return Sums(len(sample), round(defects), *weights)
 
 
 def power(threshold: float, rate: float) -> float:

@@ -1,6 +1,6 @@
 """Whether rates and alerts keep their promises, by the product's own functions: the tables of docs/statistics.md.
 
-    python -m benchmarks.rates [--quick] [--only TABLE,TABLE] [--months N]
+    python -m benchmarks.rates [--quick] [--only TABLE,TABLE] [--months N] [--labelled FILE ...]
 
 Coverage and bias of a uniform sample, and the numbers needed, are exact, by the binomial distribution. All else is
 simulated, with fixed seeds: the same tables in every run of the same version.
@@ -14,13 +14,16 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import Pool
+from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeAlias
 
 from benchmarks import simulation
+from benchmarks.answers import binormal
 from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
-from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, delay, month
+from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
 from monitor.alerts.engine import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.estimates.noticing import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
@@ -43,6 +46,7 @@ class Size:
     regression_months: int
     delays: int
     bases: tuple[float, ...]
+    labelled: tuple[Path, ...] = ()
 
 
 FULL = Size(samples=12_000, months=400, regression_months=20, delays=20, bases=(0.005, BASE, 0.1))
@@ -98,9 +102,7 @@ def print_coverage(size: Size, parallel: Run) -> None:
     cells = [(rate, judged) for rate in RATES for judged in JUDGED]
     flat = dict(zip(cells, parallel(uniform_coverage, cells), strict=True))
     jobs = [
-        (rate, auroc, [(judged, _samples(rate, judged, size)) for judged in JUDGED])
-        for rate in RATES
-        for auroc in AUROCS
+        (rate, auroc, [(judged, _samples(judged, size)) for judged in JUDGED]) for rate in RATES for auroc in AUROCS
     ]
     boosted: dict[tuple[float, float, int], Boosted] = {
         (rate, auroc, judged): one
@@ -112,18 +114,22 @@ def print_coverage(size: Size, parallel: Run) -> None:
         ours = [boosted[rate, auroc, judged] for auroc in AUROCS]
         held = [f"{one.covered:.3f} ({one.missed_above:.3f})" for one in ours]
         rows.append([_percent(rate), f"{judged:,}", f"{flat[rate, judged][0]:.3f}", *held])
-        off = [f"{a * 100:+.1f} +- {b * 100:.1f}" for one in ours for a, b in (one.rate, one.equation)]
-        biases.append([_percent(rate), f"{judged:,}", f"{abs(flat[rate, judged][1]) * 100:.1f}", *off])
+        off = [
+            text
+            for one in ours
+            for text in (f"{one.rate[0] * 100:+.2f} +- {one.rate[1] * 100:.2f}", f"{one.ratio * 100:+.2f}")
+        ]
+        biases.append([_percent(rate), f"{judged:,}", f"{abs(flat[rate, judged][1]) * 100:.2f}", *off])
     title = "How often the 95 % interval holds the true rate (in brackets: how often it lies below it)"
     table(title, ["defect rate", "judged", "uniform", *(f"boosted, AUROC {one:g}" for one in AUROCS)], rows)
-    title = "Bias in percent of the rate, +- its standard error; sum: of weight x (defect - true rate)"
-    head = [f"AUROC {one:g}, {what}" for one in AUROCS for what in ("rate", "sum")]
+    title = "Bias in percent of the rate, +- its standard error, and what a ratio of two sums is off by"
+    head = [title for one in AUROCS for title in (f"boosted, AUROC {one:g}", "ratio of sums")]
     table(title, ["defect rate", "judged", "uniform", *head], biases)
 
 
-def _samples(rate: float, judged: int, size: Size) -> int:
-    """So many that the error of the bias is below a percent of the rate: a sample is worth its expected defects."""
-    return max(round(size.samples / (judged * rate)), size.samples // 6)
+def _samples(judged: int, size: Size) -> int:
+    """So many that the error of the coverage is half a point at most."""
+    return size.samples // (6 if judged >= 1000 else 3)
 
 
 def print_needed(_: Size, parallel: Run) -> None:
@@ -170,7 +176,7 @@ def print_regression(size: Size, parallel: Run) -> None:
     rows = [
         [
             *(one, f"{volume:,}"),
-            *(f"{fmean(alarms[one, base, volume]):.2f}" for base in size.bases),
+            *(f"{fmean(month.alarms for month in alarms[one, base, volume]):.2f}" for base in size.bases),
             *(_hours(delays[one, to, volume]) if (one, to, volume) in delays else "" for to in STEPS),
         ]
         for one in steady
@@ -180,19 +186,21 @@ def print_regression(size: Size, parallel: Run) -> None:
     title = f"RagDefectRateRegression, default: false alarms in 30 days by rate ({size.regression_months} months each)"
     head = ["scenario", "judged an hour", *bases, *(f"{_percent(BASE, 0)} to {_percent(to, 0)}" for to in STEPS)]
     table(f"{title}, and delays (median; share within a day)", head, rows)
-    rows = [
-        [one, *(_mean([n for volume in VOLUMES for n in alarms[one, base, volume]]) for base in size.bases)]
-        for one in steady
-    ]
-    table("The same over all volumes, +- standard error", ["scenario", *bases], rows)
+    rows = []
+    for one in steady:
+        of = {base: [month for volume in VOLUMES for month in alarms[one, base, volume]] for base in size.bases}
+        counts = [_mean([month.alarms for month in of[base]]) for base in size.bases]
+        rows.append([one, *counts, *(f"{fmean(month.bare for month in of[base]):.2f}" for base in size.bases)])
+    title = "The same over all volumes, +- standard error; bare: nothing held, and what is an hour apart or less is one"
+    table(title, ["scenario", *bases, *(f"bare, {base}" for base in bases)], rows)
 
 
-def _alarms(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[int]]:
+def _alarms(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[Month]]:
     cells = [(one, base, volume) for one in scenarios for volume in VOLUMES for base in size.bases]
     months = size.regression_months
     jobs = [(*cell, "default", f"{cell} {run}") for cell in cells for run in range(months)]
     found = parallel(month, jobs)
-    return {cell: [one.alarms for one in found[at * months : (at + 1) * months]] for at, cell in enumerate(cells)}
+    return {cell: found[at * months : (at + 1) * months] for at, cell in enumerate(cells)}
 
 
 def _delays(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[float | None]]:
@@ -208,23 +216,30 @@ def _delay(scenario: str, after: float, volume: float, run: int) -> float | None
 
 def print_step(size: Size, parallel: Run) -> None:
     """A rise that stays."""
-    months = size.regression_months * 2
-    jobs = [("step", BASE, volume, "default", f"step {volume} {run}") for volume in VOLUMES for run in range(months)]
-    found = parallel(month, jobs)
-    rows = []
-    for at, volume in enumerate(VOLUMES):
-        ours = found[at * months : (at + 1) * months]
-        held = [one.held_until - one.first for one in ours if one.first is not None]
-        lasts = f"{median(held) / 24:.1f} d" if held else "-"
-        alarms = f"{fmean(one.alarms for one in ours):.1f}"
+    cells = [
+        (base, volume, size.regression_months * (2 if base == BASE else 1)) for base in size.bases for volume in VOLUMES
+    ]
+    jobs = [
+        ("step", base, volume, "default", f"step {base} {volume} {run}")
+        for base, volume, months in cells
+        for run in range(months)
+    ]
+    found, rows = iter(parallel(month, jobs)), []
+    for base, volume, months in cells:
+        ours = list(islice(found, months))
+        lasts = [(one.ended or 0) - one.first for one in ours if one.first is not None]
         rows.append(
-            [f"{volume:,}", _hours([one.first for one in ours]), lasts, alarms, _mean([one.late for one in ours])]
+            [
+                *(_percent(base), f"{volume:,}", _hours([one.first for one in ours])),
+                f"{median(lasts) / 24:.1f} d" if lasts else "-",
+                _mean([max(one.alarms - 1, 0) for one in ours]),
+                _mean([one.late for one in ours]),
+                f"{fmean(max(one.bare - 1, 0) for one in ours):.2f}",
+            ]
         )
-    title = (
-        f"RagDefectRateRegression when {_percent(BASE, 0)} become {_percent(3 * BASE, 0)} and stay so (scenario step)"
-    )
-    late = f"of them after {SETTLED_DAYS} days"
-    table(title, ["judged an hour", "noticed after", "first alarm lasts", "alarms in 30 days", late], rows)
+    head = ["rate", "judged an hour", "noticed after", "first alarm lasts", "further alarms in 30 days"]
+    title = "RagDefectRateRegression when the rate becomes three times as high and stays so (scenario step)"
+    table(title, [*head, f"alarms after {SETTLED_DAYS} days", "further, bare"], rows)
 
 
 def _mean(found: Sequence[float]) -> str:
@@ -244,18 +259,22 @@ def print_corrected(size: Size, parallel: Run) -> None:
 
 
 def print_sampling(size: Size, parallel: Run) -> None:
-    """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation` on synthetic scores."""
-    for lines in parallel(_simulated, [(name, size.samples < FULL.samples) for name in ("gains", "budgets", "biases")]):
+    """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation`."""
+    names = ["gains", *(["labelled"] if size.labelled else []), "budgets", "biases"]
+    for lines in parallel(_simulated, [(name, size) for name in names]):
         print("\n" + "\n".join(lines), flush=True)
 
 
-def _simulated(name: str, quick: bool) -> list[str]:
+def _simulated(name: str, size: Size) -> list[str]:
+    quick = size.samples < FULL.samples
     if name == "gains":
         return list(simulation.gains(streams=2 if quick else 10))
+    if name == "labelled":
+        return list(simulation.gains_on(size.labelled, streams=2 if quick else 10))
     if name == "budgets":
         return list(simulation.budgets(days=1 if quick else 3))
-    rows = simulation.binormal(0.9, 2000, random.Random(0))
-    return list(simulation.biases(rows, "AUROC .9", runs=4 if quick else 100))
+    rows = binormal(0.9, 2000, random.Random(0))
+    return list(simulation.biases(rows, "AUROC .9", defects=200 if quick else simulation.DEFECTS))
 
 
 TABLES: dict[str, Callable[[Size, Run], None]] = {
@@ -286,8 +305,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulations: within a minute")
     parser.add_argument("--only", type=lambda text: list(_chosen(text)), default=list(TABLES), metavar="TABLE,TABLE")
     parser.add_argument("--months", type=int, help="for each field of the regression table")
+    parser.add_argument("--labelled", nargs="+", type=Path, default=[], metavar="FILE", help="as benchmarks.simulation")
     options = parser.parse_args()
-    size = QUICK if options.quick else FULL
+    size = replace(QUICK if options.quick else FULL, labelled=tuple(options.labelled))
     if options.months:
         size = replace(size, regression_months=options.months)
     with Pool(_WORKERS) as pool:

@@ -19,8 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from monitor.alerts.policy import Severity
+from monitor.alerts.regression import HOLD, NAME
+from monitor.alerts.state import Finding, Standing, Status, Subject
 from monitor.estimates.blocks import Blocks
-from monitor.estimates.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired
+from monitor.estimates.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
 from monitor.estimates.noticing import LOOK, LOOKS_A_DAY, Counts, counted, episodes
 
 SCENARIOS: Final = ("none", "drift", "weekvol", "slow", "burst", "badday", "step")
@@ -30,19 +33,23 @@ MONTH: Final = 30
 SETTLED_DAYS: Final = 8
 """Until a rise that lasts has become the baseline, by design."""
 _START = 1_699_920_000  # 14 November 2023, 00:00 UTC, a Tuesday
-_EPISODE_LOOKS = round(HOUR / LOOK)
+_SUBJECT = Subject(NAME, Severity.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What the rule made of 30 days: alarms, those of them that began when `SETTLED_DAYS` were over, and the hours from
-    the start to the first one and to the last look of it, None where there was none.
+    """What the rule made of 30 days, as who is told of its alarms would count them.
+
+    `alarms`: how many began; `late`: those of them that began when `SETTLED_DAYS` were over; `first`, `ended`: the
+    hours from the start to the first one and to its end, None where there was none; `bare`: how many there would have
+    been if nothing were held, and alarms an hour apart or less were one.
     """
 
     alarms: int
     late: int
     first: float | None
-    held_until: float | None
+    ended: float | None
+    bare: int
 
 
 def looks(
@@ -74,34 +81,51 @@ def looks(
             yield poisson(volume * (1 - share), rng), poisson(volume * share, rng)
 
 
-def firing(parts: list[tuple[int, int]], start: int, family: str) -> list[bool]:
-    """Whether the rule fires, look by look from the end of the warm-up on; `parts` as `looks` has them."""
+def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[Finding]:
+    """What each look finds, from the end of the warm-up on; `parts` as `looks` has them."""
     counts, blocks = Counts(parts), Blocks()
     short = [window.length for window in WINDOWS if window.length <= DAY]
-    found = []
+    days = 0
     for look, (good, defects) in enumerate(parts, 1):
         now = start + look * LOOK
         blocks.add(now - LOOK / 2, counted(good + defects, defects))
+        if now % HOUR == 0:
+            days = blocks.clean_days(now)
         if look > WARM_DAYS * LOOKS_A_DAY:
             windows = {length: counted(*counts.window(length, look)) for length in short}
             changes = blocks.changes(windows, now)
-            enough = blocks.clean_days(now) >= CLEAN_DAYS_NEEDED
-            found.append(enough and bool(fired(changes, FAMILIES[family])))
-    return found
+            if days < CLEAN_DAYS_NEEDED:
+                yield Finding(Status.NOT_ENOUGH_DATA, "")
+            elif fired(changes, FAMILIES[family]):
+                yield Finding(Status.FIRING, "")
+            else:
+                yield Finding(Status.OK, "", holds=held(changes))
+
+
+def told(found: list[Finding]) -> list[tuple[int, int]]:
+    """The first look of each alarm and the first after it, by the states that the monitor would have gone through."""
+    standing, alarms, on = Standing(), list[tuple[int, int]](), False
+    for look, finding in enumerate(found):
+        if not on and finding.status is not Status.FIRING:
+            continue
+        state = standing.advance(_SUBJECT, finding, summary="", hold=HOLD, now=look * LOOK)
+        if state.firing and not on:
+            alarms.append((look, len(found)))
+        elif on and not state.firing:
+            alarms[-1] = alarms[-1][0], look
+        on = state.firing
+    return alarms
 
 
 def month(scenario: str, rate: float, per_hour: float, family: str, seed: str) -> Month:
     """One month of a scenario."""
     rng = random.Random(seed)
     start = _START + rng.randrange(7) * 86400
-    found = firing(list(looks(scenario, rate, per_hour, days=MONTH, start=start, rng=rng)), start, family)
-    starts = [at for at, one in enumerate(found) if one and not any(found[max(at - _EPISODE_LOOKS, 0) : at])]
-    if not starts:
-        return Month(0, 0, None, None)
-    assert len(starts) == episodes(found)
-    ends = next((at for at in range(starts[0], len(found)) if not any(found[at : at + _EPISODE_LOOKS])), len(found))
-    late = sum(at > SETTLED_DAYS * LOOKS_A_DAY for at in starts)
-    return Month(len(starts), late, (starts[0] + 1) * LOOK / HOUR, ends * LOOK / HOUR)
+    found = list(findings(list(looks(scenario, rate, per_hour, days=MONTH, start=start, rng=rng)), start, family))
+    alarms = told(found)
+    late = sum(begin >= SETTLED_DAYS * LOOKS_A_DAY for begin, _ in alarms)
+    first, ended = ((alarms[0][0] + 1) * LOOK / HOUR, alarms[0][1] * LOOK / HOUR) if alarms else (None, None)
+    return Month(len(alarms), late, first, ended, episodes([one.status is Status.FIRING for one in found]))
 
 
 def delay(scenario: str, before: float, after: float, per_hour: float, *, family: str, seed: str) -> float | None:
@@ -114,8 +138,8 @@ def delay(scenario: str, before: float, after: float, per_hour: float, *, family
     parts = list(looks(scenario, before, per_hour, days=0, start=start, rng=rng))
     # The days after the warm-up, with the higher rate: the last four of a stream of its own.
     later = list(looks(scenario, after, per_hour, days=4, start=start, rng=rng))[WARM_DAYS * LOOKS_A_DAY :]
-    found = firing(parts + later, start, family)
-    return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one), None)
+    found = findings(parts + later, start, family)
+    return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one.status is Status.FIRING), None)
 
 
 def poisson(mean: float, rng: random.Random) -> int:

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 from benchmarks.answers import Mix, Row, binormal, distance, labelled, mixed
 from monitor.estimates.rates import Sums
 from monitor.samplers._features import INPUTS
-from monitor.samplers._gain import gain
 from monitor.samplers._learner import Learner
 from monitor.samplers._pacer import CAP, FLOOR, Pacer, deviation
 
@@ -31,6 +30,9 @@ CHECKPOINTS: Final = (200, 1000, 5000)
 SLOPE: Final = 1.2
 _DELAY = 50  # verdicts that are under way while the next cases are drawn
 _SHARE = 0.05
+_SMALL_DAY: Final = {"per_day": 1000, "per_minute": 2.8, "minutes": 1440}  # a quarter of its cases are judged
+DEFECTS: Final = 13_000
+"""To be judged for an error of the bias below a percent."""
 
 
 # -- gain, exactly, at some numbers of verdicts
@@ -239,11 +241,16 @@ def gains_on(paths: Sequence[Path], *, streams: int, checkpoints: Sequence[int] 
 
 
 def budgets(*, days: int, per_day: float = 2400.0) -> Iterator[str]:
-    """By load, what of the budget is spent on the last day, and in the busiest hour, expected and as a share of it."""
+    """By load, what of the budget is spent on the first and on the last day, and in the busiest hour."""
     yield f"budget of {per_day:g} a day, cap of four mean hours ({CAP * per_day / 24:g}), {days} days, AUROC .9"
-    yield _line("load", "spent/day", "max hour", "of the cap", "gain")
+    yield _line("load", "first day", "last day", "max hour", "of the cap")
     rows = binormal(0.9, 2000, random.Random(0))
-    for name, load in (("steady", steady), ("cycle", cycle), ("bursts 10", bursts(10)), ("bursts 40", bursts(40))):
+    for name, load in (
+        ("steady", steady),
+        *((f"cycle from {hour}:00", _from(hour)) for hour in (0, 8, 16, 20)),
+        ("bursts 10", bursts(10)),
+        ("bursts 40", bursts(40)),
+    ):
         run = closed_loop(
             rows,
             per_day=per_day,
@@ -253,25 +260,34 @@ def budgets(*, days: int, per_day: float = 2400.0) -> Iterator[str]:
             load=load,
             rate_in_burst=0.06,
         )
-        last, busiest = math.fsum(run.by_hour[-1440:]) / per_day, run.busiest()
-        yield _line(name, last, f"{busiest:.0f}", busiest / (CAP * per_day / 24), gain(run.sums) or 0.0)
+        first, last = (math.fsum(one) / per_day for one in (run.by_hour[:1440], run.by_hour[-1440:]))
+        busiest = run.busiest()
+        yield _line(name, first, last, f"{busiest:.0f}", busiest / (CAP * per_day / 24))
 
 
-def biases(rows: Sequence[Row], name: str, *, runs: int) -> Iterator[str]:
-    """Whether rates stay true while the model learns: mean and error, as shares of the true rate, of both designs."""
-    yield f"{name}: {runs} runs of a day each, 1,000 judged a day, rate 2 %; in shares of the rate"
-    yield _line("draw", "sum w(y-t)", "+-", "rate", "+-", "variance")
-    for boost in (False, True):
-        found = [
-            closed_loop(
-                rows, per_day=1000, per_minute=14, minutes=1440, rng=random.Random(seed), boost=boost, load=cycle
-            )
-            for seed in range(runs)
-        ]
-        residuals = [run.residual / run.cases / 0.02 for run in found]
-        rates = [run.rate / 0.02 - 1 for run in found]
-        mean_error = [fmean(residuals), _error(residuals), fmean(rates), _error(rates), fmean(r * r for r in rates)]
-        yield _line("boosted" if boost else "even", *mean_error)
+def _from(hour: int) -> Callable[[int], float]:
+    """`cycle`, begun at an hour of the day."""
+    return lambda minute: cycle(minute + 60 * hour)
+
+
+def biases(rows: Sequence[Row], name: str, *, defects: int, rates: Sequence[float] = (0.02, 0.1)) -> Iterator[str]:
+    """Whether rates stay true while the model learns: mean and error, as shares of the true rate, of both designs.
+
+    A day from a cold start with 1,000 judged, as often as it takes to judge so many `defects` by an even draw: the
+    error is 1 / sqrt(defects) or so.
+    """
+    yield f"{name}: days of 1,000 judged, from a cold start; bias of the sum of w(y-t), and of the rate, by the rate"
+    yield _line("rate", "draw", "days", "sum", "+-", "of the rate", "+-", "variance")
+    for rate in rates:
+        for boost in (False, True):
+            days = max(round(defects / 1000 / rate), 2)
+            found = [
+                closed_loop(rows, rate=rate, boost=boost, rng=random.Random(seed), **_SMALL_DAY) for seed in range(days)
+            ]
+            sums = [run.residual / run.cases / rate for run in found]
+            off = [run.rate / rate - 1 for run in found]
+            told = [fmean(sums), _error(sums), fmean(off), _error(off), fmean(one * one for one in off)]
+            yield _line(f"{rate:.0%}", "boosted" if boost else "even", days, *told)
 
 
 def _error(values: Sequence[float]) -> float:
@@ -293,7 +309,7 @@ def main() -> None:
     tables: list[Iterator[str]] = [
         gains(streams=2 if quick else 10, checkpoints=CHECKPOINTS[:2] if quick else CHECKPOINTS),
         budgets(days=1 if quick else 3),
-        biases(binormal(0.9, 2000, random.Random(0)), "AUROC .9", runs=4 if quick else 300),
+        biases(binormal(0.9, 2000, random.Random(0)), "AUROC .9", defects=200 if quick else DEFECTS),
     ]
     if options.files:
         tables.append(gains_on(options.files, streams=2 if quick else 10))

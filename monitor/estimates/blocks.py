@@ -40,7 +40,7 @@ class _Baseline:
 class Blocks:
     """Sums by the hour. An hour is named by its end, in hours since 1970; times given are wall-clock seconds."""
 
-    __slots__ = ("_bad_days", "_bad_hours", "_baselines", "_bases", "_first", "_hours", "_settled")
+    __slots__ = ("_bad_days", "_bad_hours", "_baselines", "_bases", "_ended", "_first", "_hours", "_settled")
 
     def __init__(self) -> None:
         self._hours: dict[int, Sums] = {}
@@ -50,6 +50,7 @@ class Blocks:
         self._settled = 0
         self._baselines: dict[float, _Baseline] = {}
         self._bases: dict[int, Sums] = {}
+        self._ended: dict[tuple[int, int], Sums] = {}
 
     def add(self, at: float, sums: Sums) -> None:
         """Count verdicts of the second `at`. One that comes late changes its hour, but not what was settled of it."""
@@ -62,6 +63,8 @@ class Blocks:
         self._first = min(self._first, end)
         known = self._hours.get(end)
         self._hours[end] = sums if known is None else known + sums
+        if end <= self._settled:
+            self._ended.clear()
 
     def settle(self, now: float) -> None:
         """Settle what has ended by `now`. The clock may have been set back: what is settled stays."""
@@ -74,6 +77,8 @@ class Blocks:
             self._settle(self._settled + 1)
         for end in [end for end in self._hours if end <= last - _KEPT]:
             del self._hours[end]
+        for block in [block for block in self._ended if block[0] <= last - _KEPT]:
+            del self._ended[block]
         self._bad_hours = {end for end in self._bad_hours if end > last - _KEPT}
         self._bad_days = {end for end in self._bad_days if end > last - _KEPT}
 
@@ -144,6 +149,14 @@ class Blocks:
         count = int(seconds) // _HOUR
         if count == 1:
             return self._hours.get(end, _NONE)
+        if end % count or end > self._settled:
+            return self._added(end, count)
+        known = self._ended.get((end, count))  # a block of some baseline, asked for in every hour of a week
+        if known is None:
+            known = self._ended[end, count] = self._added(end, count)
+        return known
+
+    def _added(self, end: int, count: int) -> Sums:
         return _total(self._hours[hour] for hour in range(end - count + 1, end + 1) if hour in self._hours)
 
 

@@ -64,6 +64,11 @@ FAMILIES: Mapping[str, Mapping[float, float]] = MappingProxyType(
 `default`, 0.11 with `strict`, 1.31 with `sensitive`."""
 
 
+HELD: Mapping[float, float] = _family(math.inf, 1.0, 1.0, 1.0)
+"""The z above which a window holds an alert that fires already, in every family. A rise that stays hides by night and
+with few judged; without this its alert comes and goes, two or three times as a rule. An hour holds nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class IncidentLimit:
     """A window whose z and whose ratio to the baseline are both above these was an incident."""
@@ -143,6 +148,11 @@ def fired(changes: Mapping[float, Change], family: Mapping[float, float]) -> tup
         if window.length <= DAY or (day is not None and day.ratio > MARGIN):
             found.append(window.length)
     return tuple(found)
+
+
+def held(changes: Mapping[float, Change]) -> bool:
+    """Whether an alert that fires goes on, even if nothing fires any more: some window is still rather above."""
+    return bool(fired(changes, HELD))
 
 
 def is_incident(changes: Mapping[float, Change], limits: Sequence[IncidentLimit]) -> bool:

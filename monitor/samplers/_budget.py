@@ -19,8 +19,8 @@ class Budgeted(Sampler):
     """A sampler whose share follows from a budget. Exactly one of the three budgets is set."""
 
     per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Judgements a day, spread over it in proportion to the traffic. The budget of this process: of several replicas
-    each has its own."""
+    """Judgements a day, spread over it in proportion to the traffic. The budget of all replicas that share a Kafka
+    source, each of which spends the part of its partitions; without one, that of this process."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The same as a mean hour: 500 is 12,000 a day. Not a limit: that is `per_hour_cap`."""
@@ -53,22 +53,44 @@ class Budgeted(Sampler):
 
 
 class Purse:
-    """A budget at work: its pacer, and the price of a judgement where it is in dollars."""
+    """A budget at work: its pacer, and the price of a judgement where it is in dollars.
+
+    It spends this process's share of the budget. Where the share changes, so will the traffic, and by as much: the
+    pacer is told, so that the same part of the cases is judged before and after.
+    """
 
     def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
         self._options = options
         self._price, self._priced = options.dollars_each, _FIRST_VERDICTS
         self._clock = runtime.clock
-        mean = options.mean_hour()
-        self._pacer = Pacer(mean * HOURS, options.per_hour_cap or CAP * mean, runtime.clock.monotonic())
+        self._group = runtime.share
+        self._share = runtime.share.of_budget
+        mean = options.mean_hour() * self._share
+        cap = options.per_hour_cap * self._share if options.per_hour_cap is not None else CAP * mean
+        self._pacer = Pacer(mean * HOURS, cap, runtime.clock.monotonic())
         metrics = runtime.metrics
         metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
         metrics.sampling_bucket_limit.labels(evaluator).set_function(lambda: self._pacer.size)
 
-    def draw(self, risk: float | None, inputs: tuple[float, ...] = (), trust: float = 1.0) -> Drawn:
-        """The probability of the case that has come; `risk` and `trust` as in `Pacer.draw`."""
-        paced = self._pacer.draw(risk, self._clock.monotonic(), trust)
-        return Drawn(paced.probability, paced.target, risk, inputs, paced.thinned)
+    def draw(
+        self,
+        risk: float | None,
+        inputs: tuple[float, ...] = (),
+        trust: float = 1.0,
+        *,
+        shift: float = 0.0,
+        part: float = 1.0,
+    ) -> Drawn:
+        """The probability of the case that has come.
+
+        `risk`, `trust` and `part` as in `Pacer.draw`, the rest as in `Drawn`.
+        """
+        share = self._group.of_budget
+        if share != self._share:
+            self._pacer.scale(share / self._share)
+            self._share = share
+        paced = self._pacer.draw(risk, self._clock.monotonic(), trust, part)
+        return Drawn(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
 
     def paid(self, dollars: float) -> None:
         """What a judgement has cost."""
@@ -77,5 +99,6 @@ class Purse:
             return
         self._priced = min(self._priced + 1, _VERDICTS)
         self._price += (dollars - self._price) / self._priced
-        self._pacer.per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
-        self._pacer.per_hour = options.per_hour_cap or CAP * self._pacer.per_day / HOURS
+        per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
+        self._pacer.per_day = per_day * self._share
+        self._pacer.per_hour = (options.per_hour_cap or CAP * per_day / HOURS) * self._share

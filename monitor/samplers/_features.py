@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.model.outcome import Score
@@ -12,6 +12,7 @@ INPUTS: Final = ("overlap", "marked", "sentence", "pairs", "words", "refusal", "
 """The inputs by name, the one that is trusted from the start first: the share of the response that is not supported."""
 
 _FARTHEST = 3.0
+_DIGITS = 4  # as results carry them, so that whoever learns from a result learns what was learned here
 _BLEND_SPREAD = 0.9
 _REFUSAL = "refusal_pattern"
 
@@ -24,7 +25,7 @@ _COUNTS = {"words": (2.62, 1.04), "novel_words": (1.25, 0.96)}
 
 
 def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | None:
-    """The inputs of a case, in the order of `INPUTS`, each about 0 +- 1 and none beyond 3.
+    """The inputs of a case, in the order of `INPUTS`, each about 0 +- 1 and none beyond 3, to four digits.
 
     None where `measured_by`, the local evaluator whose measures count, has not scored the case.
     """
@@ -40,7 +41,14 @@ def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | 
         return None
     refusal = local.get(_REFUSAL)
     found = (_clipped(blend / _BLEND_SPREAD), marked, sentence, pairs, words, refusal.value if refusal else 0.0, novel)
-    return found if all(map(math.isfinite, found)) else None
+    if not all(map(math.isfinite, found)):
+        return None
+    return tuple(round(one, _DIGITS) for one in found)
+
+
+def are_inputs(numbers: Sequence[float]) -> bool:
+    """Whether `inputs` may have given these."""
+    return len(numbers) == len(INPUTS) and all(abs(one) <= _FARTHEST for one in numbers)
 
 
 def _scaled(value: float, mean: float, deviation: float) -> float:

@@ -12,10 +12,10 @@ from pydantic import Field
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, Purse
-from monitor.samplers._features import INPUTS, inputs
+from monitor.samplers._features import INPUTS, are_inputs, inputs
 from monitor.samplers._gain import DAYS, Watch
 from monitor.samplers._learner import Learner
-from monitor.stages import Drawn, Runtime, Sampling
+from monitor.stages import Drawn, Lesson, Runtime, Sampling
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -58,7 +58,7 @@ class Boosted(Budgeted):
         return self.boost
 
     def open(self, evaluator: str, runtime: Runtime) -> Sampling:
-        """Begin with the prior for every app: what was learned before a restart is learned again."""
+        """Begin with the prior for every app; what earlier processes have learned comes by `recall`."""
         return _Boosting(self, evaluator, runtime)
 
 
@@ -75,26 +75,36 @@ class _Boosting:
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()
 
-    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
         seen = inputs(local, self._options.boost)
         if seen is None:
-            return self._purse.draw(None)
-        app = self._of(case.app)
+            return self._purse.draw(None, part=part)
+        app, shift = self._of(case.app), self._shift(case)
         if app.paused_until > self._runtime.clock.monotonic():
-            return self._purse.draw(None, seen)
-        return self._purse.draw(app.learner.probability(seen, self._shift(case)), seen, app.learner.trust)
+            return self._purse.draw(None, seen, shift=shift, part=part)
+        risk = app.learner.probability(seen, shift)
+        return self._purse.draw(risk, seen, app.learner.trust, shift=shift, part=part)
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
         self._purse.paid(dollars)
         if defect is None or not drawn.inputs:
             return
-        app = self._of(case.app)
         weight = drawn.target / drawn.probability
-        app.learner.learn(drawn.inputs, weight, self._shift(case), defect=defect)
-        if self._options.show_model:
-            self._show(case.app, app.learner)
+        app = self._teach(case.app, drawn.inputs, weight, drawn.shift, defect=defect)
         if drawn.risk is not None:
             self._watch(case.app, app, min(weight, 2.0), defect=defect)
+
+    def recall(self, lesson: Lesson) -> None:
+        self._purse.paid(lesson.dollars)
+        if lesson.defect is not None and are_inputs(lesson.inputs):
+            self._teach(lesson.app, lesson.inputs, lesson.emphasis, lesson.shift, defect=lesson.defect)
+
+    def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> _App:
+        app = self._of(name)
+        app.learner.learn(seen, weight, shift, defect=defect)
+        if self._options.show_model:
+            self._show(name, app.learner)
+        return app
 
     def _watch(self, name: str, app: _App, weight: float, *, defect: bool) -> None:
         now = self._runtime.clock.monotonic()

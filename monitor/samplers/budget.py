@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, Purse
-from monitor.stages import Drawn, Runtime, Sampling
+from monitor.stages import Drawn, Lesson, Runtime, Sampling
 
 
 class Budget(Budgeted):
@@ -24,8 +24,11 @@ class _Spending:
     def __init__(self, options: Budget, evaluator: str, runtime: Runtime) -> None:
         self._purse = Purse(options, evaluator, runtime)
 
-    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:  # noqa: ARG002 - the contract's signature
-        return self._purse.draw(None)
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - the contract's
+        return self._purse.draw(None, part=part)
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
         self._purse.paid(dollars)
+
+    def recall(self, lesson: Lesson) -> None:
+        self._purse.paid(lesson.dollars)

@@ -21,6 +21,7 @@ from monitor.estimates.change import (
     Change,
     change,
     fired,
+    held,
     is_incident,
     spread,
 )
@@ -185,6 +186,26 @@ def test_a_window_fires_above_its_own_threshold_only() -> None:
 def test_three_days_count_only_while_the_last_one_is_above_the_margin(day: Change | None, fires: bool) -> None:
     changes = {3 * DAY: seen(5, 2), **({DAY: day} if day is not None else {})}
     assert bool(fired(changes, FAMILIES["default"])) is fires
+
+
+def test_six_hours_and_more_hold_an_alert_while_they_are_rather_above_and_an_hour_never_does() -> None:
+    assert not held({HOUR: seen(9, 9)})
+    assert held({6 * HOUR: seen(1.1, 1.5)})
+    assert held({DAY: seen(1.1, 1.5)})
+    assert not held({6 * HOUR: seen(1, 1.5), DAY: seen(None, 0)})
+    assert held({3 * DAY: seen(1.1, 1.5), DAY: seen(0.1, MARGIN + 0.01)})
+    assert not held({3 * DAY: seen(1.1, 1.5), DAY: seen(-1, MARGIN)}), "three days remember what is over"
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([one.length for one in WINDOWS[1:]]), st.builds(seen, st.floats(-5, 9), st.floats(0.5, 5))
+    )
+)
+def test_what_fires_by_six_hours_or_more_would_also_be_held(changes: dict[float, Change]) -> None:
+    for family in FAMILIES.values():
+        if fired(changes, family):
+            assert held(changes)
 
 
 def test_an_incident_is_both_sure_and_large() -> None:

@@ -14,7 +14,7 @@ from monitor.errors import ConfigError
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Score
-from monitor.pipeline.evaluate import _run_local
+from monitor.pipeline.edges import run_local
 from monitor.samplers._features import INPUTS, inputs
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
@@ -32,7 +32,7 @@ def case(response: str = GOOD, number: int = 0, **more) -> Case:
 
 
 def local(response: str = GOOD) -> dict[str, Score]:
-    score = _run_local(OverlapGroundedness(), case(response))
+    score = run_local(OverlapGroundedness(), case(response))
     assert isinstance(score, Score)
     return {OVERLAP: score}
 

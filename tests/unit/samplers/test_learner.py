@@ -104,6 +104,19 @@ def test_after_ten_thousand_verdicts_a_new_kind_of_defect_is_still_learned() -> 
     assert learner.probability((0, 3, 0)) > 0.5
 
 
+def test_it_is_gone_by_in_half_at_first_and_in_full_after_twenty_defects_however_many_verdicts_they_take() -> None:
+    learner = Learner(SLOPES)
+    for _ in range(500):
+        learner.learn((0, 0, 0), 1.0, defect=False)
+    assert learner.trust == 0.5
+    for _ in range(19):
+        learner.learn((0, 0, 0), 1.0, defect=True)
+    assert 0.5 < learner.trust < 1
+    learner.learn((0, 0, 0), 1.0, defect=True)
+    learner.learn((0, 0, 0), 1.0, defect=True)
+    assert learner.trust == 1
+
+
 def test_a_belief_that_is_no_number_any_more_begins_again() -> None:
     learner = Learner(SLOPES)
     learner.coefficients[1] = math.nan

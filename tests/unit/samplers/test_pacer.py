@@ -29,6 +29,18 @@ def test_a_budget_is_spent_over_the_day_and_no_hour_takes_more_than_its_cap(load
     assert run.busiest() <= 4 * 600 / 24 * 7 / 6
 
 
+@pytest.mark.parametrize("begun", [0, 4, 8, 12, 16, 20])
+def test_the_first_day_keeps_to_its_budget_at_whatever_hour_of_a_daily_cycle_it_begins(begun) -> None:
+    pacer, spent = Pacer(600, 100, now=0.0), 0.0
+    for minute in range(1440):
+        came = round(8 * cycle(minute + 60 * begun))
+        for number in range(came):
+            one = pacer.draw(None, (minute + number / came) * 60)
+            assert one.probability > 600 / 1440 / 8 / 4
+            spent += one.probability
+    assert 0.75 * 600 < spent < 1.02 * 600
+
+
 def test_a_traffic_that_doubles_for_good_overspends_for_a_day_only() -> None:
     def load(minute: int) -> float:
         return 1.0 if minute < 2 * 1440 else 2.0
