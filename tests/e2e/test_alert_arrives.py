@@ -41,7 +41,15 @@ def configuration(llm: LLMServer, notified: str) -> dict[str, Any]:
             "price": {"input_per_million": 1, "output_per_million": 2},
         },
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness"}],
-        "alerts": [{"evaluator": "groundedness", "warning": "5%", "critical": "10%"}],
+        "alerts": [
+            {
+                "evaluator": "groundedness",
+                "warning": "5%",
+                "critical": "10%",
+                "windows": [{"window": "20s", "z": 3.09}, {"window": "3m", "z": 2.58}],
+                "resolve_after": "2s",
+            }
+        ],
         "notify": [{"type": "alertmanager", "url": notified}],
     }
 
@@ -54,7 +62,11 @@ def firing(alertmanager_url: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_rise_of_made_up_answers_reaches_alertmanager_through_prometheus_and_in_process(tmp_path: Path) -> None:
+def critical(alertmanager_url: str) -> list[dict[str, Any]]:
+    return [one for one in firing(alertmanager_url) if one["labels"]["severity"] == "critical"]
+
+
+def test_the_alert_follows_a_defect_rate_up_and_down_through_prometheus_and_in_process(tmp_path: Path) -> None:
     with (
         LLMServer() as llm,
         webhook() as hook,
@@ -73,8 +85,11 @@ def test_a_rise_of_made_up_answers_reaches_alertmanager_through_prometheus_and_i
                 assert firing(by_rules) == firing(in_process) == []
                 send(service, monitor, [BAD] * TRACES)
                 for address in (by_rules, in_process):
-                    wait_until(lambda at=address: firing(at), 60, f"RagDefectRateHigh at {address}")
-                service.close()
+                    wait_until(lambda at=address: critical(at), 60, f"RagDefectRateHigh at {address}")
+                for address in (by_rules, in_process):
+                    (one,) = critical(address)
+                    assert (one["labels"]["app"], one["labels"]["evaluator"]) == ("shop", "groundedness")
+                    assert "%" in one["annotations"]["description"]
                 exact = monitor.total("ragmonitor_evaluations_total", evaluator="groundedness", defect="true")
                 assert exact == TRACES
                 assert monitor.total("ragmonitor_unscored_total") == 0
@@ -87,14 +102,18 @@ def test_a_rise_of_made_up_answers_reaches_alertmanager_through_prometheus_and_i
                     end="99999999999",
                 )
                 assert any("trace_id" in one["labels"] for series in exemplars["data"] for one in series["exemplars"])
+
+                def better(address: str) -> bool:
+                    send(service, monitor, [GOOD] * TRACES)
+                    return not firing(address)
+
+                for address in (by_rules, in_process):
+                    wait_until(lambda at=address: better(at), 120, f"the end of RagDefectRateHigh at {address}")
+                service.close()
             assert monitor.terminate(12) == 0
-        for address in (by_rules, in_process):
-            severities = {one["labels"]["severity"] for one in firing(address)}
-            assert "critical" in severities
-            (critical,) = (one for one in firing(address) if one["labels"]["severity"] == "critical")
-            assert critical["labels"]["app"] == "shop"
-            assert critical["labels"]["evaluator"] == "groundedness"
-            assert "%" in critical["annotations"]["description"]
+        for manager_url in (by_rules, in_process):
+            told = [body for body in hook.bodies if body["externalURL"].endswith(manager_url.rpartition(":")[2])]
+            assert [body["status"] for body in told][-1] == "resolved"
 
 
 def send(service: RagService, monitor: MonitorProcess, answers: list[str]) -> None:
