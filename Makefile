@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check lock bench clean
+.PHONY: help demo test check lock bench kafka dashboards clean
 
 help:
 	@echo "make demo    start the monitor on recorded traffic and watch it raise an alert"
 	@echo "make test    run the whole test suite"
 	@echo "make check   format, lint, types, import order"
 	@echo "make bench   what receiving costs, as a table"
+	@echo "make kafka   start an Apache Kafka with demo topics to try it on (needs java and mvn)"
+	@echo "make dashboards  write the Grafana boards anew"
 	@echo "make lock    write the lock files anew from pyproject.toml (needs uv)"
 
 demo: .venv/.ready
@@ -25,6 +27,12 @@ check: .venv/.ready-tests
 
 bench: .venv/.ready-tests
 	$(BIN)/python -m benchmarks.ingest
+
+kafka: .venv/.ready-tests
+	@$(BIN)/python -m tests.support.demo_kafka
+
+dashboards: .venv/.ready-tests
+	$(BIN)/python -m grafana.generate
 
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'

@@ -123,7 +123,7 @@ def _plugged(folder: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in _installed().select(group=f"rag_monitor.{folder}")}
 
 
-_SECRET = frozenset({"api_key", "api_base", "token", "password", "secret", "url", "headers"})
+_SECRET = frozenset({"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "endpoint", "headers"})
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ a local variable of `run` or `open`. A new component is one file, named after it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
@@ -20,11 +20,15 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from monitor.clock import Clock
 from monitor.model.case import Case, Document, Message, Usage
 from monitor.model.outcome import DefectRule, Judged, Outcome, Scale, Score
+from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import LogRecord, Span, SpanBatch
+from monitor.share import Share
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.site import Site
+from monitor.telemetry.tracing import Tracer
 
 
 class Component(BaseModel):
@@ -40,12 +44,18 @@ def type_name(component: Component) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the application lends to every component that runs: time, metrics, events, health."""
+    """What the application lends to every component that runs: time, metrics, events, health, its share, its pages.
+
+    With `tracer` the monitor tells what it does itself; by default nobody listens.
+    """
 
     clock: Clock
     metrics: Metrics
     events: Events
     health: Health
+    share: Share = field(default_factory=Share)
+    site: Site = field(default_factory=Site)
+    tracer: Tracer = field(default_factory=Tracer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,7 @@ class Intake(Protocol):
     async def accept(self, batch: SpanBatch) -> Accepted:
         """Take a batch; returns once its data is safe at the promised level (OTLP: on disk).
 
+        A batch with a receipt is safe where it comes from: then the receipt says when it is done with.
         Raises `Overloaded` when there is no room now: nothing of the batch was taken, the sender should try again.
         Raises `InvalidData` when nothing of it can be read. Never blocks the event loop; may wait for a group commit.
         """
@@ -71,6 +82,14 @@ class Intake(Protocol):
         """Take a batch of rows, and count those of it that are invalid; returns once its data is safe, as `accept`.
 
         A row whose id was seen lately is not taken again. Raises `Overloaded` as `accept` does.
+        """
+        ...
+
+    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+        """What hangs on these receipts belongs to another process now, which will receive it again from the start.
+
+        Makes them void. What is not yet being judged is dropped, counted as handed over, and taken anew should it come
+        back here; what is being judged is finished.
         """
         ...
 
@@ -146,7 +165,8 @@ class Drawn:
     """With which `probability` a case is judged, 0 to 1, and how that came about.
 
     `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
-    sees it (None: it does not), `inputs` what it saw. `thinned`: a cap has lowered the probability.
+    sees it (None: it does not), `inputs` what it saw, `shift` what was added to the log odds of a defect for what is
+    known besides. `thinned`: a cap has lowered the probability.
     """
 
     probability: float
@@ -154,6 +174,26 @@ class Drawn:
     risk: float | None = None
     inputs: tuple[float, ...] = ()
     thinned: bool = False
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """A result of an earlier process, or of another replica, as far as it teaches: what `Sampling.learn` was told then.
+
+    `result` is its id. `inputs` and `shift` as in `Drawn`, no inputs where the sampler saw nothing; `emphasis` how many
+    cases it stands for, relative to an even draw; `defect` None where it is no verdict on production traffic.
+    """
+
+    result: str
+    app: str
+    evaluator: str
+    version: str
+    inputs: tuple[float, ...] = ()
+    shift: float = 0.0
+    emphasis: float = 1.0
+    defect: bool | None = None
+    dollars: float = 0.0
 
 
 class Sampling(Protocol):
@@ -165,12 +205,20 @@ class Sampling(Protocol):
 
     adaptive: bool
 
-    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:
-        """The probability of `case`, of which `local` are the scores of the local evaluators, by name."""
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
+        """The probability of `case`, of which `local` are the scores of the local evaluators, by name.
+
+        Of it only `part`, above 0 to 1, will be used, since the app's quota is nearly spent: the pipeline multiplies,
+        and a budget is spent on so much of a case.
+        """
         ...
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
         """A case that was drawn has been judged, for `dollars`; `defect` is None where no verdict came about."""
+        ...
+
+    def recall(self, lesson: Lesson) -> None:
+        """The same of a case that another process has judged, with an evaluator of this name and version."""
         ...
 
 
@@ -205,11 +253,14 @@ class _Fixed:
     def __init__(self, probability: Callable[[Case], float]) -> None:
         self._probability = probability
 
-    def draw(self, case: Case, local: Mapping[str, Score]) -> Drawn:  # noqa: ARG002 - the contract's signature
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - as above
         probability = self._probability(case)
         return Drawn(probability, probability)
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        pass
+
+    def recall(self, lesson: Lesson) -> None:
         pass
 
 
@@ -323,6 +374,10 @@ Deliver = Callable[[Judged], Awaitable[None]]
 class Sink(Component, ABC):
     """Where results go."""
 
+    memory: ClassVar[Literal["none", "process", "fleet"]] = "none"
+    """Whose results can be heard from it again, by `recall`: nobody's, those of this process's earlier lives, or those
+    of every replica."""
+
     @abstractmethod
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Connect for the life of the process; leaving the context flushes.
@@ -330,3 +385,12 @@ class Sink(Component, ABC):
         The returned function takes one result and returns when the sink has it safely; it may wait, which slows the
         pipeline down. A result may come twice (same `id`) after a restart.
         """
+
+    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+        """Tell what the sink holds: the newest few thousand results, oldest first; then, of a fleet, each that comes.
+
+        Called once, beside the pipeline; a sink that holds nothing, or only the past, returns. `heard` is quick and
+        must be called on the event loop, in small numbers at once. A result may be told twice. May raise
+        `MonitorError`.
+        """
+        return

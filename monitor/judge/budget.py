@@ -11,25 +11,33 @@ from monitor.clock import Clock
 from monitor.errors import JudgeError
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
+from monitor.share import Share
 
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
 @dataclass(slots=True)
 class _Cap:
-    """One limit in one period."""
+    """One limit in one period: `limit` is the part of `of_group` that is this process's now."""
 
     name: str
-    limit: float
+    of_group: float
     period: float
+    limit: float = 0.0
+    share: float = 1.0
     index: int = -1
     used: float = 0.0
     told: bool = False
 
-    def turn(self, now: float) -> None:
+    def turn(self, now: float, share: float) -> None:
         index = int(now // self.period)
         if index > self.index:
             self.index, self.used, self.told = index, 0.0, False
+            self.limit, self.share = self.of_group * share, share
+        elif share != self.share:
+            # What the group has left is what this process has left, by its share: all have spent alike.
+            self.limit = self.used + max(self.limit - self.used, 0.0) * share / self.share
+            self.share = share
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +55,21 @@ class Purse:
     new period nor repeats one.
 
     Args:
-        budget: the caps.
+        budget: the caps, of all replicas together.
         clock: time.
+        group: which part of them is this process's; as it changes, so does the part of what is left of a period.
         spent: called once a period for each cap that was reached, with its name and when it opens again, in words.
     """
 
     def __init__(
-        self, budget: Budget, clock: Clock, spent: Callable[[str, str], None] = lambda _cap, _until: None
+        self,
+        budget: Budget,
+        clock: Clock,
+        spent: Callable[[str, str], None] = lambda _cap, _until: None,
+        group: Share | None = None,
     ) -> None:
         self._clock = clock
+        self._group = group if group is not None else Share()
         self._offset = clock.now() - clock.monotonic()
         self._spent = spent
         self._money = _caps(
@@ -80,7 +94,7 @@ class Purse:
     def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation:
         now = self._clock.monotonic() + self._offset
         for cap in caps:
-            cap.turn(now)
+            cap.turn(now, self._group.of_budget)
             if cap.used + amount > cap.limit * (1 + 1e-12):
                 until = dt.datetime.fromtimestamp((cap.index + 1) * cap.period, dt.UTC)
                 if not cap.told:
@@ -93,18 +107,19 @@ class Purse:
 
 
 class Pacer:
-    """Spreads calls evenly: at most so many a minute."""
+    """Spreads calls evenly: at most so many a minute, of which this process makes its share."""
 
-    def __init__(self, per_minute: float | None, clock: Clock) -> None:
+    def __init__(self, per_minute: float | None, clock: Clock, group: Share | None = None) -> None:
         self._every = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
+        self._group = group if group is not None else Share()
         self._next = -math.inf
 
     def turn(self) -> float:
         """Take the next free place; seconds to wait for it, >= 0."""
         now = self._clock.monotonic()
         mine = max(self._next, now)
-        self._next = mine + self._every
+        self._next = mine + self._every / self._group.of_budget
         return mine - now
 
 

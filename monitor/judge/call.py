@@ -21,6 +21,7 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Event
+from monitor.telemetry.tracing import Fact, Work
 
 _SECRET_BYTES = 32
 
@@ -62,6 +63,9 @@ class Caller:
         rng: random.Random,
     ) -> None:
         self._model = settings.model
+        self._tracer = runtime.tracer
+        self._facts = _facts(settings)
+        self._name = f"{self._facts['gen_ai.operation.name']} {self._facts['gen_ai.request.model']}"
         self._timeout = settings.timeout
         self._max_retry_after = settings.max_retry_after
         self._clock = runtime.clock
@@ -72,7 +76,7 @@ class Caller:
         self._count = count
         self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
-        pacer = Pacer(settings.budget.requests_per_minute, runtime.clock)
+        pacer = Pacer(settings.budget.requests_per_minute, runtime.clock, runtime.share)
         self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock)
 
     async def call(
@@ -102,7 +106,10 @@ class Caller:
         tally.calls += 1
         started = self._clock.monotonic()
         try:
-            reply = await self._timed(messages, question, form)
+            with self._tracer.part(self._name, self._facts, "client") as work:
+                reply = await self._timed(messages, question, form)
+                if work.recorded:
+                    _tell_of(reply, form, work)
             if reply.input_tokens is not None and reply.output_tokens is not None:
                 spent = (reply.input_tokens, reply.output_tokens)
         except CallFault as fault:
@@ -162,3 +169,22 @@ class Caller:
             self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
         else:
             self._events.info(Event.JUDGE_BREAKER_CLOSED, "the judge answers again", model=self._model)
+
+
+def _facts(settings: JudgeSettings) -> dict[str, Fact]:
+    """What a call's span says beforehand, in the words of OpenTelemetry's conventions for generative AI."""
+    provider, _, model = (settings.model or "").rpartition("/")
+    facts: dict[str, Fact] = {"gen_ai.operation.name": "classify" if settings.is_classifier else "chat"}
+    facts |= {"gen_ai.provider.name": provider.partition("/")[0]} if provider else {}
+    return {**facts, "gen_ai.request.model": model}
+
+
+def _tell_of(reply: Reply, form: Form, work: Work) -> None:
+    """What came back: names and figures, no text."""
+    facts: dict[str, Fact | None] = {
+        "gen_ai.request.max_tokens": form.max_tokens,
+        "gen_ai.response.model": reply.model or None,
+        "gen_ai.usage.input_tokens": reply.input_tokens,
+        "gen_ai.usage.output_tokens": reply.output_tokens,
+    }
+    work.set({name: value for name, value in facts.items() if value is not None})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -34,11 +34,17 @@ from monitor.telemetry.events import Event
 
 @asynccontextmanager
 async def open_judge(
-    settings: JudgeSettings, runtime: Runtime, *, rng: random.Random, begin: anyio.Event | None = None
+    settings: JudgeSettings,
+    runtime: Runtime,
+    *,
+    rng: random.Random,
+    begin: anyio.Event | None = None,
+    seam: Callable[[Loadable], Loadable] = lambda provider: provider,
 ) -> AsyncIterator[Judge]:
     """A judge for the life of the context. Returns at once; the first question waits until its provider is loaded.
 
-    The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen.
+    The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen. `seam`
+    may stand something in front of the provider, such as a `Recording`.
     Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
     configured, where what it needs is not installed, or where a budget in dollars could never be spent because nobody
     knows the model's price.
@@ -47,7 +53,7 @@ async def open_judge(
         raise ConfigError("judge.model: is needed by judged evaluators, such as `openai/gpt-4o-mini`")
     tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
     made = open_classifier if settings.is_classifier else LiteLLM
-    provider: Loadable = made(settings, runtime.clock)
+    provider = seam(made(settings, runtime.clock))
     client = Client(settings, runtime, provider, tariff, rng=rng)
 
     async def load() -> None:
@@ -93,7 +99,7 @@ class Client:
         self._priced = tariff is not None
         self._count = Counting(self.model, runtime.metrics)
         self._cache = Cache(settings.cache, runtime.clock)
-        self._purse = Purse(settings.budget, runtime.clock, self._budget_spent)
+        self._purse = Purse(settings.budget, runtime.clock, self._budget_spent, runtime.share)
         self._caller = Caller(
             settings,
             runtime,

@@ -44,6 +44,8 @@ class Reply:
     output_tokens: int | None = None
     tokens: tuple[tuple[str, float], ...] = ()
     """Each token of the text with the natural logarithm of its probability, where asked for and given."""
+    date: str = ""
+    """The provider's clock, as the HTTP header `Date` has it; empty where it sends none."""
 
 
 class Provider(Protocol):
@@ -90,12 +92,9 @@ class LiteLLM:
 
     def load(self) -> None:
         """Import litellm and run it once: seconds of processor time and some 190 MB. For a worker thread."""
-        # At import litellm fetches its price list and reads a `.env` file in some folder above, unless told not to.
-        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-        os.environ["LITELLM_MODE"] = "PRODUCTION"
         import httpx  # noqa: PLC0415 - comes with litellm and is as late
-        import litellm  # noqa: PLC0415 - this is what is put off
 
+        litellm = _imported()
         if self._closed:
             return  # the process is about to end and waits for this thread
         for name in _CALLBACKS:
@@ -165,6 +164,34 @@ class LiteLLM:
             raise classify(error, self._clock.now()) from None
 
 
+def _imported() -> Any:
+    # At import litellm fetches its price list and reads a `.env` file in some folder above, unless told not to.
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
+    import litellm  # noqa: PLC0415 - this is what is put off
+
+    return litellm
+
+
+def takes(model: str) -> frozenset[str]:
+    """The options that litellm passes on to this model, in OpenAI's words; others it leaves out. Loads litellm."""
+    litellm = _imported()
+    try:
+        return frozenset(litellm.get_supported_openai_params(model=model) or ())
+    except Exception:  # noqa: BLE001 - it knows no such provider
+        return frozenset()
+
+
+def count_tokens(model: str, messages: Sequence[dict[str, str]]) -> int | None:
+    """Tokens of a prompt as litellm counts them for this model; None where it cannot. Downloads nothing."""
+    litellm = _imported()
+    litellm.disable_hf_tokenizer_download = True
+    try:
+        return int(litellm.token_counter(model=model, messages=list(messages))) or None
+    except Exception:  # noqa: BLE001 - then somebody else estimates
+        return None
+
+
 async def _warm(litellm: Any) -> None:
     """One call that stays in the process: litellm's first one imports for most of a second and would block the loop."""
     import httpx  # noqa: PLC0415 - as above
@@ -213,7 +240,13 @@ def _reply(completion: Any) -> Reply:
         input_tokens=int(spent[0]) if known else None,
         output_tokens=int(spent[1]) if known else None,
         tokens=_tokens(choice),
+        date=_date(completion),
     )
+
+
+def _date(completion: Any) -> str:
+    headers = (getattr(completion, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return str(headers.get("llm_provider-date") or "")
 
 
 def _tokens(choice: Any) -> tuple[tuple[str, float], ...]:

@@ -19,7 +19,8 @@ class Budget(Component):
     """What judging may cost. Periods are calendar hours and days, UTC; counting begins at the start of the process.
 
     A call is reserved at its estimated highest price before it is made and settled at its real price after, so a cap is
-    not overrun by calls in flight. What does not fit any more is unscored with the reason `budget`.
+    not overrun by calls in flight. What does not fit any more is unscored with the reason `budget`. Replicas that share
+    a Kafka source share each of these, too: every one takes the part of its partitions.
     """
 
     dollars_per_day: float | None = Field(default=None, gt=0)

@@ -188,6 +188,20 @@ class Spending:
     cached: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How the evaluator came to judge the case: what its sampler must know to learn from the verdict, now or later.
+
+    `probability` and `target` as in `stages.Drawn`; `inputs` what the sampler saw of the case, none where it goes by
+    nothing; `shift` what it added to the log odds of a defect for what is known besides.
+    """
+
+    probability: float
+    target: float
+    inputs: tuple[float, ...] = ()
+    shift: float = 0.0
+
+
 class Standing(StrEnum):
     """Whether a result counts in the rates that alerts look at."""
 
@@ -202,7 +216,7 @@ class Judged:
 
     `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
     where the outcome is a `Score`. `level` and `defect` are set exactly then. Of the case's attributes only those are
-    left that may leave the monitor.
+    left that may leave the monitor. `selection` is None where no sampler chose.
     """
 
     case: Case
@@ -216,6 +230,7 @@ class Judged:
     judged_at: float = 0.0
     standing: Standing = Standing.LIVE
     generation: Generation = field(default_factory=Generation)
+    selection: Selection | None = None
 
     @property
     def lag(self) -> float | None:
@@ -226,10 +241,13 @@ class Judged:
     @property
     def id(self) -> str:
         """Deterministic: a repeat of the same evaluation has the same id. 32 hex digits."""
-        return result_id(self.case.request_id, self.case.span_id, self.evaluator, self.version)
+        return result_id(self.case.request_id, self.evaluator, self.version)
 
 
-def result_id(request_id: str, span_id: str, evaluator: str, version: str) -> str:
-    """The id of a result, a hash of what was judged by whom in which version. 32 hex digits."""
-    key = f"{request_id}\x1f{span_id}\x1f{evaluator}\x1f{version}"
+def result_id(request_id: str, evaluator: str, version: str) -> str:
+    """The id of a result, a hash of what was judged by whom in which version. 32 hex digits.
+
+    A request has one case. Where only a part of its trace comes again, the answer may seem to be another span's.
+    """
+    key = f"{request_id}\x1f{evaluator}\x1f{version}"
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

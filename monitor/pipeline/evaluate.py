@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import MappingProxyType
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -20,39 +19,31 @@ from monitor.errors import JudgeError
 from monitor.judge.panel import Panel, Seat
 from monitor.model.case import Case
 from monitor.model.outcome import (
+    Judged,
     Outcome,
     Score,
+    Selection,
     Skipped,
-    SkippedReason,
     Spending,
     Unscored,
     UnscoredReason,
     result_id,
 )
+from monitor.pipeline import edges
 from monitor.pipeline.assignment import Assignment, Tally, versions
 from monitor.pipeline.counting import Counting
+from monitor.pipeline.delivery import Delivered, Delivery, tell_of
 from monitor.pipeline.drawing import Drawing, Draws
 from monitor.pipeline.fair import LATE, Client, FairQueue
 from monitor.pipeline.results import Results
+from monitor.pipeline.traffic import Quota
 from monitor.samplers import _consistent
-from monitor.stages import Deliver, Drawn, Evaluator, Judge, Runtime
+from monitor.stages import Deliver, Drawn, Evaluator, Judge, Lesson, Runtime
 from monitor.telemetry.events import Event
 
 _log = logging.getLogger(__name__)
 
 _NO_SCORES: Mapping[str, Score] = MappingProxyType({})
-
-
-class Delivered(Protocol):
-    """Which results the sinks have had already, across restarts, so that a repeated case is not judged twice."""
-
-    def remembered(self, result: str) -> bool:
-        """Whether the result with this id was delivered."""
-        ...
-
-    def remember(self, results: Iterable[str]) -> None:
-        """The results with these ids are delivered. Does not wait for the disk."""
-        ...
 
 
 class Evaluation:
@@ -70,6 +61,7 @@ class Evaluation:
         repeat: by judge, the share of judged cases that are judged twice, 0 to 1.
         turns: by judge, how many cases may be at it at once; a judge that is not named takes all.
         shares: weights by app at the judges, > 0; 1 for others.
+        quotas: of judgements, by app; `"*"` is for each app that is not named.
         results: what makes them; by default nothing is ever late.
     """
 
@@ -88,13 +80,13 @@ class Evaluation:
         repeat: Mapping[str, float],
         turns: Mapping[str, int] | None = None,
         shares: Mapping[str, float] | None = None,
+        quotas: Mapping[str, Quota] | None = None,
         results: Results | None = None,
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
         self._judges = judges
-        self._sinks = sinks
-        self._sink_failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
+        self._delivery = Delivery(sinks, delivered, runtime)
         self._counting = counting
         self._delivered = delivered
         self._runtime = runtime
@@ -114,9 +106,11 @@ class Evaluation:
             for outcome in ("same", "other", "unscored")
         }
         self._versions = versions(assignments, judges)
-        self._drawing = Drawing(assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt)
+        self._drawing = Drawing(
+            assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt, quotas=quotas
+        )
         for one in assignments:
-            counting.declare(one.evaluator, one.defect)
+            counting.declare(one.evaluator, one.defect, self._versions[one.evaluator.name])
 
     @property
     def waiting(self) -> int:
@@ -128,18 +122,41 @@ class Evaluation:
         self._counting.prepare(app)
         self._drawing.prepare(app)
 
+    def heard(self, lesson: Lesson, *, delivered: bool) -> None:
+        """A result of an earlier process or of another replica: the samplers learn from it, once.
+
+        `delivered`: what all replicas read has it, so that a case which comes here after another replica's end is not
+        judged again, nor a part of it: where the offset that was committed lay between the messages of one trace, the
+        rest of that trace is read alone.
+        """
+        if delivered:
+            self._delivered.remember([lesson.result])
+        self._drawing.recall(lesson)
+
     async def run_local(self, case: Case) -> dict[str, Score]:
         """Every local evaluator on `case`, one after the other; their scores, when the sinks have the results."""
+        scores, results = await self.score_local(case)
+        await self.deliver(results)
+        return scores
+
+    async def deliver(self, results: Sequence[Judged]) -> None:
+        """Returns when the sinks have `results`."""
+        await self._delivery.all(results)
+
+    async def score_local(self, case: Case) -> tuple[dict[str, Score], list[Judged]]:
+        """Every local evaluator on `case`, one after the other: their scores, and results that are to be delivered."""
         scores: dict[str, Score] = {}
+        results: list[Judged] = []
         for assignment in self._local:
             drawn = self._draw(assignment, case, scores)
             if drawn is not None:
                 name = assignment.evaluator.name
                 self._counting.selected(case.app, name)
-                outcome = await self._evaluate(assignment, case, drawn, self._runtime.clock.monotonic())
-                if isinstance(outcome, Score):
-                    scores[name] = outcome
-        return scores
+                judged = await self._evaluate(assignment, case, drawn, self._runtime.clock.monotonic())
+                results.append(judged)
+                if isinstance(judged.outcome, Score):
+                    scores[name] = judged.outcome
+        return scores, results
 
     def judged_for(self, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> list[tuple[Assignment, Drawn]]:
         """The judged evaluators that chose `case`, and how; `local` are the scores of the local ones."""
@@ -159,14 +176,16 @@ class Evaluation:
         began = self._runtime.clock.monotonic()
         size = len(case.response) + sum(len(document.content) for document in case.retrieved_context)
         client = Client(case.app, LATE if self._results.is_late(case) else case.traffic)
-        async with self._queue.turn(judge, client, size) as granted:
+        async with AsyncExitStack() as turn:
+            with self._runtime.tracer.part("wait for the judge"):
+                granted = await turn.enter_async_context(self._queue.turn(judge, client, size))
             if granted:
                 async with anyio.create_task_group() as side_by_side:
                     self._start(side_by_side, case, chosen, began)
                 return
         for assignment, drawn in chosen:
             full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
-            await self._finish(assignment, case, drawn, full, Spending())
+            await self._delivery.one(self._finish(assignment, case, drawn, full, Spending()))
 
     def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, Drawn]], began: float) -> None:
         """Begin all evaluations; those of one group and judge on a panel, if there is more than one of them."""
@@ -175,22 +194,34 @@ class Evaluation:
         for assignment, drawn in chosen:
             panel = panels.get((assignment.group, assignment.judge))
             seat = panel.seat() if panel is not None else None
-            group.start_soon(self._evaluate, assignment, case, drawn, began, seat)
+            group.start_soon(self._evaluate_judged, assignment, case, drawn, began, seat)
 
     def _draw(self, assignment: Assignment, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> Drawn | None:
         """How `case` was drawn, if it was chosen and is not judged yet."""
         evaluator = assignment.evaluator
-        drawn = self._drawing.draw(assignment, case, local, applies=_missing(evaluator, case) is None)
+        drawn = self._drawing.draw(assignment, case, local, applies=edges.missing(evaluator, case) is None)
         if drawn is None:
             return None
-        key = result_id(case.request_id, case.span_id, evaluator.name, self._versions[evaluator.name])
+        key = result_id(case.request_id, evaluator.name, self._versions[evaluator.name])
         return None if self._delivered.remembered(key) else drawn
+
+    async def _evaluate_judged(
+        self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None
+    ) -> None:
+        with self._runtime.tracer.part(f"evaluate {assignment.evaluator.name}") as work:
+            judged = await self._evaluate(assignment, case, drawn, began, seat)
+            if work.recorded:
+                tell_of(judged, work)
+        await self._delivery.one(judged)
+        asked = judged.spending.attempts > 0 or judged.spending.cached  # else it was scored by rule
+        if asked and isinstance(judged.outcome, Score):
+            await self._judge_again(assignment, case, judged.outcome)
 
     async def _evaluate(
         self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None = None
-    ) -> Outcome:
+    ) -> Judged:
         evaluator, clock = assignment.evaluator, self._runtime.clock
-        missing = _missing(evaluator, case)
+        missing = edges.missing(evaluator, case)
         tally = Tally(seat or self._judges[assignment.judge]) if evaluator.cost == "judge" else None
         outcome: Outcome
         if missing is not None:
@@ -198,10 +229,10 @@ class Evaluation:
         else:
             try:
                 if tally is None:
-                    outcome = await anyio.to_thread.run_sync(_run_local, evaluator, case)
+                    outcome = await anyio.to_thread.run_sync(edges.run_local, evaluator, case)
                 else:
                     outcome = await evaluator.evaluate(case, tally)
-                outcome = _checked(evaluator, outcome)
+                outcome = edges.checked(evaluator, outcome)
             except JudgeError as error:
                 outcome = Unscored(error.reason, str(error))
             except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
@@ -210,10 +241,7 @@ class Evaluation:
         if seat is not None:
             await seat.leave()
         spent = tally.spending(clock.monotonic() - began) if tally else Spending(seconds=clock.monotonic() - began)
-        await self._finish(assignment, case, drawn, outcome, spent)
-        if tally is not None and tally.verdicts and isinstance(outcome, Score):
-            await self._judge_again(assignment, case, outcome)
-        return outcome
+        return self._finish(assignment, case, drawn, outcome, spent)
 
     async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
         """For a few cases, whether the same judge says the same again. Changes no result."""
@@ -221,7 +249,7 @@ class Evaluation:
             return
         evaluator, rule = assignment.evaluator, assignment.defect
         try:
-            second = _checked(
+            second = edges.checked(
                 evaluator, await evaluator.evaluate(case, Tally(self._judges[assignment.judge], repeat=1))
             )
         except Exception:  # noqa: BLE001 - what went wrong is counted with the judge's requests, by reason
@@ -231,67 +259,16 @@ class Evaluation:
             agreement = "same" if same else "other" if isinstance(second, Score) else "unscored"
         self._repeats[evaluator.name, agreement].inc()
 
-    async def _finish(
-        self, assignment: Assignment, case: Case, drawn: Drawn, outcome: Outcome, spending: Spending
-    ) -> None:
+    def _finish(self, assignment: Assignment, case: Case, drawn: Drawn, outcome: Outcome, spending: Spending) -> Judged:
         version = self._versions[assignment.evaluator.name]
-        judged = self._results.make(
-            assignment, version, case, outcome, probability=drawn.probability, spending=spending
-        )
+        selection = Selection(drawn.probability, drawn.target, drawn.inputs, drawn.shift)
+        judged = self._results.make(assignment, version, case, outcome, selection=selection, spending=spending)
         self._counting.finished(judged, spending.seconds)
         self._drawing.judged(drawn, case, judged)
-        for name, deliver in self._sinks.items():
-            try:
-                await deliver(judged)
-            except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
-                self._sink_failures[name].inc()
-                self._runtime.events.error(
-                    Event.SINK_FAILED,
-                    "a sink did not take a result",
-                    sink=name,
-                    error=f"{type(error).__name__}: {error}",
-                )
-        self._delivered.remember([judged.id])
+        return judged
 
     def _failed(self, evaluator: Evaluator, error: Exception) -> None:
         _log.debug("evaluator %s failed", evaluator.name, exc_info=error)
         self._runtime.events.error(
             Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
         )
-
-
-def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
-    """The case with what the local evaluators have found out about it, for slices and samplers."""
-    facts = {name: text for score in local.values() for name, text in score.facts.items()}
-    return replace(case, attributes={**case.attributes, **facts}) if facts else case
-
-
-def _run_local(evaluator: Evaluator, case: Case) -> Outcome:
-    """A local evaluator computes and never waits, so its coroutine ends at the first step, in whatever thread."""
-    steps = evaluator.evaluate(case, None)
-    try:
-        steps.send(None)
-    except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
-    steps.close()
-    raise RuntimeError(f"the local evaluator {evaluator.name} waits for something; declare cost = 'judge'")
-
-
-def _missing(evaluator: Evaluator, case: Case) -> SkippedReason | None:
-    needs = evaluator.needs
-    if "context" in needs and not case.retrieved_context:
-        return SkippedReason.NO_CONTEXT
-    if "history" in needs and not case.request.history:
-        return SkippedReason.NO_HISTORY
-    if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:
-        return SkippedReason.NO_REFERENCE
-    return None
-
-
-def _checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
-    """A score off its scale would poison every rate: it is not one."""
-    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
-        low, high = evaluator.scale.lowest, evaluator.scale.highest
-        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
-    return outcome

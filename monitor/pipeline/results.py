@@ -9,7 +9,7 @@ from dataclasses import replace
 from monitor.content import slices as facts
 from monitor.model.case import Case
 from monitor.model.generation import Generation
-from monitor.model.outcome import Judged, Outcome, Score, Spending, Standing
+from monitor.model.outcome import Judged, Outcome, Score, Selection, Spending, Standing
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.generations import Generations
 from monitor.pipeline.traffic import standing
@@ -50,10 +50,10 @@ class Results:
         case: Case,
         outcome: Outcome,
         *,
-        probability: float,
+        selection: Selection,
         spending: Spending,
     ) -> Judged:
-        """The result of an evaluation that ends now; `probability` is that with which its evaluator chose the case."""
+        """The result of an evaluation that ends now; `selection` is how its evaluator came to choose the case."""
         evaluator, now = assignment.evaluator, self._runtime.clock.now()
         scored = outcome if isinstance(outcome, Score) else None
         judged = Judged(
@@ -61,7 +61,7 @@ class Results:
             evaluator=evaluator.name,
             version=version,
             outcome=outcome,
-            weight=1 / (case.probability * probability),
+            weight=1 / (case.probability * selection.probability),
             level=evaluator.scale.level(scored.value) if scored else "",
             defect=bool(scored and assignment.defect.matches(scored)),
             spending=spending,
@@ -74,6 +74,7 @@ class Results:
                 index=facts.value(case, "index.version"),
                 service=facts.value(case, "service.version"),
             ),
+            selection=selection,
         )
         told = evaluator.cost == "local" or spending.attempts > 0  # else no judge has said which model it is
         if self._generations is not None and scored is not None and told and judged.standing is Standing.LIVE:

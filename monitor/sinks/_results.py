@@ -11,7 +11,10 @@ from urllib.parse import quote
 from monitor.errors import MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Judged, Score, Standing
+from monitor.sinks import _lessons
 from monitor.sinks._rows import as_json, dump, load
+from monitor.sinks._search import Search
+from monitor.stages import Lesson
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (
@@ -21,9 +24,10 @@ CREATE TABLE IF NOT EXISTS results (
 CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
 CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
 CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
-CREATE TABLE IF NOT EXISTS sums (
-  at INTEGER, app TEXT, evaluator TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
-  PRIMARY KEY (at, app, evaluator, defect)
+DROP TABLE IF EXISTS sums;  -- of before sums were told apart by version: nothing can be compared with them
+CREATE TABLE IF NOT EXISTS version_sums (
+  at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
+  PRIMARY KEY (at, app, evaluator, version, defect)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
@@ -35,11 +39,15 @@ _PRUNE_AT_ONCE = 500
 
 
 class Sums(NamedTuple):
-    """Scored results of one minute, which began at `at` (seconds since 1970): their number, weights, squares."""
+    """Scored results of one minute, which began at `at` (seconds since 1970): their number, weights, squares.
+
+    Results of two versions of an evaluator are never in one sum.
+    """
 
     at: int
     app: str
     evaluator: str
+    version: str
     defect: bool
     judged: int
     weight: float
@@ -53,7 +61,7 @@ def create(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA secure_delete = FAST")
-        db.executescript(_SCHEMA)
+        db.executescript(_SCHEMA + _lessons.SCHEMA)
     except sqlite3.Error:
         db.close()
         raise
@@ -78,13 +86,16 @@ def insert(db: sqlite3.Connection, results: Iterable[Judged], *, texts: bool) ->
             dump(row),
         )
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
+        if added:
+            _lessons.keep(db, row, one.judged_at)
         if added and score is not None and one.standing is Standing.LIVE:
             answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
             minute = int(answered_at // _MINUTE * _MINUTE)
             db.execute(
-                "INSERT INTO sums VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,"
-                " weight = weight + excluded.weight, weight_squares = weight_squares + excluded.weight_squares",
-                (minute, app, one.evaluator, one.defect, one.weight, one.weight**2),
+                "INSERT INTO version_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?)"
+                " ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
+                " weight_squares = weight_squares + excluded.weight_squares",
+                (minute, app, one.evaluator, one.version, one.defect, one.weight, one.weight**2),
             )
             parts = dump(one.generation.parts).decode()
             db.execute(
@@ -102,8 +113,9 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     too_full = page * (pages - unused) > at_most
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
-    db.execute("DELETE FROM sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
+    _lessons.prune(db, before)
     return deleted == _PRUNE_AT_ONCE
 
 
@@ -138,6 +150,10 @@ class Reader:
         order = f"defect DESC, score {'ASC' if better == 'higher' else 'DESC'}, at DESC"
         return self._rows("outcome = 'score' AND at >= ?", [since], order, limit, app=app, evaluator=evaluator)
 
+    def search(self, wanted: Search) -> list[dict[str, Any]]:
+        """The results that are looked for, in the order that is asked for; long ones without context and history."""
+        return [load(body) for (body,) in self._query(*wanted.sql())]
+
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """All results of one trace, oldest first."""
         return self._rows("trace_id = ?", [trace_id], "at", 1000)
@@ -145,17 +161,17 @@ class Reader:
     def sums_since(self, since: float) -> list[Sums]:
         """Sums of scored results by the minute, oldest first, from the minute that holds `since` on."""
         minute = since // _MINUTE * _MINUTE
-        found = self._query("SELECT * FROM sums WHERE at >= ? ORDER BY at, app, evaluator, defect", [minute])
-        return [Sums(at, app, evaluator, bool(defect), *rest) for at, app, evaluator, defect, *rest in found]
+        found = self._query("SELECT * FROM version_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
+        return [_sums(row) for row in found]
 
     def hourly_sums(self, since: float, until: float) -> list[Sums]:
         """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
         found = self._query(
-            "SELECT at / 3600 * 3600 AS hour, app, evaluator, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
-            " FROM sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
+            " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
             [since // 3600 * 3600, until // 3600 * 3600],
         )
-        return [Sums(at, app, evaluator, bool(defect), *rest) for at, app, evaluator, defect, *rest in found]
+        return [_sums(row) for row in found]
 
     def generations(self) -> list[Known]:
         """The generations that had verdicts, those of an app and evaluator by their beginning."""
@@ -164,6 +180,11 @@ class Reader:
             Known(app, evaluator, Generation(**load(parts)), began, seen)
             for app, evaluator, parts, began, seen in found
         ]
+
+    def lessons(self) -> list[Lesson]:
+        """What the newest verdicts teach, oldest first."""
+        newest = self._query(_lessons.NEWEST, [_lessons.AT_MOST])
+        return [_lessons.of(body) for (body,) in reversed(newest)]
 
     def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
         for column, value in only.items():
@@ -182,3 +203,8 @@ class Reader:
                 db.close()
         except sqlite3.Error as error:
             raise MonitorError(f"the history {self._path} cannot be read: {error}") from error
+
+
+def _sums(row: tuple[Any, ...]) -> Sums:
+    at, app, evaluator, version, defect, *rest = row
+    return Sums(at, app, evaluator, version, bool(defect), *rest)

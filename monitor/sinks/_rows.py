@@ -1,7 +1,11 @@
 """A result as plain JSON: the one schema of the JSON lines file, the history and the Kafka topic.
 
+`docs/results.schema.json` is the same as a JSON Schema. A key that is added leaves `schema` as it is; one that is gone,
+or means something else, raises it.
+
 | key | what it is |
 |---|---|
+| `schema` | 1 |
 | `id` | the same for a repeat of the same evaluation; 32 hex digits |
 | `judged_at`, `answered_at` | seconds since 1970 |
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
@@ -11,6 +15,7 @@
 | `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
 | `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: stretches of the response, offsets in characters |
 | `weight` | the requests that this one stands for |
+| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator chose it; null where nothing did |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
 | `standing` | `live`; `late`: judged too long after the answer; `aside`: not production. Only `live` is in the rates |
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
@@ -22,12 +27,19 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from monitor.model.case import Traffic
 from monitor.model.outcome import Judged, Score, Skipped
+from monitor.stages import Lesson
+
+SCHEMA: Final = 1
+"""The version of the rows."""
 
 
 def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
@@ -35,6 +47,7 @@ def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
     case, outcome = judged.case, judged.outcome
     score = outcome if isinstance(outcome, Score) else None
     row: dict[str, Any] = {
+        "schema": SCHEMA,
         "id": judged.id,
         "judged_at": judged.judged_at,
         "answered_at": case.answered_at,
@@ -57,6 +70,7 @@ def as_json(judged: Judged, *, texts: bool = True) -> dict[str, Any]:
         "explanation": score.explanation if score else None,
         "evidence": [asdict(one) for one in score.evidence] if score else [],
         "weight": judged.weight,
+        "sampling": asdict(judged.selection) if judged.selection else None,
         "judge": asdict(judged.spending),
         "standing": judged.standing.value,
         "traffic": case.traffic.value,
@@ -84,3 +98,34 @@ def load(line: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         row = json.loads(line)
     return row
+
+
+def lesson(row: Mapping[str, Any]) -> Lesson | None:
+    """What a row teaches; None for a row of another schema, or none at all. Never raises: it may come from anywhere."""
+    try:
+        if row["schema"] != SCHEMA:
+            return None
+        drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
+        counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
+        defect = row["defect"] if counts else None
+        inputs = tuple(float(one) for one in drawn["inputs"])
+        numbers = (*inputs, float(drawn.get("shift", 0.0)), drawn["target"] / drawn["probability"])
+        dollars = float(row["judge"]["dollars"])
+        named = [row[key] for key in ("id", "app", "evaluator", "version")]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
+        return None
+    if counts and not isinstance(defect, bool):
+        return None
+    if not all(isinstance(one, str) for one in named) or not all(map(math.isfinite, (*numbers, dollars))):
+        return None
+    return Lesson(
+        result=named[0],
+        app=named[1],
+        evaluator=named[2],
+        version=named[3],
+        inputs=inputs,
+        shift=numbers[-2],
+        emphasis=numbers[-1],
+        defect=defect,
+        dollars=max(dollars, 0.0),
+    )

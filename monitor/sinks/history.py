@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+import anyio.lowlevel
 import anyio.to_thread
 from pydantic import Field
 
@@ -18,18 +20,22 @@ from monitor.model.outcome import Judged
 from monitor.quantities import Duration, Size
 from monitor.sinks._batches import batching
 from monitor.sinks._results import Reader, Sums, create, insert, prune
+from monitor.sinks._search import Search
 from monitor.spool.files import make_private
 from monitor.spool.salvage import set_aside
-from monitor.stages import Deliver, Runtime, Sink
+from monitor.stages import Deliver, Lesson, Runtime, Sink
 from monitor.telemetry.events import Event
 
 __all__ = ["History", "Sums"]
 
 _TIDY_EVERY = 60.0
+_AT_ONCE = 100  # lessons between which others have their turn
 
 
 class History(Sink):
     """Keep results for the page and for restarts."""
+
+    memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
 
     path: Path | None = None
     """The database file. Default: `history.db` in the storage folder."""
@@ -54,6 +60,13 @@ class History(Sink):
         writer = _Writer(self, self._file(), runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=_TIDY_EVERY)
 
+    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+        """The newest 5,000 verdicts that samplers have learned from, oldest first."""
+        for number, lesson in enumerate(await anyio.to_thread.run_sync(self._reader.lessons)):
+            heard(lesson)
+            if number % _AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+
     async def results(
         self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
     ) -> list[dict[str, Any]]:
@@ -77,12 +90,19 @@ class History(Sink):
         query = partial(self._reader.worst, app=app, evaluator=evaluator, since=since, limit=limit, better=better)
         return await anyio.to_thread.run_sync(query)
 
+    async def search(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Results by any of the fields of `_search.Search`, worst or newest first."""
+        return await anyio.to_thread.run_sync(self._reader.search, Search(**wanted))
+
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
         """All results of one trace (its id in hex), oldest first."""
         return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
 
     async def sums_since(self, since: float) -> list[Sums]:
-        """Scored results summed by the minute, oldest first, from the minute that holds `since` (wall clock) on."""
+        """Scored results summed by the minute, oldest first, from the minute that holds `since` (wall clock) on.
+
+        Those of each version of an evaluator are summed apart.
+        """
         return await anyio.to_thread.run_sync(self._reader.sums_since, since)
 
     async def hourly_sums(self, since: float, until: float) -> list[Sums]:

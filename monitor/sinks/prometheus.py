@@ -6,6 +6,8 @@ belong together; this sink makes them reachable.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -20,14 +22,20 @@ from monitor.serving.auth import Gate, open_gate
 from monitor.serving.listener import Listener, bind, in_words
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
+from monitor.telemetry.site import Answer
 
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Gate = Gate | Callable[[str | None], None]
 _TEXT = "text/plain; charset=utf-8"
+_NOT_FOUND = 404
+_BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 
 class Prometheus(Listener, Sink):
-    """Serves `/metrics` (Prometheus text and OpenMetrics with exemplars), `/-/healthy` and `/-/ready`."""
+    """Serves `/metrics` (Prometheus text and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the page.
+
+    A token may also come as the password of HTTP Basic authentication, under any user name: browsers ask for it.
+    """
 
     port: int = Field(default=9464, ge=0, le=65535)
     """The port to listen on; 0 takes any free one."""
@@ -75,13 +83,20 @@ class _Endpoints:
 
     async def __call__(self, scope: dict[str, Any], _receive: object, send: _Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        challenge = []
+        more: list[tuple[bytes, bytes]] = []
         try:
             status, kind, body = self._answer(scope["method"], scope["path"], headers)
+            if status == _NOT_FOUND:
+                page = await self._page(scope, headers)
+                if page is not None:
+                    status, kind, body = page.status, page.kind, page.body
+                    more = [(name.encode(), value.encode()) for name, value in page.headers.items()]
+                elif scope["path"] == "/":
+                    status = 200
         except Unauthenticated as error:
             status, kind, body = 401, _TEXT, f"{error}\n".encode()
-            challenge = [(b"www-authenticate", error.challenge.encode())]
-        fields = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *challenge]
+            more = [(b"www-authenticate", challenge.encode()) for challenge in (error.challenge, _BASIC)]
+        fields = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -90,16 +105,35 @@ class _Endpoints:
             return 405, _TEXT, b"only GET and HEAD\n"
         if path == "/-/healthy":
             return 200, _TEXT, b"healthy\n"
-        self._gate(headers.get("authorization"))
+        self._gate(_as_bearer(headers.get("authorization")))
         if path == "/metrics":
             encode, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, encode(self._runtime.metrics.registry)
         if path == "/-/ready":
             return self._ready()
-        return 200 if path == "/" else 404, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
+        return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
+
+    async def _page(self, scope: dict[str, Any], headers: dict[str, str]) -> Answer | None:
+        site = self._runtime.site
+        if self._gate is open_gate and not site.is_named(headers.get("host", "")):
+            known = b"this page is not served under that name: set page.url to the address that people use\n"
+            return Answer(421, _TEXT, known)
+        return await site.answer(scope["path"], scope["query_string"].decode("latin-1"), headers)
 
     def _ready(self) -> tuple[int, str, bytes]:
         health = self._runtime.health
         if health.ready:
             return 200, _TEXT, b"ready\n"
         return 503, _TEXT, f"not ready: {'; '.join(health.reasons)}\n".encode()
+
+
+def _as_bearer(authorization: str | None) -> str | None:
+    """What a browser sends for a token, in the form of a token."""
+    scheme, _, encoded = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        _, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return authorization
+    return f"Bearer {password}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 from monitor.telemetry.metrics import Metrics
 
@@ -38,10 +40,32 @@ class Event(StrEnum):
     JUDGE_UNAUTHORISED = "judge_unauthorised"
     JUDGE_BUDGET_SPENT = "judge_budget_spent"
     JUDGE_READY = "judge_ready"
+    CANARY_JUDGED = "canary_judged"
+    CANARY_LEARNED = "canary_learned"
+    CANARY_FAILED = "canary_failed"
+    CALIBRATION_READ = "calibration_read"
+    CALIBRATION_FAILED = "calibration_failed"
     SINK_FAILED = "sink_failed"
+    KAFKA_UNREACHABLE = "kafka_unreachable"
+    KAFKA_BACK = "kafka_back"
+    KAFKA_REFUSED = "kafka_refused"
+    KAFKA_JOINED = "kafka_joined"
+    KAFKA_REBUILT = "kafka_rebuilt"
+    KAFKA_POLL_STUCK = "kafka_poll_stuck"
+    KAFKA_PARTITION_STUCK = "kafka_partition_stuck"
+    KAFKA_TOPIC_MISSING = "kafka_topic_missing"
+    KAFKA_EXPIRED = "kafka_expired"
+    KAFKA_UNKEYED = "kafka_unkeyed"
     ALERT_FIRING = "alert_firing"
     ALERT_RESOLVED = "alert_resolved"
     NOTIFICATION_FAILED = "notification_failed"
+    TELEMETRY_FAILED = "telemetry_failed"
+    TELEMETRY_BACK = "telemetry_back"
+
+
+Heard: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
+"""Gets the level of the standard library's logging, the event, its message and its fields. Quick, never raises; may be
+called in any thread."""
 
 
 class Events:
@@ -50,6 +74,11 @@ class Events:
     def __init__(self, metrics: Metrics, logger: logging.Logger | None = None) -> None:
         self._counters = {event: metrics.events.labels(event.value) for event in Event}
         self._logger = logger if logger is not None else logging.getLogger("monitor")
+        self._also: list[Heard] = []
+
+    def also(self, heard: Heard) -> None:
+        """Tell `heard`, too, of every occurrence from now on, whatever the log's level is."""
+        self._also.append(heard)
 
     def info(self, event: Event, message: str, **fields: object) -> None:
         """Something expected happened. `fields` are structured; never prompt text, never a secret."""
@@ -66,3 +95,5 @@ class Events:
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:
         self._counters[event].inc()
         self._logger.log(level, message, extra={"event": event.value, "fields": fields})
+        for heard in self._also:
+            heard(level, event, message, fields)

@@ -14,6 +14,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from monitor import __version__
+from monitor.telemetry.calibration_metrics import CalibrationMetrics
+from monitor.telemetry.canary_metrics import CanaryMetrics
+from monitor.telemetry.kafka_metrics import KafkaMetrics
 from monitor.telemetry.verdict_metrics import VerdictMetrics
 
 OVERFLOW = "__other__"
@@ -45,12 +48,15 @@ class Capped:
         return safe
 
 
-class Metrics(VerdictMetrics):
+class Metrics(VerdictMetrics, CalibrationMetrics, CanaryMetrics, KafkaMetrics):
     """All series on one registry. The registry is passed in: a test has its own."""
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
-        super().__init__(self.registry)
+        VerdictMetrics.__init__(self, self.registry)
+        CalibrationMetrics.__init__(self, self.registry)
+        CanaryMetrics.__init__(self, self.registry)
+        KafkaMetrics.__init__(self, self.registry)
         self.app = Capped(label_values)
         """The one way from a service's name to a label `app`."""
         self.model = Capped(label_values)
@@ -218,6 +224,12 @@ class Metrics(VerdictMetrics):
             "Spool records that could not be read back and were given up.",
             registry=r,
         )
+        self.telemetry_items = Counter(
+            "ragmonitor_telemetry_items",
+            "The monitor's own spans and log records (`telemetry`), by signal (traces, logs) and fate: sent, dropped.",
+            ("signal", "fate"),
+            registry=r,
+        )
         self.events = Counter("ragmonitor_events", "Occurrences worth a log line, by name.", ("event",), registry=r)
         self.evaluator_info = Info(
             "ragmonitor_evaluator",
@@ -260,6 +272,12 @@ class Metrics(VerdictMetrics):
             ("app", "evaluator"),
             registry=r,
         )
+        self.quota_thinned = Counter(
+            "ragmonitor_quota_thinned_cases",
+            "Cases whose probability was lowered because the app's quota (`traffic.quotas`) was nearly spent.",
+            ("app", "evaluator"),
+            registry=r,
+        )
         self.sampling_expected_defects = Counter(
             "ragmonitor_sampling_expected_defects",
             "Sum of the probabilities of a defect that the model saw; beside the weight of defects, how far it is off.",
@@ -269,6 +287,12 @@ class Metrics(VerdictMetrics):
         self.sampling_learned = Counter(
             "ragmonitor_sampling_learned_verdicts",
             "Verdicts that the model has learned from.",
+            ("app", "evaluator"),
+            registry=r,
+        )
+        self.sampling_recalled = Counter(
+            "ragmonitor_sampling_recalled_verdicts",
+            "Verdicts of earlier processes and of other replicas that the model has learned from.",
             ("app", "evaluator"),
             registry=r,
         )
@@ -303,7 +327,7 @@ class Metrics(VerdictMetrics):
             self._score[evaluator] = Histogram(
                 "ragmonitor_evaluation_score",
                 "Scores, unweighted, on the evaluator's own scale.",
-                ("app", "evaluator"),
+                ("app", "evaluator", "version"),
                 buckets=boundaries,
                 registry=None,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from monitor.errors import ConfigError
 from monitor.model.outcome import Judged, Score
 from monitor.model.span import LogRecord, Span
 from monitor.stages import Component, Evaluator, Observation, Sampler, Sink, Source
+from tests.support.http_api import HttpApi
 from tests.support.runtime import runtime
 from tests.unit.pipeline.test_evaluate import case
 
@@ -54,14 +56,31 @@ def test_a_type_that_is_not_there_is_an_error_that_names_those_that_are(folder: 
     assert all(name in str(caught.value) for name in registry.types(folder))
 
 
+@pytest.fixture
+def api() -> Iterator[HttpApi]:
+    """Whatever a sink writes to over HTTP: takes all."""
+    with HttpApi() as taking:
+        yield taking
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", registry.types("sinks"))
-async def test_a_sink_takes_a_result_and_the_same_result_again(name: str, tmp_path: Path) -> None:
+async def test_a_sink_takes_a_result_and_the_same_result_again(
+    name: str, tmp_path: Path, api: HttpApi, request: pytest.FixtureRequest
+) -> None:
     options = {
+        "otel_events": {"endpoint": api.url, "protocol": "http"},
+        "phoenix": {"url": api.url},
+        "langfuse": {"url": api.url, "public_key": "pk", "secret_key": "sk"},
+        "mlflow": {"url": api.url},
         "prometheus": {"port": 0},
         "history": {"path": tmp_path / "h.db"},
         "jsonl": {"path": tmp_path / "r.jsonl"},
     }
+    if name == "kafka":
+        broker = request.getfixturevalue("kafka")
+        broker.create_topics("contract")
+        options["kafka"] = {"brokers": broker.address, "topic": "contract"}
     sink = registry.component("sinks", name, Sink).model_validate(options.get(name, {}))
     result = Judged(
         case=case(), evaluator="any", version="1", outcome=Score(1, "because"), weight=2.0, level="1", defect=True

@@ -35,14 +35,18 @@ class MonitorProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
+        self.spawn()
+        wait_until(self.ready, 20, "readiness of the monitor")
+        return self
+
+    def spawn(self) -> None:
+        """Start it, and go on at once."""
         path = self.folder / "config.yaml"
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "monitor", "run", "-c", str(path)], stdout=log, stderr=log
             )
-        wait_until(self.ready, 20, "readiness of the monitor")
-        return self
 
     def ready(self) -> bool:
         assert self.process is not None

@@ -31,7 +31,7 @@ def get_json(url: str, **query: str) -> Any:
 def promtool(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run promtool; the caller looks at the exit status."""
     command = [require("promtool", "prometheus"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def amtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

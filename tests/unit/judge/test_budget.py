@@ -9,6 +9,7 @@ from monitor.errors import JudgeError
 from monitor.judge.budget import Pacer, Purse, estimate_tokens
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
+from monitor.share import Share
 
 MIDNIGHT = 1_700_006_400.0 - 1_700_006_400.0 % 86_400
 
@@ -131,3 +132,49 @@ def test_without_a_pace_nobody_waits():
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("word", 1), ("words", 2), ("質問", 2), ("ab質", 2)])
 def test_other_scripts_than_latin_are_estimated_at_a_token_a_character(text, tokens):
     assert estimate_tokens([text]) == tokens
+
+
+def test_replicas_spend_the_caps_of_their_group_together() -> None:
+    clock, purses = ManualClock(MIDNIGHT), []
+    for part in (0.5, 0.25, 0.25):
+        group = Share()
+        group.set("kafka", part)
+        purses.append(Purse(Budget(judgements_per_day=100), clock, group=group))
+    assert [_judgements(one) for one in purses] == [50, 25, 25]
+
+
+def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
+    clock, shares = ManualClock(MIDNIGHT), (Share(), Share())
+    for share in shares:
+        share.set("kafka", 0.5)
+    first, second = (Purse(Budget(judgements_per_day=100), clock, group=share) for share in shares)
+    assert _judgements(first, 20) == _judgements(second, 20) == 20
+    shares[0].set("kafka", 1.0)  # the other replica is gone, with its share of what is left
+    assert _judgements(first) == 60
+    clock.advance(86_400)
+    assert _judgements(first) == 100
+
+
+def test_without_partitions_what_is_in_hand_is_paid_from_the_share_before() -> None:
+    share = Share()
+    share.set("kafka", 0.5)
+    purse = Purse(Budget(judgements_per_day=100), ManualClock(MIDNIGHT), group=share)
+    share.set("kafka", 0.0)
+    assert _judgements(purse) == 50
+
+
+def test_the_pace_of_calls_is_that_of_the_group() -> None:
+    share = Share()
+    share.set("kafka", 0.25)
+    pacer = Pacer(60, ManualClock(), share)
+    assert [pacer.turn() for _ in range(3)] == [0, 4, 8]
+
+
+def _judgements(purse: Purse, at_most: int = 1000) -> int:
+    """How many judgements it gives out."""
+    for number in range(at_most):
+        try:
+            purse.reserve_judgement()
+        except JudgeError:
+            return number
+    return at_most

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,10 +96,30 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
         judged(5, 5.0, judged_at=start - 1, weight=6.0),
     )
     assert await history.sums_since(start + 30) == [
-        Sums(int(start), "shop", "groundedness", defect=False, judged=1, weight=4.0, weight_squares=16.0),
-        Sums(int(start), "shop", "groundedness", defect=True, judged=2, weight=5.0, weight_squares=13.0),
-        Sums(int(start) + 60, "shop", "groundedness", defect=False, judged=1, weight=5.0, weight_squares=25.0),
+        Sums(int(start), "shop", "groundedness", "v1", defect=False, judged=1, weight=4.0, weight_squares=16.0),
+        Sums(int(start), "shop", "groundedness", "v1", defect=True, judged=2, weight=5.0, weight_squares=13.0),
+        Sums(int(start) + 60, "shop", "groundedness", "v1", defect=False, judged=1, weight=5.0, weight_squares=25.0),
     ]
+
+
+async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_the_hour(history: History) -> None:
+    start = 1_699_999_200.0  # a full hour
+    await deliver(history, *(judged(n, version=f"v{n % 2}", judged_at=start + 60) for n in range(3)))
+    by_minute, by_hour = await history.sums_since(start), await history.hourly_sums(start, start + 3600)
+    for found in (by_minute, by_hour):
+        assert [(row.version, row.judged) for row in found] == [("v0", 2), ("v1", 1)]
+
+
+async def test_sums_from_before_versions_were_told_apart_are_forgotten(history: History) -> None:
+    """Nobody knows whose they are."""
+    assert history.path is not None
+    history.path.parent.mkdir()
+    with closing(sqlite3.connect(history.path)) as older:
+        older.execute("CREATE TABLE sums (at, app, evaluator, defect, judged, weight, weight_squares)")
+        older.execute("INSERT INTO sums VALUES (1699999200, 'shop', 'groundedness', 1, 1, 1, 1)")
+        older.commit()
+    await deliver(history, judged(1))
+    assert [(row.version, row.judged) for row in await history.sums_since(0)] == [("v1", 1)]
 
 
 async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> None:

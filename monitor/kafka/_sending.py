@@ -1,0 +1,234 @@
+"""The thread side of the producer: everything that kafka-python may block on, and every way in which a send can end.
+
+What the client does not promise is made up for here. It blocks while it learns of a topic: one that is missing is asked
+for rarely and briefly. An idempotent client ends for good with the first record that a broker refuses, and takes all
+records down that wait beside it: such a client is replaced, and a record is believed to be refused only once it was
+refused alone. Its buffer knows no bound: whoever hands records in has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from monitor.errors import InvalidData, MonitorError
+from monitor.kafka._clients import Clients, Sending, named
+from monitor.kafka.connection import KafkaConnection
+from monitor.telemetry.events import Events
+
+_AGAIN = 0.2  # seconds, after a send that failed
+_ALONE = 5.0  # that the answer to a record on its own is waited for
+
+_REFUSALS: Final = (
+    "MessageSizeTooLargeError",
+    "RecordListTooLargeError",
+    "InvalidRecordError",
+    "InvalidTopicError",
+    "InvalidTimestampError",
+    "PolicyViolationError",
+    "UnsupportedForMessageFormatError",
+)
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One record on its way. `deadline` is on `time.monotonic`; `trouble` is what stood in its way last."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    deadline: float
+    trouble: str = ""
+    alone: bool = False
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        sizes = (len(self.key or b""), len(self.value or b""), *(len(name) + len(text) for name, text in self.headers))
+        return sum(sizes) + 64
+
+
+class _Failed:
+    """What the client's own thread says of a record."""
+
+    __slots__ = ("client", "error", "record")
+
+    def __init__(self, record: Record, client: Any, error: Exception) -> None:
+        self.record, self.client, self.error = record, client, error
+
+
+class SendingThread:
+    """Sends records until stopped; calls `ended` with each, from some thread: None, `InvalidData` or `MonitorError`."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        sending: Sending,
+        events: Events,
+        ended: Callable[[Record, MonitorError | None], None],
+    ) -> None:
+        self._clients = Clients(connection, sending, events)
+        self._largest = sending.largest
+        self._ended = ended
+        self._inbox: queue.SimpleQueue[Record | _Failed | Callable[[], None] | None] = queue.SimpleQueue()
+        self._later: list[tuple[float, int, Record]] = []
+        self._number = itertools.count()
+        self._client: Any = None
+        self._single: Any = None
+        self._doubtful: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka producer", daemon=True)
+        self._thread.start()
+
+    def send(self, record: Record) -> None:
+        """Take a record; from any thread."""
+        self._inbox.put(record)
+
+    def ask(self, topic: str, answer: Callable[[bool], None]) -> None:
+        """Tell, from the thread, whether a broker knows of `topic` now; False too where none can be reached."""
+
+        def look() -> None:
+            if self._client is None:
+                self._client = self._clients.connect(idempotent=True)
+            answer(self._client is not None and self._clients.is_there(self._client, topic))
+
+        self._inbox.put(look)
+
+    def renew(self) -> None:
+        """The client has said nothing for too long: go on with another. From any thread."""
+        self._drop(self._client)
+
+    def stop(self, seconds: float) -> None:
+        """End everything that is under way; blocks for so many seconds at most."""
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join(seconds)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                item = self._inbox.get(timeout=self._until_next())
+            except queue.Empty:
+                item = None
+            if isinstance(item, _Failed):
+                self._react(item)
+            elif isinstance(item, Record):
+                self._try(item)
+            elif item is not None:
+                item()
+            while self._later and self._later[0][0] <= time.monotonic():
+                self._try(heapq.heappop(self._later)[2])
+        self._clients.close(self._client)
+        self._clients.close(self._single)
+        for record in self._left():
+            self._end(record, MonitorError("the monitor stops"))
+
+    def _until_next(self) -> float | None:
+        return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
+
+    def _left(self) -> list[Record]:
+        left = [record for _, _, record in self._later]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                item = self._inbox.get_nowait()
+                if isinstance(item, _Failed):
+                    left.append(item.record)
+                elif isinstance(item, Record):
+                    left.append(item)
+        return left
+
+    def _try(self, record: Record) -> None:
+        try:
+            self._attempt(record)
+        except Exception as error:  # noqa: BLE001 - nothing of the client may end this thread
+            self._again(record, named(error), _AGAIN)
+
+    def _attempt(self, record: Record) -> None:
+        if time.monotonic() >= record.deadline:
+            trouble = record.trouble or "no acknowledgement"
+            self._end(record, MonitorError(f"{record.topic}: not delivered in time: {trouble}"))
+        elif record.alone or record.size >= self._doubtful.get(record.topic, self._largest + 1):
+            self._send_alone(record)
+        else:
+            self._send_with_others(record)
+
+    def _send_with_others(self, record: Record) -> None:
+        from kafka.errors import KafkaError, MessageSizeTooLargeError  # noqa: PLC0415 - see `Clients.connect`
+
+        if self._client is None:
+            self._client = self._clients.connect(idempotent=True)
+        client = self._client
+        if client is None or not self._clients.is_there(client, record.topic):
+            self._wait_for(record, client)
+            return
+        try:
+            future = client.send(record.topic, key=record.key, value=record.value, headers=record.headers)
+        except (MessageSizeTooLargeError, ValueError, TypeError) as error:
+            self._end(record, InvalidData(f"{record.topic}: {named(error)}"))
+        except KafkaError as error:
+            self._again(record, named(error), _AGAIN)
+            self._drop(client)
+        else:
+            future.add_callback(lambda _: self._end(record, None))
+            future.add_errback(lambda error: self._inbox.put(_Failed(record, client, error)))
+
+    def _react(self, failed: _Failed) -> None:
+        """A record came back: it goes out again, alone where a broker refused it, with another client if need be."""
+        from kafka.errors import RetriableError  # noqa: PLC0415
+
+        error, record = failed.error, failed.record
+        if not isinstance(error, RetriableError):
+            self._drop(failed.client)
+        record.alone = record.alone or type(error).__name__ in _REFUSALS
+        self._again(record, named(error), 0.0 if record.alone else _AGAIN)
+
+    def _send_alone(self, record: Record) -> None:
+        """Not beside others, whose end it might be; not idempotent, for then the client outlives a refusal."""
+        from kafka.errors import KafkaError, MessageSizeTooLargeError  # noqa: PLC0415
+
+        if self._single is None:
+            self._single = self._clients.connect(idempotent=False)
+        if self._single is None or not self._clients.is_there(self._single, record.topic):
+            self._wait_for(record, self._single)
+            return
+        try:
+            future = self._single.send(record.topic, key=record.key, value=record.value, headers=record.headers)
+            future.get(timeout=min(_ALONE, max(0.1, record.deadline - time.monotonic())))
+        except (KafkaError, ValueError, TypeError) as error:
+            if type(error).__name__ not in _REFUSALS and not isinstance(error, ValueError | TypeError):
+                self._again(record, named(error), _AGAIN)
+                return
+            if isinstance(error, MessageSizeTooLargeError):
+                known = self._doubtful.get(record.topic, record.size)
+                self._doubtful[record.topic] = min(known, record.size)
+            self._end(record, InvalidData(f"{record.topic}: {named(error)}"))
+        else:
+            self._end(record, None)
+
+    def _wait_for(self, record: Record, client: Any) -> None:
+        trouble, seconds = self._clients.missing(client, record.topic)
+        self._again(record, trouble, max(_AGAIN, seconds))
+
+    def _again(self, record: Record, trouble: str, seconds: float) -> None:
+        record.trouble = trouble
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._number), record))
+
+    def _end(self, record: Record, error: MonitorError | None) -> None:
+        self._ended(record, error)
+
+    def _drop(self, client: Any) -> None:
+        """Replace the client, if it is not yet. What it still had comes back as failed."""
+        if client is None or client is not self._client:
+            return
+        self._client = None
+        threading.Thread(target=self._clients.close, args=(client,), name="kafka producer ends", daemon=True).start()

@@ -1,0 +1,82 @@
+"""How far a partition may be committed: the end of the unbroken run of messages that are done with.
+
+Messages are taken in the order of their offsets and settled in any order. What is committed is the offset to read next,
+so everything below it is done: a restart reads anew what was not, and never passes over it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from functools import partial
+from typing import NamedTuple
+
+from monitor.model.receipt import Receipt
+
+
+class _Taken(NamedTuple):
+    offset: int
+    following: int
+    timestamp: float
+
+
+class Offsets:
+    """The messages of one partition that were taken, in order, and which of them are not yet done with.
+
+    `start` is where reading begins. For one thread; only `mark` may be read from another one.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.mark = start
+        """The offset to commit: everything before it is done with. Never goes back."""
+        self._next = start
+        self._taken: deque[_Taken] = deque()
+        self._open: dict[int, Receipt] = {}
+
+    @property
+    def position(self) -> int:
+        """The offset after the last message taken."""
+        return self._next
+
+    @property
+    def held(self) -> int:
+        """Messages from the mark on that were taken, those among them that are done with included."""
+        return len(self._taken)
+
+    @property
+    def outstanding(self) -> Collection[Receipt]:
+        """The receipts that are not settled yet."""
+        return self._open.values()
+
+    @property
+    def oldest(self) -> float | None:
+        """The timestamp of the message that holds the mark, None where none does."""
+        return self._taken[0].timestamp if self._taken else None
+
+    def take(self, offset: int, following: int | None = None, timestamp: float = 0.0) -> Receipt:
+        """The receipt of the message at `offset`, or of all from there to before `following`.
+
+        Offsets may be left out (a log that was compacted has gaps); one that was passed already is a `ValueError`.
+        """
+        if offset < self._next:
+            raise ValueError(f"offset {offset} comes after {self._next} was reached")
+        self._next = offset + 1 if following is None else following
+        self._taken.append(_Taken(offset, self._next, timestamp))
+        receipt = self._open[offset] = Receipt(partial(self._settled, offset))
+        return receipt
+
+    def pass_to(self, offset: int) -> None:
+        """There is nothing to take before `offset`: what lies there is no message (the end of a transaction)."""
+        if offset <= self._next:
+            return
+        if self._taken:
+            self._taken.append(_Taken(offset - 1, offset, self._taken[-1].timestamp))
+        else:
+            self.mark = offset
+        self._next = offset
+
+    def _settled(self, offset: int) -> None:
+        del self._open[offset]
+        taken, still_open = self._taken, self._open
+        while taken and taken[0].offset not in still_open:
+            self.mark = taken.popleft().following

@@ -1,0 +1,327 @@
+"""The one thread that owns a consumer: it polls, commits, pauses, and answers the group. Nothing else touches it.
+
+What it finds goes to the event loop in the order of finding; what it is told it reads from plain attributes, each
+written by one side only. An owner lives until it is stopped, fails or is abandoned; then another one is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from monitor.clock import Clock
+from monitor.kafka import damage
+from monitor.kafka.client import ConsumerSettings, clear_slot, known_partitions, make_consumer, pending_fault
+from monitor.kafka.rebalance import Listener, pause_for
+from monitor.kafka.values import Group, Look, Partition, PartitionStuck, Passed, Unreadable
+
+_POLL_MS: Final = 200
+_ROUND_TRIP_MS: Final = 3_000
+_COMMIT_EVERY: Final = 1.0
+_LOOK_EVERY: Final = 1.0
+_ASK_EVERY: Final = 3.0
+_ASK_MS: Final = 2_000
+_STUCK_AFTER: Final = 60.0
+_LAST_COMMIT_MS: Final = 1_500
+_LAST_WORDS: Final = 3.0
+_NO_ANSWER: Final = (KafkaError, AttributeError)
+"""What kafka-python raises where offsets cannot be had now; the second, where a partition has no known leader."""
+
+
+class Owner:
+    """See the module. What the event loop writes: `quiet` (fetch nothing), `accepted` and `accepted_bytes` (what it has
+    taken out of what was sent to it), `over` (nobody listens any more) and `stop`.
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        group: Group,
+        clock: Clock,
+        call: Callable[..., object],
+    ) -> None:
+        self._settings = settings
+        self._group = group
+        self._clock = clock
+        self._call = call
+        self._assigned: dict[Any, Partition] = {}
+        self._new: set[Any] = set()
+        self._sent = self._sent_bytes = 0
+        self._holding = False
+        self._unanswered = 0
+        self._commit_at = self._look_at = self._ask_at = 0.0
+        self._committing_until = 0.0
+        self._consumer: Any = None
+        self._thread = threading.Thread(target=self._run, name="kafka-owner", daemon=True)
+        self.polled_at = clock.monotonic()
+        self.quiet = False
+        self.accepted = self.accepted_bytes = 0
+        self.stop = threading.Event()
+        self.over = False
+        self.ended = threading.Event()
+        self.error: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin. Connecting takes as long as it takes."""
+        self._thread.start()
+
+    def abandon(self) -> None:
+        """Give up a thread that does not come back. Its member leaves the group, if anything of it still answers."""
+        self.over = True
+        self.stop.set()
+        consumer = self._consumer
+        if consumer is not None:
+            threading.Thread(target=damage.close_from_outside, args=(consumer,), daemon=True).start()
+
+    # -- the thread
+
+    def _run(self) -> None:
+        try:
+            self._consumer = consumer = make_consumer(self._settings)
+            self._answered(None)
+            try:
+                consumer.subscribe(list(self._settings.topics), listener=Listener(self))
+                while not self.stop.is_set():
+                    self._turn(consumer)
+                self._finish(consumer)
+            finally:
+                self._assigned.clear()  # closing gives up all partitions once more
+                with contextlib.suppress(Exception):  # what ended this owner is what matters
+                    consumer.close(timeout_ms=_LAST_COMMIT_MS)
+        except BaseException as error:  # noqa: BLE001 - whatever ends the thread is told to the event loop
+            self.error = error
+        finally:
+            self.ended.set()
+
+    def _turn(self, consumer: Any) -> None:
+        self.polled_at = self._clock.monotonic()
+        if not pending_fault(consumer):
+            self._flow(consumer)
+        clear_slot(consumer)
+        try:
+            found = consumer.poll(timeout_ms=_POLL_MS)
+        except Exception as error:  # noqa: BLE001 - what one damaged batch raises may be of any class
+            self._step_over(consumer, error)
+            return
+        now = self._clock.monotonic()
+        if found:
+            self._hand_on(found, now)
+        if self._new:
+            self._begin(consumer, now)
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_EVERY
+            self._commit(consumer, now)
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_EVERY
+            self._look(consumer, now)
+
+    def _flow(self, consumer: Any) -> None:
+        """Pause what must wait: everything while too much is on its way to the event loop, new ones until placed."""
+        messages, size = self._sent - self.accepted, self._sent_bytes - self.accepted_bytes
+        share = 2 if self._holding else 1  # half of it must be gone before more is fetched
+        limits = self._settings
+        self._holding = messages > limits.max_in_flight // share or size > limits.max_in_flight_bytes // share
+        waiting = set(self._assigned) if self._holding or self.quiet else set()
+        waiting |= self._new
+        paused = consumer.paused()
+        if paused != waiting:
+            assigned = consumer.assignment()
+            consumer.pause(*(waiting & assigned - paused))
+            consumer.resume(*(paused - waiting))
+
+    def _hand_on(self, found: dict[Any, list[Any]], now: float) -> None:
+        sent: list[tuple[Partition, list[Any]]] = []
+        for at, records in found.items():
+            partition = self._assigned.get(at)
+            if partition is None or not records:
+                continue
+            if records[0].offset < partition.position:
+                raise ValueError(f"{at.topic}/{at.partition} goes back from {partition.position}: was it made anew?")
+            partition.moved(records[-1].offset + 1, now)
+            self._sent += len(records)
+            self._sent_bytes += sum([len(one.value) for one in records if one.value is not None])
+            sent.append((partition, records))
+        if sent:
+            self.post(self._group.arrived, self, sent)
+
+    def _step_over(self, consumer: Any, error: Exception) -> None:
+        """Go on behind what cannot be read, and say where it was. Raises `error` where it is another matter."""
+        at = damage.place(consumer, error)
+        partition = self._assigned.get(at)
+        if partition is None:
+            raise error
+        offset = consumer.position(at, timeout_ms=_ROUND_TRIP_MS)
+        following = damage.end(self._settings, at, offset)
+        if following <= offset:
+            raise error
+        consumer.seek(at, following)
+        partition.moved(following, self._clock.monotonic())
+        self._sent += 1
+        fault = Unreadable(offset, following, damage.reason(error), f"{type(error).__name__}: {error}")
+        self.post(self._group.arrived, self, [(partition, [fault])])
+
+    # -- the group
+
+    def place_later(self, places: Iterable[Any]) -> None:
+        """Partitions that were assigned: nothing of them is fetched before it is known where to begin."""
+        new = set(places)
+        self._new |= new
+        if self._consumer is not None and new:
+            self._consumer.pause(*new)
+
+    def _begin(self, consumer: Any, now: float) -> None:
+        """Read newly assigned partitions from what the group has committed, whatever this client remembers of them."""
+        places = sorted(self._new)
+        try:
+            earliest = consumer.beginning_offsets(places, timeout_ms=_ROUND_TRIP_MS)
+            ends = consumer.end_offsets(places, timeout_ms=_ROUND_TRIP_MS)
+            committed = {at: consumer.committed(at, timeout_ms=_ROUND_TRIP_MS) for at in places}
+        except _NO_ANSWER as error:
+            self._answered(error)
+            return
+        begun = []
+        for at in places:
+            start = committed[at]
+            if start is None or start > ends[at]:  # the first start, or the topic was made anew
+                start = earliest[at]
+            elif start < earliest[at]:
+                self.post(self._group.expired, at.topic, earliest[at] - start)
+                start = earliest[at]
+            consumer.seek(at, start)
+            begun.append(Partition(at, start, now))
+        self._new.clear()
+        self._assigned.update((one.at, one) for one in begun)
+        self._answered(None)
+        self.post(self._group.assigned, begun)
+
+    async def give_up(self, places: Iterable[Any]) -> None:
+        """Partitions that another member will have: finish what can be finished soon, commit, let go of the rest."""
+        self._new -= set(places)
+        partitions = self._drop(places)
+        if not partitions:
+            return
+        answered = threading.Event()
+        self.post(self._group.give_up, partitions, answered)
+        await pause_for(answered.is_set, self._settings.handover + 1.0)
+        marks = self._marks(partitions)
+        if marks and answered.is_set():
+            future = self._consumer.commit_async(marks, callback=self._on_commit)
+            await pause_for(lambda: bool(future.is_done), _LAST_WORDS)
+
+    async def lose(self, places: Iterable[Any]) -> None:
+        """Partitions that another member has: too late to commit."""
+        self._new -= set(places)
+        partitions = self._drop(places)
+        if partitions:
+            self.post(self._group.lost, partitions)
+
+    def _drop(self, places: Iterable[Any]) -> list[Partition]:
+        return [one for at in places if (one := self._assigned.pop(at, None)) is not None]
+
+    # -- offsets
+
+    def _marks(self, partitions: Iterable[Partition]) -> dict[Any, Any]:
+        marks = {}
+        for one in partitions:
+            mark = one.offsets.mark
+            if mark > one.committed:
+                marks[one.at] = OffsetAndMetadata(mark, "", -1)
+        return marks
+
+    def _commit(self, consumer: Any, now: float) -> None:
+        if now < self._committing_until:
+            return  # one at a time: commits that overtake each other would go back
+        marks = self._marks(self._assigned.values())
+        if marks:
+            self._committing_until = now + self._settings.request_timeout
+            consumer.commit_async(marks, callback=self._on_commit)
+
+    def _on_commit(self, marks: dict[Any, Any], answer: Any) -> None:
+        self._committing_until = 0.0
+        ok = not isinstance(answer, Exception)
+        if ok:
+            for at, mark in marks.items():
+                if at in self._assigned:
+                    self._assigned[at].committed = mark.offset
+        self.post(self._group.committed, ok=ok)
+
+    def _finish(self, consumer: Any) -> None:
+        marks = self._marks(self._assigned.values())
+        if marks:
+            try:
+                consumer.commit(marks, timeout_ms=_LAST_COMMIT_MS)
+            except KafkaError:
+                self.post(self._group.committed, ok=False)
+            else:
+                self.post(self._group.committed, ok=True)
+
+    # -- looking around
+
+    def _look(self, consumer: Any, now: float) -> None:
+        idle = []
+        for at, one in self._assigned.items():
+            one.end = max(one.end, consumer.highwater(at) or 0, one.position)
+            if one.moved_at + _LOOK_EVERY < now:
+                idle.append(at)
+        if idle and now >= self._ask_at:
+            self._ask_at = now + _ASK_EVERY
+            self._ask(consumer, idle, now)
+        self._check_progress(consumer, now)
+        topics, needed = self._settings.topics, self._settings.needed
+        counts = known_partitions(consumer, topics, needed)
+        self.post(
+            self._group.looked,
+            Look(
+                ends=[(one, one.end) for one in self._assigned.values()],
+                total=sum(counts[topic] for topic in topics),
+                missing=tuple(topic for topic, partitions in counts.items() if not partitions),
+                joined=consumer.group_metadata().generation_id >= 0 and not self._new,
+            ),
+        )
+
+    def _ask(self, consumer: Any, idle: list[Any], now: float) -> None:
+        """Where partitions end that nothing comes from: a fetch that has stalled does not tell."""
+        try:
+            ends = consumer.end_offsets(idle, timeout_ms=_ASK_MS)
+        except _NO_ANSWER as error:
+            for one in self._assigned.values():
+                one.waits_since = None  # nothing can come while nobody answers
+            self._ask_at = now
+            self._answered(error)
+            return
+        self._answered(None)
+        for at, end in ends.items():
+            one = self._assigned[at]
+            one.end = max(end, one.position)
+            if end > one.position and at not in consumer.paused():
+                position = consumer.position(at, timeout_ms=0)
+                if position is not None and position > one.position:  # the mark of a transaction is no message
+                    one.moved(position, now)
+                    self._sent += 1
+                    self.post(self._group.arrived, self, [(one, [Passed(position)])])
+
+    def _check_progress(self, consumer: Any, now: float) -> None:
+        paused = consumer.paused()
+        for at, one in self._assigned.items():
+            if at in paused or one.end <= one.position:
+                one.waits_since = None
+            elif one.waits_since is None:
+                one.waits_since = now
+            elif now - one.waits_since > _STUCK_AFTER:
+                raise PartitionStuck(f"{one.topic}/{one.number} stays at {one.position}, it ends at {one.end}")
+
+    def _answered(self, error: BaseException | None) -> None:
+        """Whether a question was answered; a single one that was not may have met a leader that moved."""
+        self._unanswered = 0 if error is None else self._unanswered + 1
+        if error is None or self._unanswered > 1:
+            why = "" if error is None else f"the brokers do not answer: {type(error).__name__}"
+            self.post(self._group.answering, ok=error is None, why=why)
+
+    def post(self, method: Callable[..., None], *arguments: Any, **named: Any) -> None:
+        """Call a method of the group on the event loop, unless this owner is over by then."""
+        self._call(self, method, arguments, named)

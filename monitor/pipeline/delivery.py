@@ -1,0 +1,75 @@
+"""The last step: a result to every sink. One that fails holds up no other; what the sinks have had is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import anyio
+
+from monitor.model.outcome import Judged, Unscored
+from monitor.stages import Deliver, Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.tracing import Work
+
+
+class Delivered(Protocol):
+    """Which results the sinks have had already, across restarts, so that a repeated case is not judged twice."""
+
+    def remembered(self, result: str) -> bool:
+        """Whether the result with this id was delivered."""
+        ...
+
+    def remember(self, results: Iterable[str]) -> None:
+        """The results with these ids are delivered. Does not wait for the disk."""
+        ...
+
+
+class Delivery:
+    """Hands results to `sinks`, by the name under which their failures are counted, one sink after the other."""
+
+    def __init__(self, sinks: Mapping[str, Deliver], delivered: Delivered, runtime: Runtime) -> None:
+        self._sinks = sinks
+        self._delivered = delivered
+        self._events = runtime.events
+        self._tracer = runtime.tracer
+        self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
+
+    async def one(self, judged: Judged) -> None:
+        """Returns when every sink has the result, or has failed to take it, which is counted."""
+        for name, deliver in self._sinks.items():
+            try:
+                with self._tracer.part(f"deliver to {name}"):
+                    await deliver(judged)
+            except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
+                self._failures[name].inc()
+                self._events.error(
+                    Event.SINK_FAILED,
+                    "a sink did not take a result",
+                    sink=name,
+                    error=f"{type(error).__name__}: {error}",
+                )
+        self._delivered.remember([judged.id])
+
+    async def all(self, results: Sequence[Judged]) -> None:
+        """The same of several, side by side: the answer of a broker is waited for once."""
+        async with anyio.create_task_group() as side_by_side:
+            for judged in results:
+                side_by_side.start_soon(self.one, judged)
+
+
+def tell_of(judged: Judged, work: Work) -> None:
+    """What came of an evaluation, for our own telemetry: no score, no text."""
+    outcome = judged.outcome
+    work.set(
+        {
+            "rag_monitor.evaluator": judged.evaluator,
+            "rag_monitor.version": judged.version,
+            "rag_monitor.outcome": type(outcome).__name__.lower(),
+            "rag_monitor.attempts": judged.spending.attempts,
+            "rag_monitor.dollars": judged.spending.dollars,
+            "rag_monitor.cached": judged.spending.cached,
+        }
+    )
+    if isinstance(outcome, Unscored):
+        work.fail(outcome.reason.value)

@@ -1,0 +1,193 @@
+"""What the sinks share that write to another product's HTTP API: the address, the key, patience with the server."""
+
+from __future__ import annotations
+
+import math
+import random
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import Field, model_validator
+
+from monitor import __version__
+from monitor.clock import Clock
+from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
+from monitor.model.outcome import Judged
+from monitor.outgoing.client import Address, ClientTls
+from monitor.quantities import Duration
+from monitor.sinks._rows import dump, load
+from monitor.sinks._together import together
+from monitor.stages import Deliver, Runtime, Sink, type_name
+
+if TYPE_CHECKING:
+    import httpx
+
+_FIRST_RETRY: Final = 0.25  # seconds; doubled after each attempt
+_MOST_OF_AN_ANSWER: Final = 1024 * 1024  # bytes
+_TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_CONTENT_IS_WRONG: Final = frozenset({400, 409, 413, 422})
+
+
+class HttpSink(Sink):
+    """A sink that writes to an HTTP API. Redirects are not followed: keys go where the configuration says."""
+
+    url: Address
+    """Where the server is, `http://` or `https://`, with the path it is served under, if any."""
+
+    timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
+    """The wall-clock limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
+
+    explanations: bool = True
+    """Whether the reason of a verdict is written along. It may quote the question, the context and the answer."""
+
+    tls: ClientTls | None = None
+    """Whom to trust, where `url` begins with `https://` and its certificate is not signed by a well-known authority."""
+
+    at_once: ClassVar[int] = 1
+    """How many results one request may carry."""
+
+    in_flight: ClassVar[int] = 8
+    """How many requests may be under way."""
+
+    @model_validator(mode="after")
+    def _tls_is_used(self) -> Self:
+        if self.tls is not None and not self.url.startswith("https://"):
+            raise ValueError("`tls` needs a `url` that begins with https://")
+        return self
+
+    @abstractmethod
+    def headers(self) -> Mapping[str, str]:
+        """How the server knows us."""
+
+    @abstractmethod
+    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+        """Write `at_once` results at most, once however often they come. Raises as `_together.Send` does."""
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Raises `ConfigError` where a file cannot work; delivering raises `MonitorError` where it fails."""
+        return self._open(runtime)
+
+    @asynccontextmanager
+    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors write to Prometheus only
+
+        name = type_name(self)
+        try:
+            verify = self.tls.context() if self.tls is not None else True
+        except ConfigError as error:
+            raise ConfigError(f"{name}: tls: {error}") from None
+        headers = {"user-agent": f"rag-monitor/{__version__}", **self.headers()}
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise ConfigError(f"{name}: a key must be plain ASCII, without line breaks")
+        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify) as client:
+            api = Api(client, self.url, runtime.clock, name=name)
+
+            async def send(results: Sequence[Judged]) -> None:
+                try:
+                    with anyio.fail_after(self.timeout):
+                        await self.write(api, results)
+                except TimeoutError:
+                    why = api.trouble or "it does not answer"
+                    raise Overloaded(f"{name}: not within {self.timeout:g} s: {why}") from None
+
+            async with together(send, at_once=self.at_once, in_flight=self.in_flight, clock=runtime.clock) as deliver:
+                yield deliver
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said: a 2xx, with JSON or nothing, or one of the statuses that were asked for."""
+
+    status: int
+    text: str
+
+
+class Api:
+    """The server behind `url`.
+
+    `trouble` is why the last attempt was no success, in words without a secret and without anything of the content.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, *, name: str) -> None:
+        self._client = client
+        self._url = url
+        self.where = urlsplit(url).netloc
+        self._clock = clock
+        self._name = name
+        self.trouble = ""
+
+    async def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, also: Collection[int] = ()
+    ) -> Answer:
+        """The answer, as soon as it is 2xx or one of `also`; tries again until the caller's time is over.
+
+        Raises `InvalidData` where the server refuses the content, `Overloaded` where it says to come back later than
+        the caller can wait, `MonitorError` where it refuses us: a wrong key, a wrong address, a redirect.
+        """
+        for attempt in range(64):
+            answer, wait = await self._try(method, path, body)
+            if answer is not None and (200 <= answer.status < 300 or answer.status in also):  # noqa: PLR2004
+                self.trouble = ""
+                return answer
+            if answer is not None and answer.status not in _TRY_AGAIN:
+                kind = InvalidData if answer.status in _CONTENT_IS_WRONG else MonitorError
+                raise kind(f"{self._name}: {self.trouble}")
+            pause = max(wait, _FIRST_RETRY * 2 ** min(attempt, 8) * random.uniform(0.5, 1.0))
+            if anyio.current_time() + pause > anyio.current_effective_deadline():
+                break
+            await anyio.sleep(pause)
+        raise Overloaded(f"{self._name}: {self.trouble}", retry_after=wait or 1.0)
+
+    async def _try(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[Answer | None, float]:
+        """The answer, None where there is none, and for how many seconds the server asks to be left alone."""
+        import httpx  # noqa: PLC0415 - loaded by whoever made the client
+
+        content = dump(dict(body)) if body is not None else None
+        kind = {"content-type": "application/json"} if content is not None else {}
+        try:
+            async with self._client.stream(method, self._url + path, content=content, headers=kind) as got:
+                text = await _read(got)
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
+            self.trouble = f"{self.where}: {type(error).__name__}: {error}"
+            return None, 0.0
+        self.trouble = f"{self.where} answered {got.status_code}"
+        if got.is_success and not _is_json(text):
+            raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is this the address of its API?")
+        return Answer(got.status_code, text), self._asked_for(got)
+
+    def _asked_for(self, answer: httpx.Response) -> float:
+        """`Retry-After` in seconds, from either of its forms; 0 where it says nothing."""
+        said = answer.headers.get("retry-after", "").strip()
+        try:
+            seconds = float(said)
+        except ValueError:
+            try:
+                at = parsedate_to_datetime(said)
+            except ValueError:
+                return 0.0
+            seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - self._clock.now()
+        return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
+
+
+async def _read(answer: httpx.Response) -> str:
+    content = bytearray()
+    async for chunk in answer.aiter_bytes():
+        content += chunk
+        if len(content) > _MOST_OF_AN_ANSWER:
+            break
+    return content.decode("utf-8", "replace")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        load(text.encode() or b"null")
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""What the sinks that write to other products tell of a result, in words that every one of them can hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from monitor.model.outcome import Judged, Score, Skipped
+
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL has no NUL, UTF-8 no half of a surrogate pair
+_TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
+_LONGEST: Final = 8_000  # characters of an explanation: what a person may still read
+
+
+class Told(NamedTuple):
+    """One result in plain values.
+
+    `trace_id` and `span_id` are those of OpenTelemetry in hex, empty where the case came as a row of another name.
+    `score` is None unless there is one, then `trouble` says why not and `detail` more; `label` is the name that the
+    evaluator gave to the score, or that of its level. `judged` says whether a model gave the verdict.
+    """
+
+    trace_id: str
+    span_id: str
+    name: str
+    score: float | None
+    label: str
+    explanation: str
+    skipped: bool
+    trouble: str
+    detail: str
+    by_model: bool
+    facts: Mapping[str, str | float | bool] = MappingProxyType({})
+
+
+def tell(judged: Judged, *, explanations: bool) -> Told:
+    """`judged` for others; without `explanations` nothing that may quote the request or the answer."""
+    case, outcome = judged.case, judged.outcome
+    score = outcome if isinstance(outcome, Score) else None
+    detail = "" if isinstance(outcome, Score | Skipped) else outcome.detail
+    facts: dict[str, str | float | bool] = {
+        "result_id": judged.id,
+        "app": clean(case.app),
+        "version": clean(judged.version),
+        "outcome": type(outcome).__name__.lower(),
+        "standing": judged.standing.value,
+        "weight": judged.weight,
+        "model": clean(judged.spending.model),
+    }
+    if score is not None:
+        facts |= {"defect": judged.defect, "level": clean(judged.level)}
+    return Told(
+        trace_id=case.request_id if _TRACE_ID.fullmatch(case.request_id) else "",
+        span_id=case.span_id if _SPAN_ID.fullmatch(case.span_id) else "",
+        name=clean(judged.evaluator),
+        score=score.value if score is not None else None,
+        label=clean(score.label or judged.level) if score is not None else "",
+        explanation=clean(score.explanation)[:_LONGEST] if score is not None and explanations else "",
+        skipped=isinstance(outcome, Skipped),
+        trouble="" if isinstance(outcome, Score) else outcome.reason.value,
+        detail=clean(detail)[:_LONGEST] if explanations else "",
+        by_model=bool(judged.spending.model),
+        facts={key: value for key, value in facts.items() if value != ""},
+    )
+
+
+def clean(text: str) -> str:
+    """`text` without what databases refuse, each such character replaced."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,115 @@
+"""Results as records of a Kafka topic, for whatever reads such topics, and for every replica's samplers.
+
+The schema: `docs/results.md`. The key is the trace id. A result may come twice, with the same `id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, ClassVar, Final, Literal
+
+from anyio import lowlevel
+from pydantic import Field
+
+from monitor.errors import InvalidData
+from monitor.kafka.connection import KafkaConnection
+from monitor.kafka.follow import follow
+from monitor.kafka.producer import Producer, Sending, open_producer
+from monitor.model.outcome import Judged
+from monitor.quantities import Duration, Size
+from monitor.sinks._rows import SCHEMA, as_json, dump, lesson, load
+from monitor.stages import Deliver, Lesson, Runtime, Sink
+from monitor.telemetry.events import Event
+
+_AT_ONCE = 100  # lessons between which others have their turn
+_LONGEST_REASON = 500
+
+_SHORT: Final = (
+    "id", "judged_at", "trace_id", "span_id", "app", "evaluator", "version",
+    "outcome", "reason", "score", "label", "level", "defect", "weight",
+)  # fmt: skip
+
+
+class Kafka(KafkaConnection, Sink):
+    """Send each result to a Kafka topic, as JSON, and learn from what other replicas have sent there."""
+
+    memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
+
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    """The topic. It is never created by this process."""
+
+    dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    """The topic for what can never be sent to `topic`: which result, and why not, without its texts. Without one, such
+    a result counts as a failure of the sink."""
+
+    keep_texts: bool = False
+    """Whether question, context and answer are sent along. Off: only the verdict, which may quote the answer."""
+
+    delivery_timeout: Duration = Field(default=120.0, ge=1)
+    """How long a result is tried to be sent, through outages, before it counts as a failure of the sink."""
+
+    compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
+    """How batches are compressed."""
+
+    max_bytes: Size = Field(default=1024**2, ge=1024)
+    """What one result may have before compression; the topic's `max.message.bytes` should allow as much."""
+
+    replay: int = Field(default=20_000, ge=0)
+    """How many of the newest results of the topic are read at start, from which samplers with `boost` learn anew. Their
+    memory is some 5,000 verdicts; the results of local evaluators, which teach nothing, count as well."""
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Delivering returns when all in-sync replicas have the result; else it raises, as `Producer.send` does.
+
+        Leaving waits for what is under way, some seconds at most.
+        """
+        return self._open(runtime)
+
+    @asynccontextmanager
+    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        compression = None if self.compression == "none" else self.compression
+        sending = Sending(self.delivery_timeout, compression, self.max_bytes)
+        topics = (self.topic, self.dead_letters) if self.dead_letters else (self.topic,)
+        async with open_producer(self, sending, runtime, topics) as producer:
+
+            async def deliver(judged: Judged) -> None:
+                row = as_json(judged, texts=self.keep_texts)
+                key = judged.case.request_id.encode("utf-8", "replace")
+                try:
+                    await producer.send(self.topic, key, dump(row))
+                except InvalidData as error:
+                    if self.dead_letters is None:
+                        raise
+                    await self._bury(producer, self.dead_letters, key, row, str(error))
+                    message = "a result can never be sent; it is among the dead letters"
+                    runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=judged.id)
+
+            yield deliver
+
+    async def _bury(self, producer: Producer, topic: str, key: bytes, row: dict[str, Any], reason: str) -> None:
+        letter = {
+            "schema": SCHEMA,
+            "topic": self.topic,
+            "reason": reason[:_LONGEST_REASON],
+            "result": {name: row[name] for name in _SHORT},
+        }
+        await producer.send(topic, key, dump(letter))
+
+    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:
+        """The newest `replay` results of the topic, whoever sent them, oldest first, and on, until cancelled."""
+        results = follow(self, self.topic, _lesson, runtime.events, newest=self.replay)
+        async with aclosing(results):
+            async for found in results:
+                for number, one in enumerate(found):
+                    heard(one)
+                    if number % _AT_ONCE == _AT_ONCE - 1:
+                        await lowlevel.checkpoint()
+
+
+def _lesson(value: bytes) -> Lesson | None:
+    try:
+        row = load(value)
+    except ValueError:
+        return None
+    return lesson(row) if isinstance(row, dict) else None

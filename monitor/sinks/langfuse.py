@@ -1,0 +1,61 @@
+"""Verdicts as scores in Langfuse. API: POST /api/public/scores, which creates or, with a known id, replaces."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from monitor.model.outcome import Judged
+from monitor.sinks._http import Api, HttpSink
+from monitor.sinks._verdict import clean, tell
+
+_ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
+
+
+class Langfuse(HttpSink):
+    """Score the judged observation: a numeric score under the evaluator's name, the reason as its comment.
+
+    The score's id is the result's id, so a repeat replaces it; level, label and version are its metadata. It is put
+    into the environment that the service named in `deployment.environment.name`. Only scores are written. A case that
+    came as a row is scored under its `request_id`, which must then be the id of a trace in Langfuse.
+    """
+
+    public_key: str
+    """The public key of the project, `pk-lf-...`."""
+
+    secret_key: SecretStr
+    """The secret key of the project. Name an environment variable: `${LANGFUSE_SECRET_KEY}`."""
+
+    def headers(self) -> Mapping[str, str]:
+        """See `HttpSink`."""
+        pair = f"{self.public_key}:{self.secret_key.get_secret_value()}"
+        return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+        """See `HttpSink`."""
+        for one in results:
+            score = self._score(one)
+            if score is not None:
+                await api.call("POST", "/api/public/scores", score)
+
+    def _score(self, judged: Judged) -> dict[str, Any] | None:
+        told = tell(judged, explanations=self.explanations)
+        if told.score is None:
+            return None
+        environment = judged.case.attributes.get("deployment.environment.name", "").lower()
+        score = {
+            "id": judged.id,
+            "traceId": told.trace_id or clean(judged.case.request_id),
+            "observationId": told.span_id or None,
+            "name": told.name,
+            "value": told.score,
+            "dataType": "NUMERIC",
+            "comment": told.explanation or None,
+            "environment": environment if _ENVIRONMENT.fullmatch(environment) else None,
+            "metadata": {**told.facts, **({"label": told.label} if told.label else {})},
+        }
+        return {key: value for key, value in score.items() if value is not None}

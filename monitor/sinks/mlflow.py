@@ -1,0 +1,102 @@
+"""Verdicts as assessments on the traces of MLflow 3. API: POST /api/3.0/mlflow/traces/{trace_id}/assessments.
+
+A trace that MLflow took in by OTLP has there the id `tr-` followed by its own. An id of an assessment that is taken is
+answered with 500, whatever the reason: whether it is a repeat, a look at the assessment tells.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import anyio
+from pydantic import SecretStr
+
+from monitor.errors import InvalidData, MonitorError, Overloaded
+from monitor.model.outcome import Judged
+from monitor.sinks._http import Api, HttpSink
+from monitor.sinks._verdict import Told, clean, tell
+
+_NOT_THERE, _FAILED = 404, 500
+_AGAIN_AFTER: Final = 1.0  # seconds: a trace may come later than its verdict, a fault may pass
+_NO_TRACE: Final = "RESOURCE_DOES_NOT_EXIST"
+
+
+class Mlflow(HttpSink):
+    """Assess the trace: feedback under the evaluator's name, with the reason as its rationale.
+
+    Its source is `LLM_JUDGE` where a model gave the verdict, else `CODE`. A judgement that did not come about is
+    feedback with an error. The assessment's id is made of the result's id, so a repeat adds nothing. Only cases that
+    were traces are written, or rows with the trace of MLflow in them, and MLflow must have the trace.
+    """
+
+    username: str | None = None
+    """The name of a user, where MLflow runs with its basic authentication; `api_key` is then the password."""
+
+    api_key: SecretStr | None = None
+    """A token, sent as `Authorization: Bearer ...`, or the password of `username`. Name an environment variable:
+    `${MLFLOW_TRACKING_TOKEN}`."""
+
+    def headers(self) -> Mapping[str, str]:
+        """See `HttpSink`."""
+        if self.api_key is None:
+            return {}
+        secret = self.api_key.get_secret_value()
+        if self.username is None:
+            return {"authorization": f"Bearer {secret}"}
+        return {"authorization": f"Basic {base64.b64encode(f'{self.username}:{secret}'.encode()).decode()}"}
+
+    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+        """See `HttpSink`."""
+        for one in results:
+            told = tell(one, explanations=self.explanations)
+            trace = f"tr-{told.trace_id}" if told.trace_id else clean(one.case.request_id)
+            if trace.startswith("tr-") and not told.skipped:
+                await _assess(api, trace, _assessment(trace, told, one.judged_at))
+
+
+async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
+    path = f"/api/3.0/mlflow/traces/{quote(trace, safe='')}/assessments"
+    for last in (False, True):
+        answer = await api.call("POST", path, {"assessment": assessment}, also={_NOT_THERE, _FAILED})
+        if answer.status == _FAILED:
+            known = await api.call("GET", f"{path}/{assessment['assessment_id']}", also={_NOT_THERE})
+            if known.status != _NOT_THERE:
+                return
+            if last:
+                raise Overloaded(f"mlflow: {api.where} answered 500")
+        elif answer.status == _NOT_THERE:
+            if _NO_TRACE not in answer.text:
+                raise MonitorError(f"mlflow: {api.where} answered 404: is this the address of an MLflow 3?")
+            if last:
+                raise InvalidData(f"mlflow: it has no trace {trace}")
+        else:
+            return
+        await anyio.sleep(_AGAIN_AFTER)
+
+
+def _assessment(trace: str, told: Told, judged_at: float) -> dict[str, Any]:
+    now = datetime.fromtimestamp(judged_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    metadata = {f"rag_monitor.{key}": str(value) for key, value in told.facts.items()}
+    if told.label:
+        metadata["rag_monitor.label"] = told.label
+    if told.span_id:
+        metadata["rag_monitor.span_id"] = told.span_id
+    feedback: dict[str, Any] = {"value": told.score}
+    if told.score is None:
+        feedback = {"error": {"error_code": told.trouble, "error_message": told.detail}}
+    return {
+        "assessment_id": f"a-{told.facts['result_id']}",
+        "assessment_name": told.name,
+        "trace_id": trace,
+        "source": {"source_type": "LLM_JUDGE" if told.by_model else "CODE", "source_id": "rag-monitor"},
+        "create_time": now,
+        "last_update_time": now,
+        "feedback": feedback,
+        "rationale": told.explanation,
+        "metadata": metadata,
+        "valid": True,
+    }

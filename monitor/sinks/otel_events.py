@@ -1,0 +1,146 @@
+"""Verdicts as OpenTelemetry events: `gen_ai.evaluation.result` log records on the judged span.
+
+Definition: OpenTelemetry semantic conventions for generative AI, event `gen_ai.evaluation.result` (development). Sent
+by the SDK's own OTLP exporters, but not through its batch processor, which drops what does not fit into its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from pydantic import Field
+
+from monitor import __version__
+from monitor.errors import MonitorError
+from monitor.model.outcome import Judged
+from monitor.outgoing.client import Address
+from monitor.outgoing.otlp import Sender
+from monitor.outgoing.settings import RESOURCE, SERVICE, OtlpSettings
+from monitor.quantities import Duration
+from monitor.sinks._together import together
+from monitor.sinks._verdict import clean, tell
+from monitor.stages import Deliver, Runtime, Sink
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import ReadableLogRecord
+
+EVENT: Final = "gen_ai.evaluation.result"
+_AT_ONCE: Final = 128
+_IN_FLIGHT: Final = 4
+
+
+class OtelEvents(OtlpSettings, Sink):
+    """Send each result by OTLP as one event `gen_ai.evaluation.result`, with the trace and span that was judged.
+
+    | attribute | what it is |
+    |---|---|
+    | `gen_ai.evaluation.name` | the evaluator |
+    | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
+    | `gen_ai.evaluation.explanation` | the reason, unless `explanations` is off |
+    | `error.type` | of a judgement that did not come about: the reason, such as `timeout` |
+    | `rag_monitor.result_id` | the same for a repeat, which may come after a restart |
+    | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
+    | `rag_monitor.app`, `.version`, `.model` | the judged service; of the evaluator; the judge |
+    | `rag_monitor.defect`, `.level`, `.weight`, `.standing` | as in the other sinks |
+    | `rag_monitor.request_id` | of a case that came as a row and has no trace |
+
+    Its time is that of the answer, its observed time that of the verdict, its resource `service.name` `rag-monitor`.
+    """
+
+    endpoint: Address
+    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC; for HTTP `http://collector:4318`, to
+    which `/v1/logs` is added."""
+
+    timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
+    """The limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
+
+    explanations: bool = True
+    """Whether the reason of a verdict is sent along. It may quote the question, the context and the answer."""
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Raises `ConfigError` where a file cannot work; delivering raises `MonitorError` where it fails."""
+        return self._open(runtime)
+
+    @asynccontextmanager
+    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        target, where = self.target("otel_events"), urlsplit(self.endpoint).netloc
+        write = await anyio.to_thread.run_sync(_writer)
+        idle = [await anyio.to_thread.run_sync(Sender, target) for _ in range(_IN_FLIGHT)]
+
+        async def send(results: Sequence[Judged]) -> None:
+            records = [write(one, self.explanations) for one in results]
+            sender = idle.pop()
+            try:
+                await sender.send(records)
+            except MonitorError as error:
+                raise type(error)(f"otel_events: {where}: {error}") from None
+            finally:
+                idle.append(sender)
+
+        try:
+            async with together(send, at_once=_AT_ONCE, in_flight=_IN_FLIGHT, clock=runtime.clock) as deliver:
+                yield deliver
+        finally:
+            for sender in idle:
+                sender.close()
+
+
+def _writer() -> Callable[[Judged, bool], ReadableLogRecord]:
+    """Makes the record of a result. Imports the SDK, which takes 0.2 s."""
+    from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415
+    from opentelemetry.context import Context  # noqa: PLC0415
+    from opentelemetry.sdk._logs import ReadableLogRecord  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context  # noqa: PLC0415
+
+    resource = Resource.create(RESOURCE)
+    scope = InstrumentationScope(SERVICE, __version__)
+
+    def write(judged: Judged, explanations: bool) -> ReadableLogRecord:
+        told = tell(judged, explanations=explanations)
+        trace_id = int(told.trace_id or "0", 16)
+        span = SpanContext(
+            trace_id,
+            int(told.span_id or "0", 16) if trace_id else 0,
+            is_remote=True,
+            trace_flags=TraceFlags(TraceFlags.SAMPLED if trace_id else TraceFlags.DEFAULT),
+        )
+        record = LogRecord(
+            timestamp=_nanoseconds(judged.case.answered_at or judged.judged_at),
+            observed_timestamp=_nanoseconds(judged.judged_at),
+            context=set_span_in_context(NonRecordingSpan(span), Context()),
+            severity_number=SeverityNumber.INFO,
+            severity_text="INFO",
+            event_name=EVENT,
+            attributes=attributes(judged, explanations=explanations),
+        )
+        return ReadableLogRecord(record, resource, scope)
+
+    return write
+
+
+def attributes(judged: Judged, *, explanations: bool) -> dict[str, str | float | bool]:
+    """The attributes of a result's event; see `OtelEvents`."""
+    told = tell(judged, explanations=explanations)
+    found: dict[str, str | float | bool | None] = {
+        "gen_ai.evaluation.name": told.name,
+        "gen_ai.evaluation.score.value": told.score,
+        "gen_ai.evaluation.score.label": told.label,
+        "gen_ai.evaluation.explanation": told.explanation,
+        "error.type": "" if told.skipped else told.trouble,
+        "rag_monitor.reason": told.trouble,
+        "rag_monitor.detail": told.detail,
+        "rag_monitor.request_id": "" if told.trace_id else clean(judged.case.request_id),
+    }
+    found |= {f"rag_monitor.{key}": value for key, value in told.facts.items()}
+    return {key: value for key, value in found.items() if value is not None and value != ""}
+
+
+def _nanoseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1e6) * 1000)  # a float of seconds holds no more than microseconds

@@ -1,0 +1,79 @@
+"""Verdicts as annotations on the spans that Phoenix (Arize) shows.
+
+API: POST /v1/span_annotations, `sync=true` (else an annotation whose span is not there is dropped without a word).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import anyio
+from pydantic import SecretStr
+
+from monitor.errors import MonitorError
+from monitor.model.outcome import Judged
+from monitor.sinks._http import Api, HttpSink
+from monitor.sinks._together import Refused
+from monitor.sinks._verdict import Told, tell
+
+_PATH: Final = "/v1/span_annotations?sync=true"
+_NOT_THERE: Final = 404
+_MISSING: Final = re.compile(r"\b[0-9a-f]{16}\b")
+_SPANS_COME_WITHIN: Final = 1.0  # seconds; a verdict takes longer than a span, as a rule
+
+
+class Phoenix(HttpSink):
+    """Annotate the judged span: score, label and reason under the evaluator's name.
+
+    An annotation says `LLM` where a model gave the verdict, else `CODE`; its identifier is the result's id, so a repeat
+    replaces it. Only scores are written, and only for cases that were traces: Phoenix must have the span.
+    """
+
+    api_key: SecretStr | None = None
+    """A key of Phoenix, sent as `Authorization: Bearer ...`. Name an environment variable: `${PHOENIX_API_KEY}`."""
+
+    at_once: ClassVar[int] = 100
+    in_flight: ClassVar[int] = 4
+
+    def headers(self) -> Mapping[str, str]:
+        """See `HttpSink`."""
+        return {"authorization": f"Bearer {self.api_key.get_secret_value()}"} if self.api_key is not None else {}
+
+    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+        """See `HttpSink`."""
+        told = [tell(one, explanations=self.explanations) for one in results]
+        absent = await _annotate(api, [one for one in told if one.span_id and one.score is not None])
+        if absent:
+            await anyio.sleep(_SPANS_COME_WITHIN)
+            absent = await _annotate(api, absent)
+        if absent:
+            ids = {str(one.facts["result_id"]) for one in absent}
+            raise Refused(f"phoenix: it has no span {absent[0].span_id}", ids)
+
+
+async def _annotate(api: Api, told: list[Told]) -> list[Told]:
+    """Writes them all, save those whose spans are not there: these are returned."""
+    if not told:
+        return []
+    answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in told]}, also={_NOT_THERE})
+    if answer.status != _NOT_THERE:
+        return []
+    named = set(_MISSING.findall(answer.text))
+    absent = [one for one in told if one.span_id in named]
+    if not absent:
+        raise MonitorError(f"phoenix: {api.where} answered 404: is this the address of a Phoenix?")
+    return absent + await _annotate(api, [one for one in told if one.span_id not in named])
+
+
+def _annotation(told: Told) -> dict[str, Any]:
+    result = {"score": told.score, "label": told.label or None, "explanation": told.explanation or None}
+    return {
+        "span_id": told.span_id,
+        "name": told.name,
+        "annotator_kind": "LLM" if told.by_model else "CODE",
+        "identifier": told.facts["result_id"],
+        "result": {key: value for key, value in result.items() if value is not None},
+        "metadata": dict(told.facts),
+    }

@@ -1,0 +1,242 @@
+"""What a message of Kafka holds, spans, log records or rows: handed to the intake, or put aside where it is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import anyio
+import anyio.lowlevel
+
+from monitor import rows
+from monitor.errors import InvalidData, Overloaded, TooLarge
+from monitor.kafka.consumer import Consumer, Partition, Unreadable
+from monitor.kafka.dead_letters import DeadLetters, Letter
+from monitor.model.receipt import Receipt
+from monitor.model.row import SOURCE, RowBatch
+from monitor.model.span import SpanBatch
+from monitor.otlp import json_mapping, limits, wire
+from monitor.sources._kafka_topics import Topic
+from monitor.stages import Intake, Runtime
+from monitor.telemetry.events import Event
+
+_NAME: Final = "kafka"
+_LARGE: Final = 256 * 1024  # reading more than this takes long enough to keep others on the event loop waiting
+_AGAIN: Final = 0.2
+_MESSAGES_AT_ONCE: Final = 32
+_BYTES_AT_ONCE: Final = 128 * 1024
+_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+
+
+class Bounds(NamedTuple):
+    """The most items (spans, log records, rows) of a message, the largest item, the most messages unfinished."""
+
+    items: int
+    item_bytes: int
+    unfinished: int
+
+
+class Messages:
+    """Takes messages from a consumer to the intake, in order, each with the receipt of its offset."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        intake: Intake,
+        *,
+        letters: DeadLetters,
+        topics: Mapping[str, Topic],
+        bounds: Bounds,
+        runtime: Runtime,
+    ) -> None:
+        metrics = runtime.metrics
+        self._consumer = consumer
+        self._intake = intake
+        self._letters = letters
+        self._topics = topics
+        self._signals = {name: topic.signal_of(name) for name, topic in topics.items()}
+        self._bounds = bounds
+        self._runtime = runtime
+        self._taken = {name: metrics.consumer_messages.labels(name, "taken") for name in topics}
+        self._empty = {name: metrics.consumer_messages.labels(name, "empty") for name in topics}
+        self._since: dict[str, tuple[int, int]] = {}
+        self._unkeyed: set[str] = set()
+        self._bytes = metrics.received_bytes.labels(_NAME)
+        self._too_large = {
+            "traces": metrics.spans.labels(_NAME, "too_large"),
+            "logs": metrics.log_records.labels(_NAME, "too_large"),
+        }
+
+    async def run(self) -> None:
+        """Take messages until cancelled. Waits while too many are unfinished, or the pipeline has no room."""
+        try:
+            await self._run()
+        finally:
+            self._count()
+
+    async def _run(self) -> None:
+        messages = size = 0
+        while True:
+            found = self._consumer.pop()
+            if found is None or messages >= _MESSAGES_AT_ONCE or size >= _BYTES_AT_ONCE:
+                messages = size = 0
+                self._count()
+                while self._consumer.unfinished >= self._bounds.unfinished:  # noqa: ASYNC110 - settled in many places
+                    await anyio.sleep(_AGAIN)
+                if found is None:
+                    found = await self._consumer.next()
+                else:
+                    await anyio.lowlevel.checkpoint()
+            partition, item = found
+            messages += 1
+            if type(item) is Unreadable:
+                await self._put_aside_unread(partition, item)
+            elif not partition.closed:
+                await self._take(partition, item)
+                size += len(item.value or b"")
+
+    def _count(self) -> None:
+        """What was taken since the last time: counting each message would cost as much as cutting it."""
+        for topic, (messages, size) in self._since.items():
+            self._taken[topic].inc(messages)
+            self._bytes.inc(size)
+        self._since.clear()
+
+    async def _take(self, partition: Partition, record: Any) -> None:
+        receipt = partition.offsets.take(record.offset, timestamp=max(record.timestamp, 0) / 1000)
+        if record.value is None:
+            self._empty[record.topic].inc()
+            receipt.settle()
+            return
+        if record.key is None and record.topic not in self._unkeyed:
+            self._warn_of_scattering(record.topic)
+        receipt.share()  # one for the intake, one for us
+        while True:
+            try:
+                await self._deliver(record, receipt)
+            except Overloaded:
+                await anyio.sleep(_AGAIN)
+                if receipt.void:
+                    return
+                continue
+            except _AllRejected as error:
+                await self._put_aside(record, "rejected", str(error), receipt)
+            except InvalidData as error:
+                receipt.settle()  # the intake's share, which it did not take
+                await self._put_aside(
+                    record, "too_large" if isinstance(error, TooLarge) else "invalid", str(error), receipt
+                )
+            except Exception as error:  # noqa: BLE001 - a message that brings out a fault of ours must not stop the others
+                self._say(record, error)
+                receipt.settle()
+                await self._put_aside(record, "fault", type(error).__name__, receipt)
+            else:
+                messages, size = self._since.get(record.topic, (0, 0))
+                self._since[record.topic] = messages + 1, size + len(record.value)
+                receipt.settle()
+            return
+
+    def _warn_of_scattering(self, topic: str) -> None:
+        """Say once that spans of a trace may not meet; a row is whole, and one replica alone gets everything."""
+        if self._topics[topic].encoding == "case" or self._runtime.share.value >= 1:
+            return
+        self._unkeyed.add(topic)
+        self._runtime.events.warning(
+            Event.KAFKA_UNKEYED,
+            "messages have no key: spans of one trace may reach several replicas, and a part of it be judged as a"
+            " whole; let the Collector partition by trace id",
+            source=_NAME,
+            topic=topic,
+        )
+
+    async def _deliver(self, record: Any, receipt: Receipt) -> None:
+        topic, body = self._topics[record.topic], record.value
+        if topic.encoding == "case":
+            await self._deliver_rows(body, topic.app, receipt)
+            return
+        signal, bounds = self._signals[record.topic], self._bounds
+        if topic.encoding == "otlp_json":
+            if len(body) > _LARGE:
+                body = await asyncio.to_thread(json_mapping.to_protobuf, signal, body, bounds.items)
+            else:
+                body = json_mapping.to_protobuf(signal, body, bounds.items)
+        groups, oversized = limits.without_oversized(limits.cut(body, bounds.items), bounds.item_bytes)
+        if oversized and not any(group.items for group in groups):
+            self._too_large[signal].inc(oversized)
+            raise TooLarge(f"all {oversized} are larger than {bounds.item_bytes} bytes or have too many attributes")
+        accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, receipt))
+        if oversized:
+            self._too_large[signal].inc(oversized)
+        if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
+            raise _AllRejected(accepted.message)
+
+    async def _deliver_rows(self, body: bytes, app: str, receipt: Receipt) -> None:
+        large = len(body) > _LARGE
+        found = await asyncio.to_thread(self._read_rows, body, app) if large else self._read_rows(body, app)
+        await self._intake.accept_rows(RowBatch(SOURCE, found.rows, len(found.faults), app, receipt))
+        if found.faults and not found.rows:
+            raise _AllRejected(found.faults[0].error)
+
+    def _read_rows(self, body: bytes, app: str) -> rows.Delivery:
+        json_mapping.check_values(body)
+        return rows.take(body, app=app, at_most=self._bounds.items, largest=self._bounds.item_bytes)
+
+    async def _put_aside(self, record: Any, reason: str, error: str, receipt: Receipt) -> None:
+        letter = Letter(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            reason=reason,
+            error=error,
+            key=record.key,
+            value=record.value,
+            headers=record.headers or (),
+            trace_id=self._trace_id(record),
+            timestamp=record.timestamp,
+        )
+        await self._letters.put(letter, receipt)
+
+    async def _put_aside_unread(self, partition: Partition, fault: Unreadable) -> None:
+        receipt = partition.offsets.take(fault.offset, fault.following)
+        letter = Letter(
+            topic=partition.topic,
+            partition=partition.number,
+            offset=fault.offset,
+            last_offset=fault.following - 1,
+            reason=fault.reason,
+            error=fault.error,
+        )
+        await self._letters.put(letter, receipt)
+
+    def _trace_id(self, record: Any) -> str:
+        """Hex: the key, where the Collector has put it there; else that of the first span, where there is one."""
+        key = record.key or b""
+        if len(key) == 32 and _HEX.issuperset(key):  # noqa: PLR2004
+            return str(key, "ascii").lower()
+        if self._topics[record.topic].encoding != "otlp_proto" or self._signals[record.topic] != "traces":
+            return ""
+        try:
+            groups = limits.cut(record.value, self._bounds.items)
+        except InvalidData:
+            return ""
+        return next((wire.trace_id_of(item).hex() for group in groups for item in group.items), "")
+
+    def _say(self, record: Any, error: Exception) -> None:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else ""
+        self._runtime.events.error(
+            Event.RECEIVER_FAILED,
+            f"a message failed for a fault of ours: {type(error).__name__}",
+            source=_NAME,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            where=where,
+        )
+
+
+class _AllRejected(Exception):  # noqa: N818 - never leaves this module
+    """The intake has taken the message, counted what is in it, and kept none of it."""

@@ -1,0 +1,43 @@
+"""What a topic holds, as it stands in the configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from monitor.model.span import Signal
+from monitor.stages import Component
+
+_LOGS: Final = re.compile(r"(?:^|[._-])logs?(?:$|[._-])", re.IGNORECASE)
+
+
+class Topic(Component):
+    """What a topic holds."""
+
+    encoding: Literal["otlp_proto", "otlp_json", "case"]
+    """`otlp_proto` or `otlp_json`, as the OpenTelemetry Collector writes traces and logs; `case` for rows, JSON."""
+
+    signal: Signal | None = None
+    """`traces` or `logs`, which cannot be told apart by looking; `logs` where the topic's name has the word in it (as
+    the Collector's own `otlp_logs` has), else `traces`."""
+
+    app: str = Field(default="", max_length=256)
+    """The app of rows that name none."""
+
+    def signal_of(self, name: str) -> Signal:
+        """What is in the topic called `name`, if it is no rows."""
+        return self.signal or ("logs" if _LOGS.search(name) else "traces")
+
+
+def in_full(topics: object) -> object:
+    """The short form of topics, `{name: encoding}`, written out."""
+    if not isinstance(topics, Mapping):
+        return topics
+    return {name: _in_full(topic) for name, topic in topics.items()}
+
+
+def _in_full(topic: Any) -> Any:
+    return {"encoding": topic} if isinstance(topic, str) else topic

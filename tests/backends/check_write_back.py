@@ -1,0 +1,128 @@
+"""Verdicts stand on the traces in real Phoenix and real MLflow, where a service and the monitor both get the traces.
+
+Not among the tests that run by themselves, since the servers take minutes to install:
+`.venv/bin/pytest tests/backends/check_write_back.py`
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from monitor.clock import SystemClock
+from monitor.errors import InvalidData
+from monitor.model.outcome import Judged, Unscored, UnscoredReason
+from monitor.sinks.mlflow import Mlflow
+from monitor.sinks.phoenix import Phoenix
+from monitor.stages import Sink
+from tests.backends import servers
+from tests.support.monitor import MonitorProcess
+from tests.support.runtime import runtime
+from tests.support.service import BAD, RagService
+from tests.support.tools import wait_until
+from tests.unit.sinks.results import judged
+
+EVALUATOR = "overlap_groundedness"
+
+
+def judged_trace(folder: Path, sink: dict[str, Any], exporter: OTLPSpanExporter) -> str:
+    """The id of a trace that a service has sent to both, when the monitor has judged it and written the verdict."""
+    monitor = MonitorProcess(folder, {"evaluators": [{"type": EVALUATOR}], "alerts": []})
+    monitor.config["sinks"].append(sink)
+    with monitor:
+        service = RagService(exporter)
+        to_the_monitor = OTLPSpanExporter(f"http://127.0.0.1:{monitor.http}/v1/traces")
+        service.provider.add_span_processor(BatchSpanProcessor(to_the_monitor))
+        trace = service.ask(answer=BAD)
+        service.close()
+        wait_until(lambda: monitor.total("ragmonitor_evaluations_total") == 1, 20, "the verdict")
+        assert monitor.terminate() == 0
+        assert "sink_failed" not in monitor.log.read_text()
+    return trace
+
+
+def deliver(sink: Sink, *results: Judged) -> None:
+    async def run() -> None:
+        async with sink.open(runtime(SystemClock())) as deliver_one:
+            for one in results:
+                await deliver_one(one)
+
+    anyio.run(run)
+
+
+def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(tmp_path: Path) -> None:
+    with servers.phoenix(tmp_path / "phoenix") as url, httpx.Client(base_url=url, trust_env=False) as client:
+        trace = judged_trace(tmp_path, {"type": "phoenix", "url": url}, OTLPSpanExporter(f"{url}/v1/traces"))
+
+        def annotations() -> list[dict[str, Any]]:
+            spans = client.get("/v1/projects/default/spans", params={"trace_id": trace}).json()["data"]
+            ids = [one["context"]["span_id"] for one in spans]
+            found: list[dict[str, Any]] = client.get(
+                "/v1/projects/default/span_annotations", params={"span_ids": ids}
+            ).json()["data"]
+            return found
+
+        (found,) = wait_until(annotations, 10, "the annotation")  # type: ignore[misc]
+        assert (found["name"], found["annotator_kind"]) == (EVALUATOR, "CODE")
+        assert 0 <= found["result"]["score"] < 0.5
+        assert found["result"]["explanation"]
+        assert found["metadata"]["defect"] is True
+
+
+def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(tmp_path: Path) -> None:
+    with servers.phoenix(tmp_path / "phoenix") as url, httpx.Client(base_url=url, trust_env=False) as client:
+        service = RagService(OTLPSpanExporter(f"{url}/v1/traces"))
+        trace = service.ask()
+        service.close()
+
+        def span() -> str:
+            spans = client.get("/v1/projects/default/spans", params={"trace_id": trace}).json()["data"]
+            return spans[0]["context"]["span_id"] if spans else ""
+
+        span_id = str(wait_until(span, 10, "the span"))
+        result = replace(judged(1), case=replace(judged(1).case, request_id=trace, span_id=span_id))
+        sink = Phoenix(url=url)
+        deliver(sink, result, result)
+        deliver(sink, result)
+        found = client.get("/v1/projects/default/span_annotations", params={"span_ids": [span_id]}).json()["data"]
+        assert [one["identifier"] for one in found] == [result.id]
+        with pytest.raises(InvalidData, match="has no span"):
+            deliver(sink, judged(7))
+
+
+def test_a_verdict_is_an_assessment_of_the_trace_in_mlflow(tmp_path: Path) -> None:
+    with servers.mlflow(tmp_path / "mlflow") as url:
+        exporter = OTLPSpanExporter(f"{url}/v1/traces", headers={"x-mlflow-experiment-id": "0"})
+        trace = judged_trace(tmp_path, {"type": "mlflow", "url": url, "timeout": "20s"}, exporter)
+        answer = httpx.get(f"{url}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+        (found,) = answer["trace"]["trace_info"]["assessments"]
+        assert found["assessment_name"] == EVALUATOR
+        assert found["source"]["source_type"] == "CODE"
+        assert 0 <= found["feedback"]["value"] < 0.5
+        assert found["rationale"]
+        assert found["metadata"]["rag_monitor.defect"] == "True"
+
+
+def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(tmp_path: Path) -> None:
+    with servers.mlflow(tmp_path / "mlflow") as url:
+        service = RagService(OTLPSpanExporter(f"{url}/v1/traces", headers={"x-mlflow-experiment-id": "0"}))
+        trace = service.ask()
+        service.close()
+        result = replace(judged(1), case=replace(judged(1).case, request_id=trace))
+        failed = replace(result, evaluator="other", outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="")
+        sink = Mlflow(url=url, timeout=20.0)
+        deliver(sink, result, result, failed)
+        answer = httpx.get(f"{url}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+        found = {one["assessment_name"]: one["feedback"] for one in answer["trace"]["trace_info"]["assessments"]}
+        assert len(answer["trace"]["trace_info"]["assessments"]) == 2
+        assert found["groundedness"] == {"value": 4.0}
+        assert found["other"]["error"]["error_code"] == "timeout"
+        with pytest.raises(InvalidData, match="it has no trace"):
+            deliver(sink, judged(7))

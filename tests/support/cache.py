@@ -1,0 +1,54 @@
+"""Servers that are too large for the repository: made once, from what the repository pins, and kept beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.support.tools import unavailable
+
+VARIABLE = "RAG_MONITOR_TEST_CACHE"
+"""The environment variable that names the folder; without it, `rag-monitor-tests` in the user's cache folder."""
+
+
+def root() -> Path:
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rag-monitor-tests"
+
+
+def made_once(name: str, recipe: Path, make: Callable[[Path], None]) -> Path:
+    """The folder that `make` filled from `recipe`: now, or in an earlier run with the very same recipe.
+
+    `make` gets a new folder, which takes its final name when it is complete; of two runs at once the second one waits.
+    """
+    final = root() / f"{name}-{hashlib.sha256(recipe.read_bytes()).hexdigest()[:12]}"
+    if final.exists():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with (final.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not final.exists():
+            making = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
+            try:
+                make(making)
+                making.rename(final)
+            finally:
+                shutil.rmtree(making, ignore_errors=True)
+    return final
+
+
+def run(what: str, command: Sequence[str], *, cwd: Path, seconds: float = 900) -> None:
+    """Run one command of `made_once`; where it fails, the test is without `what`, and says why."""
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        unavailable(f"{what} (`{command[0]}` took longer than {seconds:.0f} s)")
+    if done.returncode:
+        unavailable(f"{what} (`{command[0]}` ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]})")

@@ -1,0 +1,66 @@
+"""A pipeline that takes what sources bring, settles it when told to, and remembers what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monitor.errors import Overloaded
+from monitor.model.receipt import Receipt
+from monitor.model.row import RowBatch
+from monitor.model.span import SpanBatch
+from monitor.otlp import wire
+from monitor.stages import Accepted
+
+
+class RecordingIntake:
+    """`busy`: it has no room. `hold`: what comes is kept in `held`, unsettled. `reject`: how many spans are invalid."""
+
+    def __init__(self, *, hold: bool = False) -> None:
+        self.busy = False
+        self.hold = hold
+        self.reject = 0
+        self.fault: Exception | None = None
+        self.batches: list[SpanBatch | RowBatch] = []
+        self.held: list[Receipt] = []
+        self.void: list[Receipt] = []
+
+    async def accept(self, batch: SpanBatch) -> Accepted:
+        self._take(batch)
+        return Accepted(self.reject, "invalid" if self.reject else "")
+
+    async def accept_rows(self, batch: RowBatch) -> None:
+        self._take(batch)
+
+    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+        for receipt in receipts:
+            receipt.make_void()
+            self.void.append(receipt)
+
+    def settle(self, number: int | None = None) -> None:
+        """Settle the first `number` of what is held, all by default."""
+        for _ in range(len(self.held) if number is None else number):
+            self.held.pop(0).settle()
+
+    @property
+    def traces(self) -> list[int]:
+        """The trace ids of the spans that came, as numbers, in order."""
+        return [
+            int.from_bytes(wire.trace_id_of(item))
+            for batch in self.batches
+            if isinstance(batch, SpanBatch) and batch.signal == "traces"
+            for group in batch.groups
+            for item in group.items
+        ]
+
+    def _take(self, batch: SpanBatch | RowBatch) -> None:
+        if self.busy:
+            raise Overloaded("no room")
+        if self.fault is not None:
+            raise self.fault
+        self.batches.append(batch)
+        if batch.receipt is None:
+            return
+        if self.hold:
+            self.held.append(batch.receipt)
+        else:
+            batch.receipt.settle()

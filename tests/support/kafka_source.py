@@ -1,0 +1,92 @@
+"""The source `kafka` at work on a broker, for tests: run in a task, observed from beside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from monitor.clock import SystemClock
+from monitor.sources.kafka import Kafka
+from monitor.stages import Runtime
+from tests.support.intakes import RecordingIntake
+from tests.support.kafka import Broker
+from tests.support.runtime import runtime as made_runtime
+
+
+def export(trace: int) -> bytes:
+    """A request with one span of the trace with this number."""
+    request = ExportTraceServiceRequest()
+    scope = request.resource_spans.add().scope_spans.add()
+    scope.spans.add(trace_id=trace.to_bytes(16), span_id=bytes(7) + b"\1", name="answer")
+    return request.SerializeToString()
+
+
+def key(trace: int) -> bytes:
+    """As the Collector writes it."""
+    return b"%032x" % trace
+
+
+class Running:
+    """A source at work."""
+
+    def __init__(self, intake: RecordingIntake, runtime: Runtime) -> None:
+        self.intake, self.runtime = intake, runtime
+        self.address = ""
+        self.stop = anyio.Event()
+        self.stopped = anyio.Event()
+
+    def listening(self, address: str) -> None:
+        self.address = address
+
+
+@asynccontextmanager
+async def reading(broker: Broker, intake: RecordingIntake, **options: Any) -> AsyncIterator[Running]:
+    """The source while the context lasts, ready at its begin unless `ready=False`."""
+    ready = options.pop("ready", True)
+    made = made_runtime(SystemClock())
+    source = Kafka.model_validate({"brokers": broker.address, "session_timeout": "6s", **options})
+    running = Running(intake, made)
+    async with anyio.create_task_group() as work:
+
+        async def run() -> None:
+            async with anyio.create_task_group() as own:
+                own.start_soon(source.run, intake, made, running.listening)
+                await running.stop.wait()
+                own.cancel_scope.cancel()
+            running.stopped.set()
+
+        work.start_soon(run)
+        if ready:
+            await until(lambda: running.address, "readiness of the source")
+        yield running
+        running.stop.set()
+
+
+async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    with anyio.move_on_after(seconds):
+        while not condition():  # noqa: ASYNC110 - what a broker or a thread does sets no event
+            await anyio.sleep(0.02)
+        return
+    raise AssertionError(f"{what} did not come about within {seconds} s")
+
+
+def produce(broker: Broker, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **options: Any) -> None:
+    """Write messages (key, value), acknowledged; with `partition` to one of them."""
+    from kafka import KafkaProducer
+
+    partition = options.pop("partition", None)
+    producer = KafkaProducer(bootstrap_servers=broker.address, **options)
+    try:
+        for one, value in messages:
+            producer.send(topic, value, key=one, partition=partition)
+        producer.flush(timeout=20)
+    finally:
+        producer.close(timeout=10)
+
+
+def produce_traces(broker: Broker, topic: str, traces: Iterable[int], **options: Any) -> None:
+    produce(broker, topic, ((key(one), export(one)) for one in traces), **options)

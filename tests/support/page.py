@@ -1,0 +1,184 @@
+"""A page over real parts: windows, a history on disk, alerts; and the port that serves it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+from monitor import registry
+from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
+from monitor.alerts.policy import AlertPolicy, policy_for
+from monitor.clock import ManualClock
+from monitor.estimates.windows import Windows
+from monitor.model.case import Case, Document, Message, Request
+from monitor.model.generation import Change
+from monitor.model.outcome import Evidence, Judged, Score, Spending
+from monitor.page.facts import Facts
+from monitor.page.mounting import mount
+from monitor.page.pages import Pages
+from monitor.page.settings import PageSettings
+from monitor.pipeline.assignment import Assignment
+from monitor.samplers.uniform import Uniform
+from monitor.sinks.history import History
+from monitor.sinks.prometheus import Prometheus
+from monitor.stages import Evaluator, Runtime
+from monitor.telemetry.site import Answer
+from tests.support.runtime import runtime
+from tests.support.tools import free_port
+
+NOW = 1_700_000_000.0
+POLICIES = (
+    AlertPolicy(evaluator="overlap_groundedness", warning=0.1, critical=0.25, regression=True),  # type: ignore[arg-type] # as YAML has it
+    AlertPolicy(evaluator="groundedness", warning=0.05, critical=0.15),
+)
+
+
+def assigned(name: str) -> Assignment:
+    evaluator = registry.read("evaluators", {"type": name}, Evaluator, "here")
+    return Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)
+
+
+def answer(
+    number: int = 1,
+    value: float = 0.1,
+    *,
+    response: str = "The return label is valid for six months.",
+    question: str = "How long is the label valid?",
+    **fields: Any,
+) -> Judged:
+    """One scored answer, a defect where `value` is below 0.45."""
+    case = Case(
+        request_id=fields.pop("trace_id", f"{number:032x}"),
+        span_id=f"{number:016x}",
+        request=Request(question, fields.pop("history", (Message("user", "Hello"), Message("assistant", "Hi!")))),
+        retrieved_context=fields.pop(
+            "documents", (Document("A label is valid for 30 days.", doc_uri="https://kb.example/labels", score=7.5),)
+        ),
+        response=response,
+        app=fields.pop("app", "shop"),
+        model="acme-chat-small",
+        answered_at=NOW - 30,
+        attributes=fields.pop("attributes", {"service.version": "2.3.0"}),
+    )
+    evidence = fields.pop("evidence", (Evidence("six months", "contradicted", 30, 40, "the context says 30 days"),))
+    chosen: dict[str, Any] = {
+        "evaluator": "overlap_groundedness",
+        "version": "1",
+        "outcome": Score(value, fields.pop("explanation", "The context says 30 days."), evidence=evidence),
+        "weight": 1.0,
+        "level": "unsupported" if value < 0.45 else "supported",
+        "defect": value < 0.45,
+        "judged_at": NOW - 10 + number / 1000,
+        "spending": Spending(),
+        **fields,
+    }
+    return Judged(case=case, **chosen)
+
+
+@dataclass(slots=True)
+class Site:
+    """A page with its parts, on a clock that stands at `NOW`."""
+
+    folder: Path
+    texts: bool = True
+    settings: PageSettings = field(default_factory=PageSettings)
+    evaluators: tuple[str, ...] = ("overlap_groundedness", "groundedness")
+    idle: tuple[str, ...] = ()
+    changes: Mapping[tuple[str, str], Change] = field(default_factory=dict)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    runtime: Runtime = field(init=False)
+    windows: Windows = field(init=False)
+    history: History = field(init=False)
+    states: list[AlertState] = field(default_factory=list)
+    engine: AlertEngine = field(init=False)
+    pages: Pages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.runtime = runtime(self.clock)
+        self.windows = Windows(self.clock, baselines=True)
+        self.history = History(path=self.folder / "history.db", keep_texts=self.texts)
+        self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
+        facts = Facts(
+            runtime=self.runtime,
+            windows=self.windows,
+            results=self.history,
+            alerts=lambda: self.states,
+            assigned=[assigned(name) for name in self.evaluators],
+            versions=dict.fromkeys(self.evaluators, "1"),
+            models={"groundedness": "openai/gpt-4o-mini"},
+            idle=self.idle,
+            thresholds=_thresholds,
+            decisive=ALERT_NAME,
+            changed=lambda app, evaluator: self.changes.get((app, evaluator)),
+            keeps=7 * 86400.0,
+            keeps_texts=self.texts,
+        )
+        self.pages = Pages(facts, self.settings, started_at=NOW - 100)
+        mount(facts, self.settings)
+
+    def judge(self, app: str, evaluator: str, good: int, bad: int, at: float = NOW - 60) -> None:
+        """Verdicts in the windows; nothing in the history."""
+        for defect, number in ((False, good), (True, bad)):
+            for _ in range(number):
+                self.windows.add(app, evaluator, at, 1.0, defect)
+
+    def look(self) -> None:
+        """Look at the alerts."""
+        self.states = list(self.engine.evaluate(self.clock.now()))
+
+    async def store(self, results: Iterable[Judged]) -> None:
+        async with self.history.open(self.runtime) as deliver:
+            for one in results:
+                await deliver(one)
+
+    async def get(self, path: str) -> Answer:
+        """What the page answers to `path` with its query."""
+        bare, _, query = path.partition("?")
+        found = await self.pages(unquote(bare), query, {})
+        assert found is not None, path
+        return found
+
+    @contextmanager
+    def served(self, **options: Any) -> Iterator[str]:
+        """Serve it with the sink `prometheus`; yields its base address. `options` are those of the sink."""
+        port = free_port()
+        up, ended = threading.Event(), threading.Event()
+        holder: dict[str, Any] = {}
+
+        async def serve() -> None:
+            holder["stop"] = anyio.Event()
+            async with Prometheus(port=port, **options).open(self.runtime):
+                up.set()
+                await holder["stop"].wait()
+
+        async def main() -> None:
+            holder["token"] = anyio.lowlevel.current_token()
+            await serve()
+
+        def run() -> None:
+            anyio.run(main)
+            ended.set()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        assert up.wait(20), "the port is not served"
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            anyio.from_thread.run_sync(holder["stop"].set, token=holder["token"])
+            thread.join(10)
+            assert ended.is_set()
+
+
+def _thresholds(app: str, evaluator: str) -> Mapping[str, float]:
+    policy = policy_for(POLICIES, app, evaluator)
+    return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy else {}

@@ -1,0 +1,62 @@
+"""A pseudo-terminal: what a command draws when a person looks at it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.command import start
+
+
+class Terminal:
+    """A terminal of `columns` by `lines`; `start` runs a `rag-monitor` command whose named streams it is."""
+
+    def __init__(self, columns: int = 100, lines: int = 30) -> None:
+        self._ours, self._theirs = pty.openpty()
+        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._drawn = bytearray()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def drawn(self) -> str:
+        """All that was written so far, escape sequences and all."""
+        return bytes(self._drawn).decode("utf-8", "replace")
+
+    def start(self, *arguments: object, streams: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
+        # What the tests run under must not decide what is drawn.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+        env = {**inherited, "TERM": "xterm-256color", **environment}
+        given: dict[str, Any] = dict.fromkeys(streams, self._theirs)
+        return start(*arguments, env=env, **given)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                found = os.read(self._ours, 65_536)
+            except OSError:  # nobody has the other end any more
+                return
+            if not found:
+                return
+            self._drawn += found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait until all is read that was written."""
+        if self._theirs >= 0:
+            os.close(self._theirs)
+            self._theirs = -1
+            self._reader.join(5)
+            os.close(self._ours)

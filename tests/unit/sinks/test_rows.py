@@ -1,0 +1,111 @@
+"""Rows of results: what the JSON Schema in docs says they are, and what they teach whoever reads them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from monitor.model.case import Traffic
+from monitor.model.generation import Generation
+from monitor.model.outcome import (
+    Judged,
+    Selection,
+    Skipped,
+    SkippedReason,
+    Spending,
+    Standing,
+    Unscored,
+    UnscoredReason,
+)
+from monitor.sinks._rows import SCHEMA, as_json, dump, lesson, load
+from tests.unit.sinks.results import judged
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "results.schema.json"
+VALIDATOR = Draft202012Validator(json.loads(DOCUMENT.read_text()))
+INPUTS = (0.5, -1.0, 0.25, 0.0, 1.5, 0.0, -0.75)
+CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)
+
+RESULTS = [
+    judged(1),
+    judged(2, selection=CHOSEN, generation=Generation(evaluator="v1", judge="m", prompt="p", index="i", service="s")),
+    judged(3, selection=Selection(1.0, 1.0), spending=Spending("m", 0.01, 100, 20, 1.5, 2)),
+    judged(4, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
+    judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, standing=Standing.LATE),
+    replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda one: one.id[:4])
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_row_is_what_its_json_schema_says(result: Judged, texts: bool) -> None:
+    row = load(dump(as_json(result, texts=texts)))
+    VALIDATOR.validate(row)
+    assert ("request" in row) == texts
+
+
+def test_the_json_schema_allows_no_other_key_and_misses_none() -> None:
+    row = load(dump(as_json(judged(1))))
+    assert not VALIDATOR.is_valid({**row, "more": 1})
+    for key in as_json(judged(1), texts=False):
+        assert not VALIDATOR.is_valid({name: value for name, value in row.items() if name != key}), key
+
+
+def test_the_json_schema_is_of_the_version_that_rows_carry() -> None:
+    assert VALIDATOR.schema["properties"]["schema"] == {**VALIDATOR.schema["properties"]["schema"], "const": SCHEMA}
+
+
+def test_a_row_teaches_what_the_sampler_learned() -> None:
+    result = judged(1, value=1.0, selection=CHOSEN, spending=Spending("m", 0.002, attempts=1))
+    told = lesson(load(dump(as_json(result, texts=False))))
+    assert told is not None
+    assert (told.result, told.app, told.evaluator, told.version) == (result.id, "shop", "groundedness", "v1")
+    assert (told.inputs, told.shift, told.defect, told.dollars) == (INPUTS, 0.5, True, 0.002)
+    assert told.emphasis == 0.05 / 0.1
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        judged(1, outcome=Unscored(UnscoredReason.TIMEOUT), selection=CHOSEN),
+        judged(1, outcome=Skipped(SkippedReason.NO_CONTEXT), selection=CHOSEN),
+        replace(judged(1, value=1.0, selection=CHOSEN), case=replace(judged(1).case, traffic=Traffic.INTERNAL)),
+    ],
+)
+def test_only_verdicts_on_production_traffic_say_whether_there_was_a_defect(result: Judged) -> None:
+    told = lesson(load(dump(as_json(result, texts=False))))
+    assert told is not None
+    assert told.defect is None
+
+
+def test_a_row_of_another_schema_teaches_nothing() -> None:
+    row = load(dump(as_json(judged(1, selection=CHOSEN))))
+    assert lesson({**row, "schema": SCHEMA + 1}) is None
+    del row["schema"]
+    assert lesson(row) is None
+
+
+anything: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = ["schema", "sampling", "outcome", "traffic", "judge", "id", "app", "evaluator", "version", "defect"]
+
+
+@given(changes=st.dictionaries(st.sampled_from(KEYS), anything, max_size=3), drawn=anything)
+def test_a_row_from_anywhere_teaches_finite_numbers_or_nothing(changes: dict[str, Any], drawn: Any) -> None:
+    row = {**as_json(judged(1, selection=CHOSEN)), **changes}
+    for one in (row, {**row, "sampling": drawn}, {**row, "sampling": {**CHOSEN_ROW, "inputs": drawn}}):
+        told = lesson(one)
+        assert told is None or all(map(math.isfinite, (*told.inputs, told.shift, told.emphasis, told.dollars)))
+
+
+CHOSEN_ROW = as_json(judged(1, selection=CHOSEN))["sampling"]
