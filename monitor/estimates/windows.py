@@ -120,6 +120,25 @@ class Windows:
                 good_weight_squares += part.good_weight_squares
         return Sums(judged, defects, weight, defect_weight, defect_weight_squares, good_weight_squares)
 
+    def series(self, app: str, evaluator: str, step: float, count: int, now: float) -> list[Sums]:
+        """The sums of `count` steps of `step` seconds, oldest first; steps begin at multiples of `step`, the last runs.
+
+        Raises `ValueError` where so much is not remembered, or not in such small steps.
+        """
+        fitting = [number for number, tier in enumerate(self._tiers) if (tier.count - 1) * tier.seconds >= step * count]
+        if not fitting or step % self._tiers[fitting[0]].seconds:
+            raise ValueError(f"{count} steps of {step} s are not remembered")
+        found = [Sums()] * count
+        rows = self._rows.get((app, evaluator))
+        if rows is None:
+            return found
+        seconds, first = self._tiers[fitting[0]].seconds, math.floor(now / step) - count + 1
+        for index, part in rows[fitting[0]].items():
+            at = math.floor(index * seconds / step) - first
+            if 0 <= at < count:
+                found[at] += part
+        return found
+
     def changes(self, app: str, evaluator: str, now: float) -> tuple[dict[float, Change], int]:
         """The windows of `change.WINDOWS` beside their baselines, by length, and how many days the baseline has.
 

@@ -24,6 +24,11 @@ def test_the_demo_shows_the_alert_with_an_answer_and_why_and_ends_cleanly_on_ctr
         (address,) = re.findall(r"metrics: (http\S+)", "".join(said))
         with urllib.request.urlopen(address, timeout=10) as metrics:
             assert b'ragmonitor_evaluations_total{app="acme-support"' in metrics.read()
+        (page,) = re.findall(r"page: (http\S+)", "".join(said))
+        with urllib.request.urlopen(page, timeout=10) as shown:
+            text = shown.read().decode()
+            assert "acme-support" in text
+            assert "<mark" in text, "the worst answers are there, with their texts"
         wait_until(lambda: "worst:" in "".join(said), 10, "the worst answer")
         demo.send_signal(signal.SIGINT)
         assert demo.wait(15) == 0

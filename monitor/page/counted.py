@@ -1,0 +1,70 @@
+"""What the monitor's own counters say: where traces ended, and what came to no verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import Counter, Gauge
+
+from monitor.telemetry.metrics import Metrics
+
+Pair = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One app's traces since the process started: `received` is the sum of `ended` and `pending`."""
+
+    received: int = 0
+    pending: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def in_words(self) -> str:
+        """Where those ended that were not judged: `3 not_rag, 1 incomplete`."""
+        parts = [f"{number} {fate}" for fate, number in self.ended.items() if fate != "judged"]
+        return ", ".join([*parts, f"{self.pending} not yet done"] if self.pending else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """By app the ledger; by app and evaluator what was begun, and what came to no verdict by reason."""
+
+    ledgers: Mapping[str, Ledger]
+    selected: Mapping[Pair, int]
+    unscored: Mapping[Pair, Mapping[str, int]]
+    skipped: Mapping[Pair, Mapping[str, int]]
+
+
+def counted(metrics: Metrics) -> Counted:
+    """All of it at one moment: called on the event loop, where it changes."""
+    ledgers: defaultdict[str, Ledger] = defaultdict(Ledger)
+    for labels, number in _samples(metrics.traces_received):
+        ledgers[labels["app"]].received += number
+    for labels, number in _samples(metrics.traces_pending):
+        ledgers[labels["app"]].pending += number
+    for labels, number in _samples(metrics.traces):
+        ended = ledgers[labels["app"]].ended
+        if number:
+            ended[labels["fate"]] = ended.get(labels["fate"], 0) + number
+    selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
+    return Counted(dict(ledgers), selected, _by_reason(metrics.unscored), _by_reason(metrics.skipped))
+
+
+def _by_reason(family: Counter) -> dict[Pair, dict[str, int]]:
+    found: defaultdict[Pair, dict[str, int]] = defaultdict(dict)
+    for labels, number in _samples(family):
+        if number:
+            found[labels["app"], labels["evaluator"]][labels["reason"]] = number
+    return dict(found)
+
+
+def _samples(family: Counter | Gauge) -> list[tuple[dict[str, str], int]]:
+    return [
+        (sample.labels, int(sample.value))
+        for one in family.collect()
+        for sample in one.samples
+        if not sample.name.endswith("_created")
+    ]

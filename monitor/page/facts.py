@@ -1,0 +1,123 @@
+"""What the page is given to look at: the few properties and methods of other rooms that it reads, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from monitor.estimates.rates import Estimate
+from monitor.estimates.windows import Windows
+from monitor.model.generation import Change
+from monitor.model.outcome import DefectRule
+from monitor.stages import Evaluator, Runtime
+
+
+class Alert(Protocol):
+    """An alert as it stands. Times are wall-clock seconds, windows seconds, thresholds shares."""
+
+    @property
+    def status(self) -> str:
+        """`ok`, `not_enough_data` or `firing`."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Such as `RagDefectRateHigh`."""
+        ...
+
+    @property
+    def severity(self) -> str:
+        """`warning` or `critical`."""
+        ...
+
+    @property
+    def app(self) -> str:
+        """Empty where it is not about one."""
+        ...
+
+    @property
+    def evaluator(self) -> str:
+        """Empty where it is not about one."""
+        ...
+
+    @property
+    def threshold(self) -> float | None:
+        """The share above which it fires."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When `status` began."""
+        ...
+
+    @property
+    def window(self) -> float | None:
+        """The window that decided."""
+        ...
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """What decided."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What identifies it."""
+        ...
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """`summary`, `description`, perhaps `runbook_url`."""
+        ...
+
+
+class Results(Protocol):
+    """The history of results; rows of the schema of results. Raises `MonitorError` where it cannot be read."""
+
+    async def search(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Results by app, evaluator, time, outcome and score."""
+        ...
+
+    async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """All results of one trace, oldest first."""
+        ...
+
+
+class Assigned(Protocol):
+    """An evaluator at work."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Who judges."""
+        ...
+
+    @property
+    def defect(self) -> DefectRule:
+        """What counts as a defect."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that is shown. `alerts` and the other functions are called for every view; they are quick and never wait.
+
+    `idle` names the evaluators that are configured and off, `models` the model of the judge of each judged one.
+    `thresholds` are those of an app and evaluator by severity, `changed` the last change behind its verdicts;
+    `decisive` is the name of the alert that holds a rate against them.
+    `keeps` is for how many seconds results are kept, `keeps_texts` whether with question, context and answer.
+    """
+
+    runtime: Runtime
+    windows: Windows
+    results: Results
+    alerts: Callable[[], Sequence[Alert]]
+    assigned: Sequence[Assigned]
+    versions: Mapping[str, str]
+    models: Mapping[str, str]
+    idle: Sequence[str]
+    thresholds: Callable[[str, str], Mapping[str, float]]
+    decisive: str
+    changed: Callable[[str, str], Change | None]
+    keeps: float
+    keeps_texts: bool

@@ -1,0 +1,71 @@
+"""The JSON API in its own words: OpenAPI 3.1, from the views and the parameters that the code itself uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from monitor import __version__
+from monitor.page import queries, views
+
+_PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
+    "overview": ("How everything stands: rates, alerts, where traces ended.", views.Overview, queries.OVERVIEW),
+    "answers": ("The worst recent answers, or others, with their verdicts.", views.Answers, queries.ANSWERS),
+    "cases/{trace_id}": ("One answer with all that is known of it.", views.Case, ()),
+    "alerts": ("All alerts, those that fire first.", views.Alerts, ()),
+}
+
+
+def document() -> bytes:
+    """The description, as JSON."""
+    return orjson.dumps(described())
+
+
+def described() -> dict[str, Any]:
+    """The description."""
+    models = [(view, "serialization") for _, view, _ in _PATHS.values()] + [(views.Fault, "serialization")]
+    _, schema = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type] # literals
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "rag-monitor",
+            "version": __version__,
+            "description": "What the built-in page shows, read only. Times are seconds since 1970 in UTC, durations"
+            " seconds, rates shares from 0 to 1. Fields may be added.",
+        },
+        "servers": [{"url": "../v1"}],  # as seen from where this is served, wherever that is
+        "paths": {f"/{path}": {"get": _operation(path, *about)} for path, about in _PATHS.items()},
+        "components": {"schemas": schema["$defs"]},
+    }
+
+
+def _operation(path: str, summary: str, view: type[BaseModel], parameters: Iterable[str]) -> dict[str, Any]:
+    given = [_parameter(name) for name in parameters]
+    if "{trace_id}" in path:
+        about = "The id of the trace, or of the row that brought the case."
+        given.append(
+            {"name": "trace_id", "in": "path", "required": True, "schema": {"type": "string"}, "description": about}
+        )
+    answers = {
+        "200": _answer("What was asked for.", view),
+        "400": _answer("A parameter is wrong; says which, its value and what is allowed.", views.Fault),
+        "503": _answer("The results cannot be read now.", views.Fault),
+    }
+    if "{trace_id}" in path:
+        answers["404"] = _answer("No result of this trace is kept.", views.Fault)
+    name = path.split("/", maxsplit=1)[0]
+    return {"operationId": name, "summary": summary, "parameters": given, "responses": answers}
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    about, schema = queries.PARAMETERS[name]
+    return {"name": name, "in": "query", "description": about, "schema": dict(schema)}
+
+
+def _answer(about: str, view: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{view.__name__}"}
+    return {"description": about, "content": {"application/json": {"schema": schema}}}

@@ -1,0 +1,153 @@
+"""What stands behind the `?` of an address. Every message names the parameter, the value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from urllib.parse import parse_qsl
+
+from monitor.quantities import parse_duration
+
+Outcome = Literal["defect", "passed", "score", "unscored", "skipped", "any"]
+
+LIMIT: Final = 200
+"""Verdicts of one answer at most."""
+
+_FEW: Final = 30
+_LONGEST_VALUE: Final = 256
+_EARLIEST, _LATEST = 0.0, 32_503_680_000.0  # the year 3000
+
+
+class Window(NamedTuple):
+    """A window of the overview, in seconds, and the shortest steps of its trend."""
+
+    seconds: float
+    step: float
+    steps: int
+
+
+WINDOWS: Final[Mapping[str, Window]] = {
+    "10m": Window(600, 10, 60),
+    "1h": Window(3600, 60, 60),
+    "6h": Window(21600, 600, 36),
+    "24h": Window(86400, 1800, 48),
+    "7d": Window(604800, 10800, 56),
+}
+"""The windows that rates can be shown over, where the alerts make them be remembered."""
+
+DEFAULT_WINDOW: Final = "24h"
+
+PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "app": ("The name of one app (service).", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "evaluator": ("The name of one evaluator.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "window": ("What rates and trends are taken over.", {"type": "string", "enum": list(WINDOWS)}),
+    "since": (
+        "From when on the verdict was reached: how long ago, such as `24h`, or a time such as `2026-03-01T12:00:00Z`.",
+        {"type": "string", "default": "24h"},
+    ),
+    "until": ("Up to when, written like `since`; left out: now.", {"type": "string"}),
+    "outcome": ("Which results.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
+    "level": ("A level of the evaluator's scale, such as `poor`.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "limit": (
+        "How many verdicts at most.",
+        {"type": "integer", "minimum": 1, "maximum": LIMIT, "default": _FEW},
+    ),
+}
+"""Every parameter there is: what it means, and its JSON Schema."""
+
+OVERVIEW: Final = ("window", "app")
+ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "limit")
+
+
+class BadQueryError(Exception):
+    """A parameter is wrong. The message names it, the value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersQuery:
+    """Which answers are looked for; empty for any. Times are wall-clock seconds, `since_text` is as it was written."""
+
+    app: str = ""
+    evaluator: str = ""
+    since: float = 0.0
+    since_text: str = "24h"
+    until: float | None = None
+    outcome: Outcome = "defect"
+    level: str = ""
+    limit: int = _FEW
+
+
+def read(query: str, allowed: Collection[str]) -> dict[str, str]:
+    """The parameters that have a value. Raises `BadQueryError`."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20, errors="replace")
+    except ValueError:
+        raise BadQueryError("too many parameters: at most 20 are read") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in allowed:
+            raise BadQueryError(f"{name!r:.80} is no parameter here; there are: {', '.join(allowed) or 'none'}")
+        if name in found:
+            raise BadQueryError(f"{name}: stands twice")
+        if len(value) > _LONGEST_VALUE:
+            raise BadQueryError(f"{name}: {len(value)} characters are too many; at most {_LONGEST_VALUE}")
+        found[name] = value
+    return {name: value for name, value in found.items() if value}
+
+
+def window(given: Mapping[str, str], longest: float) -> str:
+    """The window that is asked for, among those of at most `longest` seconds. Raises `BadQueryError`."""
+    return _one_of("window", given.get("window", DEFAULT_WINDOW), windows(longest))
+
+
+def windows(longest: float) -> list[str]:
+    """The windows that can be asked for."""
+    return [name for name, one in WINDOWS.items() if one.seconds <= longest]
+
+
+def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> AnswersQuery:
+    """What is looked for, at the wall-clock second `now`; `levels` are those there are. Raises `BadQueryError`."""
+    since_text = given.get("since", "24h")
+    since = _time("since", since_text, now)
+    until = _time("until", given["until"], now) if "until" in given else None
+    if until is not None and until <= since:
+        raise BadQueryError(f"until: {given['until']!r} is not after since, {since_text!r}")
+    return AnswersQuery(
+        app=given.get("app", ""),
+        evaluator=given.get("evaluator", ""),
+        since=since,
+        since_text=since_text,
+        until=until,
+        outcome=cast("Outcome", _one_of("outcome", given.get("outcome", "defect"), get_args(Outcome))),
+        level=_one_of("level", given["level"], levels) if "level" in given else "",
+        limit=_limit(given.get("limit", str(_FEW))),
+    )
+
+
+def _one_of(name: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        raise BadQueryError(f"{name}: {value!r} is not one of: {', '.join(allowed) or 'none'}")
+    return value
+
+
+def _limit(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and 1 <= int(value) <= LIMIT):
+        raise BadQueryError(f"limit: {value!r} is not a whole number from 1 to {LIMIT}")
+    return int(value)
+
+
+def _time(name: str, value: str, now: float) -> float:
+    try:
+        at = now - parse_duration(value)
+    except ValueError:
+        try:
+            stamp = datetime.fromisoformat(value)
+            at = (stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            allowed = "how long ago, such as `24h` or `7d`, or a time such as `2026-03-01T12:00:00Z`"
+            raise BadQueryError(f"{name}: {value!r} is not {allowed}") from None
+    if not _EARLIEST <= at <= _LATEST:
+        raise BadQueryError(f"{name}: {value!r} lies before 1970 or after the year 3000")
+    return at

@@ -1,0 +1,118 @@
+"""Text of the traffic as HTML: all that cannot be seen is shown by its name, and nothing of it is markup.
+
+And numbers, shares and times as people read them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Final
+
+from markupsafe import Markup, escape
+
+# Controls, invisible characters, and those that change the direction of what follows. Not the two joiners, which
+# emoji and many scripts need, nor the directional marks' cousins that are visible.
+_HIDDEN: Final = re.compile(
+    "(?P<one>[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f\ud800-\udfff]|\r(?!\n))(?P=one)*"
+)
+_AT_MOST: Final = 1000
+"""Hidden characters that are shown by name in one text; more of them are shown as replacement characters."""
+
+_CONTROLS: Final = (
+    "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+)
+_SPACE: Final = 0x20
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_RARE, _TINY = 0.0995, 0.001
+
+
+def shown(text: str) -> Markup:
+    """`text` as HTML that shows all of it, for the content of an element."""
+    left = _AT_MOST
+
+    def name(found: re.Match[str]) -> str:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return "\N{REPLACEMENT CHARACTER}"
+        return _named(found["one"], len(found[0]))
+
+    # Escaping first changes no hidden character and makes none.
+    return Markup(_HIDDEN.sub(name, str(escape(text))))  # noqa: S704 - it has just been escaped
+
+
+def plain(text: str) -> str:
+    """`text` for an attribute or a title: one line, what is hidden replaced."""
+    return " ".join(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).split())
+
+
+def whole(text: str) -> str:
+    """`text` with halves of surrogate pairs replaced, character for character, so that it can be encoded."""
+    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def _named(character: str, times: int) -> str:
+    code = ord(character)
+    sign = _CONTROLS.split()[code] if code < _SPACE else f"U+{code:04X}"
+    name = unicodedata.name(character, f"U+{code:04X}")
+    repeated = f" \u00d7{times}" if times > 1 else ""
+    return f'<span class="hidden" title="{escape(name)}">{sign}{repeated}</span>'
+
+
+def percent(share: float | None) -> str:
+    """A share with a digit where it matters: `0.04 %`, `2.4 %`, `31 %`; a dash for None."""
+    if share is None:
+        return "\u2013"
+    digits = 0 if share >= _RARE or share == 0 else 1 if share >= _TINY else 2
+    return f"{share * 100:.{digits}f}\u00a0%"
+
+
+def interval(lower: float | None, upper: float | None) -> str:
+    """`2.0 to 6.0 %`."""
+    return f"{percent(lower).removesuffix(chr(0xA0) + '%')} to {percent(upper)}"
+
+
+def number(value: float) -> str:
+    """With thousands apart; whole numbers without a point, others with three significant digits."""
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - as it says
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`: at most two figures too coarse to be wrong."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.1f} s"  # noqa: PLR2004
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+class Times:
+    """Writes times as seen from `now`, with the exact one in UTC beside it."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+
+    def __call__(self, at: float) -> Markup:
+        """How long ago `at` was: `3 min ago`."""
+        passed = self._now - at
+        return self._written(at, f"{duration(passed)} ago" if passed >= 1 else "now")
+
+    def lasting(self, since: float) -> Markup:
+        """How long something has lasted that began then: `3 min`."""
+        return self._written(since, duration(max(self._now - since, 1.0)))
+
+    def _written(self, at: float, words: str) -> Markup:
+        exact = stamp(at)
+        return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact, words)
+
+
+def stamp(at: float) -> str:
+    """RFC 3339 in UTC, whole seconds; a dash for what is no time."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return "\u2013"
