@@ -1,0 +1,1 @@
+"""One file a board; each has a `board()`."""
