@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,21 +14,24 @@ from typing import TypeVar
 import anyio
 from prometheus_client import Gauge, GCCollector, PlatformCollector, ProcessCollector
 
-from monitor import __version__, registry
+from monitor import __version__, calibration, registry, restore
 from monitor.alerts import run as alerting
-from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.policy import longest_window, needs_baselines
+from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
+from monitor.alerts.policy import longest_window, needs_baselines, policy_for
 from monitor.alerts.trouble import Troubles
 from monitor.assembly import Assembly
+from monitor.canary.cases import load as load_canary
+from monitor.canary.run import Canary
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.estimates.rates import Sums
 from monitor.estimates.windows import Windows
 from monitor.judge.client import open_judge
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import Judged, Score, Standing
-from monitor.pipeline.assignment import Assignment
+from monitor.page import mounting
+from monitor.page.facts import Facts
+from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.generations import Generations
@@ -36,6 +39,7 @@ from monitor.pipeline.results import Results
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.slicing import Slicing
 from monitor.pipeline.traffic import TrafficRules
+from monitor.selfwatch.run import open_telemetry
 from monitor.sinks.history import History
 from monitor.spool import open_spool
 from monitor.stages import Component, Deliver, Judge, Runtime, Source, type_name
@@ -43,6 +47,7 @@ from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
+_HOUR = 3600.0
 _WAITING_FOR_THE_JUDGE = 64 * 1024 * 1024  # characters of cases, before judgements are given up as overloaded
 
 
@@ -78,13 +83,13 @@ async def run(
     """
     clock = clock if clock is not None else SystemClock()
     metrics = _metrics()
-    runtime = Runtime(clock=clock, metrics=metrics, events=Events(metrics), health=Health())
     windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
     troubles = Troubles(clock, partial(_value, metrics.oldest_pending))
     history = History(
         path=config.storage.path / "history.db", keep=config.storage.keep, keep_texts=config.storage.keep_texts
     )
     async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(_open_runtime(config, clock, metrics))
         spool = await stack.enter_async_context(
             open_spool(
                 config.storage.path / "spool.db",
@@ -106,8 +111,12 @@ async def run(
         sinks["storage"] = await stack.enter_async_context(history.open(runtime))
         for name, sink in _named(config.sinks):
             sinks[name] = await stack.enter_async_context(sink.open(runtime))
-        await _restore(windows, history, clock.now())
         running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime))
+        current = versions(running.assignments, judges)
+        seen = await restore.fill(windows, history, clock.now(), current)
+        await restore.recount(
+            troubles.expectations, history, clock.now(), {one.evaluator.name for one in config.assignments}
+        )
         with contextlib.suppress(MonitorError):
             known = await history.generations()
             running.generations.restore(one._replace(app=metrics.app(one.app or UNKNOWN_APP)) for one in known)
@@ -124,6 +133,7 @@ async def run(
             repeat={name: settings.repeat for name, settings in config.all_judges.items()},
             turns={name: _turns(settings) for name, settings in config.all_judges.items()},
             shares=config.traffic.shares,
+            quotas=config.traffic.quotas,
             results=Results(
                 runtime,
                 slices=config.slices,
@@ -141,25 +151,55 @@ async def run(
             runtime=runtime,
             rate=config.sampling.traces,
             traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
+            received=troubles.expectations.received,
         )
-        for app, _ in windows.keys():  # noqa: SIM118 - not a mapping
+        for app in sorted(seen):
             evaluation.prepare(app)
+        memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
+        recall = partial(restore.recall, memory, partial(evaluation.heard, delivered=memory is not history), runtime)
+        if memory is history:
+            await recall()
+        if config.page.enabled:
+            mounting.mount(_facts(config, running, current, judges), config.page)
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
+        canary = Canary(
+            config.canary,
+            running.assignments,
+            judges=judges,
+            cases=load_canary(config.canary.cases) if config.canary.every is not None else {},
+            runtime=runtime,
+            path=config.storage.path / "canary.json",
+            heard=troubles.canaries.ran,
+        )
         engine = AlertEngine(
             config.alerts,
             windows,
             runbooks=config.runbooks,
             troubles=troubles,
+            versions=current,
             changed=running.generations.latest,
+            page=config.page.url if config.page.enabled else "",
         )
         async with anyio.create_task_group() as beside:
             look = partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
             beside.start_soon(look)
+            beside.start_soon(calibration.watch, config.storage.path, current, runtime)
+            if memory is not history:
+                beside.start_soon(recall)
+            beside.start_soon(canary.run)
             await pipeline.run(stop, arrivals)
             runtime.events.info(Event.STOPPING, "drained")
             beside.cancel_scope.cancel()
     runtime.events.info(Event.STOPPED, "stopped")
+
+
+@contextlib.asynccontextmanager
+async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> AsyncIterator[Runtime]:
+    events = Events(metrics)
+    own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random())
+    async with own as tracer:
+        yield Runtime(clock=clock, metrics=metrics, events=events, health=Health(), tracer=tracer)
 
 
 def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Callable[[Source, str], None]:
@@ -226,16 +266,29 @@ def _into(windows: Windows, troubles: Troubles, metrics: Metrics) -> Deliver:
     return deliver
 
 
-async def _restore(windows: Windows, history: History, now: float) -> None:
-    """Fill the windows with what was judged before a restart; without a history that can be read they begin empty."""
-    since, minutes = now - windows.remembered, now - windows.longest
-    with contextlib.suppress(MonitorError):
-        hours = await history.hourly_sums(since, minutes) if since < minutes else []
-        for row in [*hours, *await history.sums_since(minutes // 3600 * 3600)]:
-            squares = row.weight_squares
-            defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)
-            sums = Sums(row.judged, defects[0], row.weight, *defects[1:])
-            windows.add_sums(row.app or UNKNOWN_APP, row.evaluator, float(row.at), sums)
+def _facts(config: Config, running: Running, current: Mapping[str, str], judges: Mapping[str, Judge]) -> Facts:
+    """What the page looks at."""
+
+    def thresholds(app: str, evaluator: str) -> Mapping[str, float]:
+        policy = policy_for(config.alerts, app, evaluator)
+        return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy is not None else {}
+
+    judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
+    return Facts(
+        runtime=running.runtime,
+        windows=running.windows,
+        results=running.history,
+        alerts=lambda: running.alerts,
+        assigned=config.assignments,
+        versions=current,
+        models={one.evaluator.name: judges[one.judge].model for one in judged},
+        idle=tuple(one.evaluator.name for one in config.assignments if not config.works(one)),
+        thresholds=thresholds,
+        decisive=ALERT_NAME,
+        changed=running.generations.latest,
+        keeps=config.storage.keep,
+        keeps_texts=config.storage.keep_texts,
+    )
 
 
 def _turns(judge: JudgeSettings) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from monitor import compose, explain, registry
-from monitor.cli import explained
+from monitor.cli import explained, progress
 from monitor.cli.captures import Files
 from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
@@ -29,6 +29,9 @@ def cases(
     why: Annotated[
         bool, typer.Option("--explain", help="For a person: where each field was taken from, and what was not used.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines, with --explain: one JSON object a trace or row. Else it is.")
+    ] = False,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A configuration, for its `reading`.")] = None,
 ) -> None:
     """Print what is read from captured OTLP and from rows: one JSON object a trace or row.
@@ -41,8 +44,10 @@ def cases(
     except ConfigError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
-    show = print_explained if why else print_cases
-    if show(paths, sys.stdout, settings=settings):
+    show = partial(print_explained, as_json=as_json) if why else print_cases
+    with progress.reading(paths, beside_output=True) as advance:
+        unreadable = show(paths, sys.stdout, settings=settings, advance=advance)
+    if unreadable:
         raise typer.Exit(1)
 
 
@@ -56,23 +61,33 @@ def reading_settings(config: Path | None) -> ReadingSettings:
 
 
 def print_cases(
-    paths: Iterable[Path], out: TextIO, notes: TextIO | None = None, settings: ReadingSettings | None = None
+    paths: Iterable[Path],
+    out: TextIO,
+    notes: TextIO | None = None,
+    settings: ReadingSettings | None = None,
+    advance: Callable[[int], object] = lambda _bytes: None,
 ) -> int:
     """Write a line for each row and trace in `paths` to `out`, and what was not read to `notes` (default: stderr).
 
     Returns how many files and rows could not be read.
     """
-    files = Files(paths, notes if notes is not None else sys.stderr)
+    files = Files(paths, notes if notes is not None else sys.stderr, advance)
     read = partial(compose.read, conventions=registry.conventions(), settings=settings or ReadingSettings())
     out.writelines(json.dumps(reading.as_row(), ensure_ascii=False) + "\n" for reading in files.readings(read))
     return files.unreadable
 
 
 def print_explained(
-    paths: Iterable[Path], out: TextIO, notes: TextIO | None = None, settings: ReadingSettings | None = None
+    paths: Iterable[Path],
+    out: TextIO,
+    notes: TextIO | None = None,
+    settings: ReadingSettings | None = None,
+    advance: Callable[[int], object] = lambda _bytes: None,
+    *,
+    as_json: bool = False,
 ) -> int:
     """As `print_cases`, in lines for a person: where each field was taken from, and what was there but not used."""
-    files = Files(paths, notes if notes is not None else sys.stderr)
+    files = Files(paths, notes if notes is not None else sys.stderr, advance)
     settings = settings or ReadingSettings()
     read = partial(compose.read, conventions=registry.conventions(), settings=settings)
     for found in files.found(read):
@@ -80,5 +95,6 @@ def print_explained(
             told = explain.explain(found.trace, registry.conventions(), settings)
         elif found.reading is not None:
             told = explain.Explanation(found.reading, {}, ())
-        out.write("\n".join(explained.lines(told)) + "\n\n")
+        text = explained.as_json(told) if as_json else "\n".join(explained.lines(told)) + "\n"
+        out.write(text + "\n")
     return files.unreadable

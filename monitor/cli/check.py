@@ -2,34 +2,69 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from monitor.cli.run import ConfigPath
+from monitor.errors import ConfigError
 from monitor.quantities import format_duration
 from monitor.stages import type_name
 
 if TYPE_CHECKING:
     from monitor.config import Config
+    from monitor.pipeline.assignment import Assignment
 
 
-def check(config: ConfigPath = None) -> None:
+def check(
+    config: ConfigPath = None,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: one JSON object, also when it is wrong.")
+    ] = False,
+) -> None:
     """Validate a configuration and say what it will do. Exit status 2 when it is wrong."""
     from monitor import config as configuration  # noqa: PLC0415
 
-    loaded = configuration.load(config)
-    typer.echo(f"{config or 'the defaults'}: valid")
-    for line in describe(loaded):
+    name = str(config or "the defaults")
+    try:
+        loaded = configuration.load(config)
+        told = list(describe(loaded))
+    except ConfigError as error:
+        if not as_json:
+            raise
+        typer.echo(json.dumps({"config": name, "valid": False, "error": str(error)}, indent=2))
+        raise typer.Exit(2) from None
+    if as_json:
+        evaluators = [_object(loaded, one) for one in loaded.assignments]
+        typer.echo(json.dumps({"config": name, "valid": True, "does": told, "evaluators": evaluators}, indent=2))
+        return
+    typer.echo(f"{name}: valid")
+    for line in told:
         typer.echo(line)
+
+
+def _object(config: Config, one: Assignment) -> dict[str, object]:
+    """An evaluator for machines. `sample` is null where the share is not fixed."""
+    judged = one.evaluator.cost == "judge"
+    return {
+        "name": one.evaluator.name,
+        "works": config.works(one),
+        "judge": config.judge_of(one).model if judged else None,
+        "sample": getattr(one.sampler, "rate", None),
+        "defect": str(one.defect),
+    }
 
 
 def describe(config: Config) -> Iterator[str]:
     """The configuration in sentences, in the order of the data's way."""
     for source in config.sources:
         host, port = getattr(source, "host", None), getattr(source, "port", None)
-        yield f"Receives traces by {type_name(source)}" + (f" on {host}:{port}." if host else ".")
+        topics, brokers = getattr(source, "topics", None), getattr(source, "brokers", ())
+        where = f" on {host}:{port}" if host else f" from {', '.join(topics)} at {', '.join(brokers)}" if topics else ""
+        yield f"Receives traces by {type_name(source)}{where}."
     yield (
         f"Keeps {config.sampling.traces:.4g} of all traces, by a hash of the trace id."
         if config.sampling.traces < 1
@@ -42,14 +77,22 @@ def describe(config: Config) -> Iterator[str]:
     yield from _reading(config)
     yield from _traffic(config)
     yield from _evaluators(config)
+    yield from _canary(config)
     yield from _alerts(config)
     for sink in config.sinks:
         host, port = getattr(sink, "host", None), getattr(sink, "port", None)
         yield f"Results go to {type_name(sink)}" + (f" on http://{host}:{port}/metrics." if host else ".")
+        if host and type_name(sink) == "prometheus" and config.page.enabled:
+            texts = "questions, contexts and answers" if config.storage.keep_texts else "no texts of the traffic"
+            yield f"The page on http://{host}:{port}/ shows rates, alerts and verdicts, and {texts}."
     yield (
         f"State is kept in {config.storage.path} for {format_duration(config.storage.keep)}, "
         f"at most {config.storage.at_most / 1024**2:,.0f} MiB of waiting traces."
     )
+    own = config.telemetry
+    if own.endpoint is not None:
+        logs = " and its log" if own.logs else ""
+        yield f"Sends {own.traces * 100:.3g} % of its own traces{logs} to {own.endpoint}, which are judged nowhere."
 
 
 def _reading(config: Config) -> Iterator[str]:
@@ -74,6 +117,10 @@ def _traffic(config: Config) -> Iterator[str]:
     shares = "".join(f"; {name.value}: {rate:.4g} of it" for name, rate in sorted(traffic.rates.items()))
     yield f"Counts traffic that is not production apart, as {traffic.class_attribute[0]} says{shares}."
     yield f"A verdict counts as late {format_duration(traffic.late_after)} after its answer, and raises no alert."
+    for app, quota in traffic.quotas.items():
+        who = "An app without a quota of its own" if app == "*" else f"The app {app}"
+        bounds = {"an hour": quota.per_hour, "a day": quota.per_day}
+        yield f"{who} is judged at most {' and '.join(f'{n:g} times {per}' for per, n in bounds.items() if n)}."
     if config.slices:
         yield f"Slices rates by {', '.join(config.slices)}."
 
@@ -92,6 +139,21 @@ def _evaluators(config: Config) -> Iterator[str]:
             f"{evaluator.name} scores {share} kept cases {who}, from {scale.lowest:g} to {scale.highest:g} "
             f"({scale.better} is better); {one.defect} is a defect."
         )
+
+
+def _canary(config: Config) -> Iterator[str]:
+    from monitor.canary.cases import load  # noqa: PLC0415
+
+    judged = [one.evaluator.name for one in config.assignments if one.evaluator.cost == "judge" and config.works(one)]
+    canary = config.canary
+    if canary.every is None or not judged:
+        return
+    cases = len(load(canary.cases))
+    a_day = 86400 / canary.every * cases * len(judged)
+    yield (
+        f"Judges {cases} canary cases every {format_duration(canary.every)}, by {', '.join(judged)}: "
+        f"up to {a_day:.0f} evaluations a day."
+    )
 
 
 def _alerts(config: Config) -> Iterator[str]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sys
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
-from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import compose, registry
 from monitor import coverage as told
 from monitor.cli.captures import Files
 from monitor.cli.cases import reading_settings
+from monitor.cli.scrape import DEFAULT_URL, Port, token_of
+from monitor.cli.top import CaFile, MetricsUrl, Token, TokenFile
 from monitor.coverage import FIELDS, Coverage
-from monitor.errors import ConfigError
+from monitor.errors import MonitorError
 
-_SECONDS = 5.0
+_READINGS, _CAME = "ragmonitor_readings_total", "ragmonitor_reading_fields_total"
 _ADVISED = ("question", "context", "answer", "model")
 _OPTIONAL = ("session",)
 
@@ -29,8 +30,13 @@ def coverage(
         list[Path] | None,
         typer.Argument(metavar="[PATH...]", help="Captures or rows, as for `cases`. Default: ask a running monitor."),
     ] = None,
-    url: Annotated[str, typer.Option(help="The metrics of a running monitor.")] = "http://127.0.0.1:9464/metrics",
+    url: MetricsUrl = DEFAULT_URL,
+    *,
+    token: Token = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A configuration, for its `reading`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of a table.")] = False,
 ) -> None:
     """Print by app and dialect which share of its requests came with question, context, answer and the rest.
 
@@ -38,15 +44,42 @@ def coverage(
     when nothing could be read.
     """
     try:
-        found = _of_files(paths, config) if paths else _of_monitor(url)
-    except ConfigError as error:
+        if paths:
+            found = _of_files(paths, config)
+        else:
+            found = _of_monitor(Port(url, token=token_of(token, token_file), ca_file=ca_file))
+    except MonitorError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if not found:
         typer.echo("no request was read yet", err=True)
         raise typer.Exit(1)
+    if as_json:
+        typer.echo(_as_json(found))
+        return
     for line in lines(found):
         typer.echo(line)
+
+
+def _as_json(found: Mapping[tuple[str, str], Coverage]) -> str:
+    """One JSON object: by app and dialect the requests, and of how many of them each field came."""
+    told_of = [
+        {
+            "app": app or "unknown",
+            "dialect": convention,
+            "requests": one.requests,
+            "came": {name: one.came[name] for name in FIELDS},
+            "advice": {name: told.advice(convention, name) for name in _lacking(one)},
+        }
+        for (app, convention), one in sorted(found.items())
+    ]
+    return orjson.dumps({"apps": told_of}, option=orjson.OPT_INDENT_2).decode()
+
+
+def _lacking(one: Coverage) -> list[str]:
+    """What is worth a change of the instrumentation."""
+    lacking = [name for name in _ADVISED if one.missing(name)]
+    return lacking + [name for name in _OPTIONAL if one.missing(name) == one.requests]
 
 
 def lines(found: Mapping[tuple[str, str], Coverage]) -> Iterator[str]:
@@ -67,9 +100,7 @@ def lines(found: Mapping[tuple[str, str], Coverage]) -> Iterator[str]:
 
 
 def _advice(app: str, convention: str, one: Coverage) -> Iterator[str]:
-    lacking = [name for name in _ADVISED if one.missing(name)]
-    lacking += [name for name in _OPTIONAL if one.missing(name) == one.requests]
-    for name in lacking:
+    for name in _lacking(one):
         text = told.advice(convention, name)
         yield ""
         yield f"{app or 'unknown'} ({convention}): no {name} in {one.missing(name)} of {one.requests} requests"
@@ -81,21 +112,17 @@ def _of_files(paths: list[Path], config: Path | None) -> Mapping[tuple[str, str]
     return told.collect(Files(paths, sys.stderr).readings(read))
 
 
-def _of_monitor(url: str) -> Mapping[tuple[str, str], Coverage]:
-    """What a running monitor has counted. Raises `ConfigError` where it cannot be asked."""
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"--url: {url!r} is not an address such as http://127.0.0.1:9464/metrics")
-    try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - the scheme is checked above
-            text = answer.read().decode("utf-8", "replace")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{url}: no monitor answers: {error}") from None
+def _of_monitor(port: Port) -> Mapping[tuple[str, str], Coverage]:
+    """What a running monitor has counted. Raises `MonitorError` where it cannot be asked."""
+    samples = port.samples({_READINGS, _CAME})
     found: dict[tuple[str, str], Coverage] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            key = (sample.labels.get("app", ""), sample.labels.get("convention", ""))
-            if sample.name == "ragmonitor_readings_total" and sample.value:
-                found.setdefault(key, Coverage()).requests = int(sample.value)
-            elif sample.name == "ragmonitor_reading_fields_total" and sample.value:
-                found.setdefault(key, Coverage()).came[sample.labels["field"]] = int(sample.value)
+    for name in (_READINGS, _CAME):
+        for labels, value in samples.of(name):
+            if not value:
+                continue
+            one = found.setdefault((labels.get("app", ""), labels.get("convention", "")), Coverage())
+            if name == _READINGS:
+                one.requests = int(value)
+            else:
+                one.came[labels["field"]] = int(value)
     return found

@@ -33,7 +33,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
         "sources": [{"type": "otlp_http", "port": http}, {"type": "otlp_grpc", "port": grpc}],
         "sinks": [{"type": "prometheus", "port": metrics}],
         "assembly": {"quiet": "500ms"},
-        "storage": {"path": str(folder)},
+        "storage": {"path": str(folder), "keep_texts": True},
         "evaluators": [{"type": "overlap_groundedness"}],
         "alerts": [
             {
@@ -132,7 +132,11 @@ def _view(
         alerts=seen.alerts(running.alerts, now),
         worst=latest.worst(now - seen.SHOWN_WINDOW),
         ledger=seen.ledger(running.runtime.metrics),
-        addresses={"metrics": f"http://{_HOST}:{metrics}/metrics", "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)"},
+        addresses={
+            "page": f"http://{_HOST}:{metrics}/?window=10m",
+            "metrics": f"http://{_HOST}:{metrics}/metrics",
+            "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
+        },
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -12,11 +13,11 @@ from monitor.cli.run import ConfigPath
 
 if TYPE_CHECKING:
     from monitor.cli.scored import Scored
-    from monitor.config import Config
-    from monitor.pipeline.assignment import Assignment
 
 INTERRUPTED = 130
 """The exit status of what Ctrl-C has ended, as shells have it."""
+
+_NAMES = ("baseline", "attacked")
 
 
 def evaluate(
@@ -38,14 +39,14 @@ def evaluate(
         tuple[Path, Path] | None,
         typer.Option(metavar="BASELINE ATTACKED", help="Two files instead: the difference of their defect rates."),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of tables.")] = False,
 ) -> None:
     """Score every case in files, without sampling, and print for each evaluator what came of it.
 
     Results are JSON Lines in the schema of the sink `jsonl`. Exit status 1 when a file or row could not be read, or a
     result not be written; 130 when interrupted: the same command with the same `-o` then goes on.
     """
-    if (compare is None) == (not paths):
-        raise typer.BadParameter("give files, or --compare with two of them", param_hint="FILE")
+    sets = _sets(paths, compare)
     if again and output is None:
         raise typer.BadParameter("needs --output", param_hint="--again")
     from monitor import config as configuration  # noqa: PLC0415
@@ -53,36 +54,44 @@ def evaluate(
 
     loaded = configuration.load(config)
     assignments = offline.chosen(loaded, evaluators, sys.stderr)
-    if compare is None:
-        done = _score(loaded, assignments, paths or [], output, again=again)
-        ended = [done]
-    else:
-        ended = []
-        for path, name in zip(compare, ("baseline", "attacked"), strict=True):
-            to = output and output.with_name(f"{output.stem}.{name}{output.suffix}")
-            typer.echo(f"{name}: {path}")
-            ended.append(_score(loaded, assignments, [path], to, again=again))
-            typer.echo()
-        for line in scored.difference(assignments, *ended):
-            typer.echo(line)
-    if any(one.unreadable for one in ended):
+    ended: dict[str, Scored] = {}
+    for name, files in sets.items():
+        to = output and output.with_name(f"{output.stem}.{name}{output.suffix}") if compare is not None else output
+        if compare is not None and not as_json:
+            typer.echo(f"{name}: {files[0]}")
+        done = ended[name] = scored.run(loaded, assignments, files, to, again=again)
+        if not as_json:
+            _print(scored.summary(assignments, done), then="\n" if compare is not None else "")
+        if done.cut_short:
+            break
+    if as_json:
+        typer.echo(scored.as_json(assignments, ended))
+    if done.cut_short:
+        _leave_early(done, to)
+    if compare is not None and not as_json:
+        _print(scored.difference(assignments, *ended.values()))
+    if any(one.unreadable for one in ended.values()):
         raise typer.Exit(1)
 
 
-def _score(
-    config: Config, assignments: list[Assignment], paths: list[Path], output: Path | None, *, again: bool
-) -> Scored:
-    """Score the cases in `paths` and print the summary. Leaves with a message where that was cut short."""
-    from monitor.cli import scored  # noqa: PLC0415
+def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[str, list[Path]]:
+    """The files by the name of their set: one without a name, or the two that are compared."""
+    if (compare is None) == (not paths):
+        raise typer.BadParameter("give files, or --compare with two of them", param_hint="FILE")
+    return {"": paths or []} if compare is None else {name: [path] for name, path in zip(_NAMES, compare, strict=True)}
 
-    done = scored.run(config, assignments, paths, output, again=again)
-    for line in scored.summary(assignments, done):
+
+def _print(lines: Iterable[str], then: str = "") -> None:
+    for line in lines:
         typer.echo(line)
+    typer.echo(then, nl=False)
+
+
+def _leave_early(done: Scored, output: Path | None) -> NoReturn:
+    """Leaves with a message after what was cut short."""
     if done.failure:
         typer.echo(done.failure, err=True)
         raise typer.Exit(1)
-    if done.interrupted:
-        kept = f"what was judged stands in {output}: the same command goes on from there"
-        typer.echo(f"interrupted; {kept if output else 'nothing was kept, as there is no --output'}", err=True)
-        raise typer.Exit(INTERRUPTED)
-    return done
+    kept = f"what was judged stands in {output}: the same command goes on from there"
+    typer.echo(f"interrupted; {kept if output else 'nothing was kept, as there is no --output'}", err=True)
+    raise typer.Exit(INTERRUPTED)

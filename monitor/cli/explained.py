@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Final
 
@@ -48,6 +50,13 @@ def lines(found: Explanation) -> Iterator[str]:
             yield f"    {_left(one)}"
         if len(found.unused) > _MOST:
             yield f"    and {len(found.unused) - _MOST} more"
+
+
+def as_json(found: Explanation) -> str:
+    """The same as one JSON object: the row that the case is, the origins of its fields, and what was not used."""
+    origins = {name: [asdict(one) for one in found.origins.get(name, ())] for name in FIELDS}
+    unused = [asdict(one) for one in found.unused]
+    return json.dumps({"case": found.reading.as_row(), "origins": origins, "unused": unused}, ensure_ascii=False)
 
 
 def _value(case: Case, field: str) -> str:

@@ -30,11 +30,19 @@ class Labels(NamedTuple):
     without_answer: int
 
 
-def read(path: Path, read_trace: Callable[[Trace], Reading], notes: TextIO) -> Labels:
-    """Every row of a file; what is wrong with one is written to `notes`. Raises `OSError`."""
+def read(
+    path: Path,
+    read_trace: Callable[[Trace], Reading],
+    notes: TextIO,
+    advance: Callable[[int], object] = lambda _bytes: None,
+) -> Labels:
+    """Every row of a file; what is wrong with one is written to `notes`. `advance` is told of the bytes that were read.
+
+    Raises `OSError`.
+    """
     found: list[LabelledCase] = []
     unreadable = without_answer = 0
-    for one in _rows(path, read_trace):
+    for one in _rows(path, read_trace, advance):
         if isinstance(one, InvalidData):
             unreadable += 1
             notes.write(f"{path}: {one}\n")
@@ -53,9 +61,12 @@ def sample(cases: list[LabelledCase], limit: int | None) -> list[LabelledCase]:
     return [cases[at] for at in sorted(lowest)]
 
 
-def _rows(path: Path, read_trace: Callable[[Trace], Reading]) -> Iterator[tuple[Reading, bool, str] | InvalidData]:
+def _rows(
+    path: Path, read_trace: Callable[[Trace], Reading], advance: Callable[[int], object]
+) -> Iterator[tuple[Reading, bool, str] | InvalidData]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            advance(len(line))
             if not line.strip():
                 continue
             try:

@@ -17,7 +17,7 @@ from monitor.benchmark.bootstrap import Interval
 from monitor.benchmark.plot import Curve
 from monitor.benchmark.quality import Labelled, Quality, Spread, Tested, measure, spread
 from monitor.benchmark.threshold import Confusion
-from monitor.cli import columns, labelled_rows, offline
+from monitor.cli import columns, labelled_rows, offline, progress
 from monitor.cli.run import in_event_loop
 from monitor.cli.table import clean, percent
 from monitor.config import Config
@@ -54,7 +54,8 @@ class OfFile:
 def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: int | None) -> OfFile:
     """Score every labelled row of a file with every evaluator, and measure. Raises `OSError`."""
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
-    labels = labelled_rows.read(path, read_trace, sys.stderr)
+    with progress.reading([path]) as advance:
+        labels = labelled_rows.read(path, read_trace, sys.stderr, advance)
     chosen = labelled_rows.sample(labels.cases, limit)
     # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
     cases = [replace(one.case, request_id=str(number)) for number, one in enumerate(chosen)]
@@ -65,7 +66,7 @@ def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: in
         judged.append(one)
 
     async def main() -> None:
-        with offline.progress(len(cases), path.name) as scored:
+        with progress.steps(len(cases), path.name) as scored:
             await offline.score(
                 config,
                 assignments,

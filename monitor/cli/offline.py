@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TextIO
 
 import anyio
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor import registry
-from monitor.cli.table import clean
 from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.config.entries import assignment
@@ -23,10 +20,11 @@ from monitor.judge.client import open_judge
 from monitor.model.case import Case
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Delivered, Evaluation, with_facts
+from monitor.pipeline.delivery import Delivered
+from monitor.pipeline.edges import with_facts
+from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Drawn, Judge, Runtime
-from monitor.telemetry import logs
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
@@ -137,14 +135,3 @@ def paid(runtime: Runtime) -> float:
         for sample in family.samples
         if sample.name.endswith("_total")
     )
-
-
-@contextmanager
-def progress(total: int, what: str) -> Iterator[Callable[[], object]]:
-    """A bar on standard error while that is a terminal, and warnings of the log beside it; the result moves it on."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(clean(what), total=total)
-        logs.configure("WARNING", "text", sys.stderr)
-        yield lambda: bar.advance(task)

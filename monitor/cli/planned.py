@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -134,14 +134,18 @@ def price(config: Config, evaluator: str | None, tokens: str) -> Price:
     return Price(known.dollars(int(given[0]), int(given[1])), of)
 
 
-def plan(asked: Question, *, volumes: Sequence[float], price: Price) -> Plan:
-    """Work it out: the same figures for the same question."""
+def plan(asked: Question, *, volumes: Sequence[float], price: Price, done: Callable[[], object] = lambda: None) -> Plan:
+    """Work it out: the same figures for the same question. `done` is called after each volume."""
     needed = []
     for seconds, z in asked.windows if asked.worse > asked.threshold else ():
         judged = judged_to_tell(asked.threshold, asked.worse, z)
         an_hour = judged / (seconds / HOUR)
         needed.append(Needed(format_duration(seconds), judged, an_hour, price.a_day(an_hour)))
-    return Plan(asked, price, tuple(needed), tuple(_volume(asked, one, price) for one in volumes))
+    found = []
+    for one in volumes:
+        found.append(_volume(asked, one, price))
+        done()
+    return Plan(asked, price, tuple(needed), tuple(found))
 
 
 def _volume(asked: Question, an_hour: float, price: Price) -> Volume:

@@ -16,14 +16,18 @@ from monitor.rows.delivery import parse
 LINES: Final = ".jsonl"
 
 
-def readings(path: Path, read_trace: Callable[[Trace], Reading]) -> Iterator[Reading | InvalidData]:
+def readings(
+    path: Path, read_trace: Callable[[Trace], Reading], advance: Callable[[int], object] = lambda _bytes: None
+) -> Iterator[Reading | InvalidData]:
     """What each row of a file says, in order; for one that cannot be read why, with its place.
 
-    Raises `InvalidData` where the file holds no rows at all, `OSError`.
+    `advance` is told of the bytes that were read. Raises `InvalidData` where the file holds no rows at all, `OSError`.
     """
-    found = _lines(path) if path.suffix == LINES else _document(path)
+    found = _lines(path, advance) if path.suffix == LINES else _document(path)
     for one in found:
         yield one if isinstance(one, InvalidData) else rows.read(one, read_trace, source="file")
+    if path.suffix != LINES:
+        advance(path.stat().st_size)
 
 
 def holds_rows(path: Path) -> bool:
@@ -36,9 +40,10 @@ def holds_rows(path: Path) -> bool:
         return False
 
 
-def _lines(path: Path) -> Iterator[Row | InvalidData]:
+def _lines(path: Path, advance: Callable[[int], object] = lambda _bytes: None) -> Iterator[Row | InvalidData]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            advance(len(line))
             if line.strip():
                 try:
                     yield rows.recognise(parse(line.removeprefix(b"\xef\xbb\xbf"), f"line {number}"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from monitor.cli.run import ConfigPath
 
@@ -31,6 +33,9 @@ def rules(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: the same as JSON, which Prometheus reads as well.")
+    ] = False,
 ) -> None:
     """Write the configured alerts for Prometheus: the same policy that runs in process."""
     from monitor import config as configuration  # noqa: PLC0415
@@ -42,7 +47,9 @@ def rules(
         text = render_tests(loaded.alerts)
     else:
         write = render if form is Format.PROMETHEUS else render_resource
-        text = write(loaded.alerts, runbooks=loaded.runbooks)
+        text = write(loaded.alerts, runbooks=loaded.runbooks, page=loaded.page.url)
+    if as_json:
+        text = json.dumps(yaml.safe_load(text), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         typer.echo(text, nl=False)
     else:

@@ -6,16 +6,18 @@ import signal
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
+import orjson
 
 from monitor import compose, registry
 from monitor.benchmark import difference as differences
-from monitor.cli import columns, offline
+from monitor.cli import columns, offline, progress
 from monitor.cli.captures import Files
 from monitor.cli.results_file import Results, Row, appending, resume
 from monitor.cli.run import in_event_loop
@@ -26,6 +28,8 @@ from monitor.estimates.rates import Z_95, Sums, interval_95
 from monitor.model.case import Case, Status
 from monitor.model.outcome import Judged, Score
 from monitor.pipeline.assignment import Assignment
+
+_TWO = 2
 
 
 @dataclass(slots=True)
@@ -39,6 +43,11 @@ class Scored:
     paid: float = 0.0
     interrupted: bool = False
     failure: str = ""
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it ended before all was scored."""
+        return self.interrupted or bool(self.failure)
 
     def of(self, evaluator: str) -> list[Row]:
         """The results of one evaluator."""
@@ -56,14 +65,16 @@ def run(
 ) -> Scored:
     """Score every case in `paths` that is not in `output` yet. Ctrl-C and SIGTERM end it early, between results."""
     done = Scored(results=Results(resume(output, again=again) if output else ()))
-    files = Files(paths, sys.stderr)
     cases: dict[tuple[str, str], Case] = {}
-    for reading in files.readings(partial(compose.read, conventions=registry.conventions(), settings=config.reading)):
-        done.statuses[reading.status] += 1
-        if reading.status.judgeable:
-            key = (reading.case.request_id, reading.case.span_id)
-            done.repeated += key in cases
-            cases.setdefault(key, reading.case)
+    with progress.reading(paths) as advance:
+        files = Files(paths, sys.stderr, advance)
+        read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+        for reading in files.readings(read):
+            done.statuses[reading.status] += 1
+            if reading.status.judgeable:
+                key = (reading.case.request_id, reading.case.span_id)
+                done.repeated += key in cases
+                cases.setdefault(key, reading.case)
     done.unreadable = files.unreadable
     in_event_loop(partial(_score, config, assignments, list(cases.values()), output, done))
     return done
@@ -76,7 +87,7 @@ async def _score(
     async with anyio.create_task_group() as tasks:
         scope = tasks.cancel_scope
         tasks.start_soon(_stop_on_signal, scope, done)
-        with offline.progress(len(cases), "scoring") as scored:
+        with progress.steps(len(cases), "scoring") as scored:
             async with appending(output, runtime) as write:
 
                 async def deliver(judged: Judged) -> None:
@@ -139,6 +150,58 @@ def _column(one: Assignment, rows: Sequence[Row], sums: Sums, reasons: Sequence[
         columns.dollars(sum(row["judge"]["dollars"] for row in rows)),
         columns.time(statistics.median(seconds)) if seconds else "-",
     ]
+
+
+def as_json(assignments: Sequence[Assignment], ended: Mapping[str, Scored]) -> str:
+    """One JSON object. `ended` by name: of two sets of cases also the difference of their rates. Null: not known."""
+    found: dict[str, Any] = {name: _object(assignments, done) for name, done in ended.items()}
+    if len(ended) == _TWO:
+        before, after = ended.values()
+        found["difference"] = [_difference_object(one, before, after) for one in assignments]
+    return orjson.dumps(found if len(found) > 1 else next(iter(found.values())), option=orjson.OPT_INDENT_2).decode()
+
+
+def _object(assignments: Sequence[Assignment], done: Scored) -> dict[str, Any]:
+    return {
+        "cases": {str(status): number for status, number in done.statuses.items()},
+        "repeated": done.repeated,
+        "unreadable": done.unreadable,
+        "resumed": done.results.resumed,
+        "dollars_paid": done.paid,
+        "interrupted": done.interrupted,
+        "failure": done.failure or None,
+        "evaluators": [_evaluator_object(one, done) for one in assignments],
+    }
+
+
+def _evaluator_object(one: Assignment, done: Scored) -> dict[str, Any]:
+    rows, sums = done.of(one.evaluator.name), done.sums(one)
+    lost = Counter((row["outcome"], row["reason"]) for row in rows if row["reason"])
+    scores = [row["score"] for row in rows if row["outcome"] == "score"]
+    rate, scale = interval_95(sums), one.evaluator.scale
+    return {
+        "evaluator": one.evaluator.name,
+        "judged": sums.judged,
+        "not_scored": [{"outcome": out, "reason": why, "count": number} for (out, why), number in sorted(lost.items())],
+        "scale": {"lowest": scale.lowest, "highest": scale.highest, "better": scale.better},
+        "mean_score": statistics.fmean(scores) if scores else None,
+        "rule": str(one.defect),
+        "defects": sums.defects,
+        "rate": rate.rate if rate else None,
+        "interval": [rate.lower, rate.upper] if rate else None,
+        "dollars_of_verdicts": sum(row["judge"]["dollars"] for row in rows),
+    }
+
+
+def _difference_object(one: Assignment, baseline: Scored, attacked: Scored) -> dict[str, Any]:
+    before, after = baseline.sums(one), attacked.sums(one)
+    found = differences.difference((before.defects, before.judged), (after.defects, after.judged), Z_95)
+    return {
+        "evaluator": one.evaluator.name,
+        "difference": found.value if found else None,
+        "interval": [found.lower, found.upper] if found else None,
+        "clear": found.clear if found else None,
+    }
 
 
 def difference(assignments: Sequence[Assignment], baseline: Scored, attacked: Scored) -> Iterator[str]:

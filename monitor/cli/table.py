@@ -15,11 +15,18 @@ from rich.text import Text
 
 from monitor.cli.bars import Axis, IntervalBar, Sparkline
 
-State: TypeAlias = Literal["ok", "not enough data", "warning", "critical"]
+State: TypeAlias = Literal["ok", "no alert", "not enough data", "warning", "critical"]
+"""`no alert`: none is configured for this rate."""
 Severity: TypeAlias = Literal["warning", "critical"]
 
-_STYLE = {"ok": "green", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
-_SHOWN = {"ok": "ok", "not enough data": "not enough\ndata yet", "warning": "WARNING", "critical": "CRITICAL"}
+_STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
+_SHOWN = {
+    "ok": "ok",
+    "no alert": "no alert",
+    "not enough data": "not enough\ndata yet",
+    "warning": "WARNING",
+    "critical": "CRITICAL",
+}
 _EXCERPT = 320
 _SMALLEST_SCALE = 0.1
 
@@ -29,7 +36,8 @@ class RateRow:
     """One evaluator on one app. Rates are shares, 0 to 1; None where nothing was judged.
 
     `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a verdict.
-    `threshold` is that of the least severity which is configured.
+    `threshold` is that of the least severity which is configured. `since_start` is the rate since the monitor was
+    started and how many were judged for it, where that is another one.
     """
 
     evaluator: str
@@ -41,6 +49,7 @@ class RateRow:
     trend: Sequence[float | None] = ()
     state: State = "ok"
     threshold: float | None = None
+    since_start: tuple[float, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +84,25 @@ class WorstAnswer:
 class View:
     """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
 
-    `window` is the number of seconds that the rates are taken over. `ledger` maps fates to traces, `received` first;
-    `addresses` names to addresses, in the order to show them.
+    `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps fates to
+    traces, `received` first; `addresses` names to addresses, in the order to show them. `notes` are plain lines.
     """
 
     elapsed: float
     phase: str
-    window: float = 60.0
+    window: float | None = 60.0
     rates: Sequence[RateRow] = ()
     alerts: Sequence[AlertRow] = ()
     worst: Sequence[WorstAnswer] = ()
     ledger: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 def render(view: View) -> RenderableType:
     """The whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as text, nothing else."""
     parts: list[RenderableType] = [_heading(view), _rates(view), _ledger(view.ledger)]
+    parts += [Text(clean(note)) for note in view.notes]
     parts += [_alert(alert) for alert in view.alerts]
     if view.worst:
         parts.append(_worst(view.worst))
@@ -167,7 +178,8 @@ def _rates(view: View) -> RenderableType:
     rows, scale = view.rates, _scale(view.rates)
     table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("app\n  evaluator", no_wrap=True, overflow="ellipsis", min_width=16, max_width=34)
-    table.add_column(f"defects,\nlast {_words(view.window)}", justify="right", no_wrap=True, min_width=13)
+    over = "since start" if view.window is None else f"last {_words(view.window)}"
+    table.add_column(f"defects,\n{over}", justify="right", no_wrap=True, min_width=13)
     table.add_column(Axis(scale), ratio=3, min_width=12)
     table.add_column("judged", justify="right", no_wrap=True)
     table.add_column("trend\nto now", ratio=2, min_width=8, no_wrap=True)
@@ -176,8 +188,8 @@ def _rates(view: View) -> RenderableType:
         table.add_row(
             Text.assemble((clean(row.app), "bold"), "\n  ", (clean(row.evaluator), "dim")),
             Text.assemble((percent(row.rate), _STYLE[row.state]), "\n", _interval(row)),
-            IntervalBar(row.rate, row.lower, row.upper, row.threshold, scale, _STYLE[row.state]),
-            Text(str(row.judged)),
+            _bar(row, scale),
+            _judged(row),
             Sparkline(row.trend, scale),
             Text(_SHOWN[row.state], _STYLE[row.state]),
         )
@@ -185,6 +197,17 @@ def _rates(view: View) -> RenderableType:
         table.add_row(Text("waiting for traffic", "dim"))
     legend = Text("share of defective answers and its 95 % interval, of all traffic", "dim")
     return Group(Text(), legend, table)
+
+
+def _bar(row: RateRow, scale: float) -> RenderableType:
+    bar = IntervalBar(row.rate, row.lower, row.upper, row.threshold, scale, _STYLE[row.state])
+    if row.since_start is None:
+        return bar
+    return Group(bar, Text(f"since start {percent(row.since_start[0])}", "dim", no_wrap=True, overflow="crop"))
+
+
+def _judged(row: RateRow) -> Text:
+    return Text.assemble(str(row.judged), (f"\nof {row.since_start[1]}" if row.since_start else "", "dim"))
 
 
 def _scale(rows: Sequence[RateRow]) -> float:

@@ -12,6 +12,7 @@ from rich.live import Live
 from monitor.cli.table import View, lines, render, summary
 
 SIGN_OF_LIFE = 15.0
+_ROW = 2  # lines of one rate
 
 Draw = Callable[[View], None]
 
@@ -20,7 +21,7 @@ Draw = Callable[[View], None]
 def open_terminal(console: Console | None = None) -> Iterator[Draw]:
     """What draws a view. On a terminal the last picture stays when the context is left."""
     console = console if console is not None else Console()
-    if not console.is_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:  # one that cannot move its cursor
         yield _Lines(console).draw
         return
     with Live(console=console, auto_refresh=False) as live:
@@ -46,9 +47,20 @@ class _Lines:
 
 
 def _fitting(view: View, console: Console) -> View:
-    """The view with as many of the worst answers as the height of the terminal has room for."""
+    """The view with as many of the worst answers, then of the rates, as the height of the terminal has room for."""
     for count in range(len(view.worst), 0, -1):
         fewer = replace(view, worst=view.worst[:count])
-        if len(console.render_lines(render(fewer), pad=False)) < console.height:
+        if _height(fewer, console) < console.height:
             return fewer
-    return replace(view, worst=())
+    view = replace(view, worst=())
+    over = _height(view, console) - console.height + 1
+    if over <= 0:
+        return view
+    shown = max(len(view.rates) - (over + 2) // _ROW, 1)
+    left_out = len(view.rates) - shown
+    notes = (*view.notes, f"and {left_out} rates more, for which there is no room here") if left_out else view.notes
+    return replace(view, rates=view.rates[:shown], notes=notes)
+
+
+def _height(view: View, console: Console) -> int:
+    return len(console.render_lines(render(view), pad=False))

@@ -58,7 +58,10 @@ def parse(data: Mapping[str, Any]) -> Config:
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same data with each evaluator's `file` made relative to `folder`, wherever the process was started."""
+    """The same data with each `file` of an evaluator, and `cases` of the canary, made relative to `folder`."""
+    canary = data.get("canary")
+    if isinstance(canary, dict) and isinstance(canary.get("cases"), str):
+        data = {**data, "canary": {**canary, "cases": str(folder / canary["cases"])}}
     entries = data.get("evaluators")
     if not isinstance(entries, list):
         return data

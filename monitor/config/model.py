@@ -17,13 +17,16 @@ from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
 from monitor.assembly import AssemblySettings
+from monitor.canary import CanarySettings
 from monitor.config.entries import assignment, listed
 from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
 from monitor.judge.settings import JudgeSettings
+from monitor.page.settings import PageSettings
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.quantities import Duration, Rate, Size
+from monitor.selfwatch import TelemetrySettings
 from monitor.stages import Sink, Source
 
 
@@ -129,6 +132,9 @@ class Config(Section):
     (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (one of `judges`; default:
     the section `judge`) and `group` (those of one group and judge are asked in one call about the same case)."""
 
+    canary: CanarySettings = CanarySettings()
+    """A fixed set of cases that is judged on a schedule, so that a change of the judge itself is noticed."""
+
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
     """Which defect rates are too high. A policy for an evaluator that is not configured is an error."""
 
@@ -138,6 +144,9 @@ class Config(Section):
 
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
+
+    page: PageSettings = PageSettings()
+    """The built-in page, on the port of the sink `prometheus`."""
 
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
     """Attributes by which rates are sliced, such as `[prompt.version, gen_ai.request.model, tenant]`: each a value of
@@ -155,6 +164,9 @@ class Config(Section):
 
     log: Log = Log()
     """The monitor's own log."""
+
+    telemetry: TelemetrySettings = TelemetrySettings()
+    """The monitor's own traces and logs, sent by OTLP. Off without `endpoint`."""
 
     @field_validator("slices", mode="after")
     @classmethod
