@@ -17,7 +17,7 @@ def calibrate(
     *,
     results: Annotated[
         list[Path] | None,
-        typer.Option("--results", "-r", help="Files of results. Default: those of the configured sinks `jsonl`."),
+        typer.Option("--results", "-r", help="Of sinks `jsonl`, or history.db. Default: the configured sinks'."),
     ] = None,
     audits: Annotated[
         bool, typer.Option("--audits", help="The labelled results were drawn at random from all of these results.")
@@ -26,22 +26,32 @@ def calibrate(
         Path | None,
         typer.Option("--metrics", metavar="FILE.prom", help="Write the labels' sums for the textfile collector."),
     ] = None,
+    save: Annotated[
+        bool,
+        typer.Option("--save", help="Keep the labels' sums in the folder of `storage`, for the running monitor."),
+    ] = False,
     config: ConfigPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of a table.")] = False,
 ) -> None:
     """Compare judges with people: sensitivity and specificity, and the corrected rate beside the raw one.
 
-    Labels belong to results as the sink `jsonl` and `evaluate -o` write them. Nothing is corrected with fewer than 100
+    With --save the running monitor exports the labels' sums beside its own, from a minute later on, and the rules of
+    `rag-monitor rules` have the corrected rate of each app. What was saved before is replaced.
+
+    Labels belong to results as the sink `jsonl`, the history and `evaluate -o` keep them; rows of `rag-monitor export`
+    whose `defect` is still null are passed over. Nothing is corrected with fewer than 100
     labelled defects and 100 labelled good answers (with --audits: 200 labels). Exit status 1 when a line is wrong or
     no label belongs to a result.
     """
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli import calibrated  # noqa: PLC0415
 
-    files = results or calibrated.configured(configuration.load(config))
-    found = calibrated.run(labels, files, audits=audits)
+    loaded = configuration.load(config)
+    found = calibrated.run(labels, results or calibrated.configured(loaded), audits=audits)
     if metrics is not None:
         calibrated.write_metrics(found, metrics)
+    if save and found.judges:
+        calibrated.save(found, loaded.storage.path)
     if as_json:
         typer.echo(calibrated.as_json(found))
     else:

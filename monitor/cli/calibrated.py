@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from prometheus_client import write_to_textfile
+from prometheus_client import CollectorRegistry, write_to_textfile
 
+from monitor import calibration
 from monitor.cli import columns
 from monitor.cli.table import percent
 from monitor.config import Config
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, MonitorError
 from monitor.estimates.correction import (
     LABELS_NEEDED,
     Corrected,
@@ -29,6 +30,7 @@ from monitor.estimates.correction import (
 )
 from monitor.estimates.rates import Estimate, Sums, interval_95
 from monitor.model.outcome import Standing
+from monitor.sinks._results import Reader
 from monitor.sinks.jsonl import JsonLines
 from monitor.telemetry.calibration_metrics import CalibrationMetrics
 
@@ -50,17 +52,21 @@ class _Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The labels with one verdict of the judge and one of people, and the sum of their weights."""
+    """The labels with one verdict of the judge and one of people, and the sums of their weights and of the squares."""
 
     verdict: bool
     truth: bool
     labels: int
     weight: float
+    weight_squares: float
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the labels say of one judge: its quality, the rate that it shows, and that rate without its errors."""
+    """What the labels say of one judge: its quality, the rate that it shows, and that rate without its errors.
+
+    `audited` sums up the results that the labelled ones were drawn from at random, where they were.
+    """
 
     judge: Judge
     quality: Quality
@@ -68,6 +74,7 @@ class Calibration:
     corrected: Corrected | None
     method: str
     cells: tuple[Cell, ...]
+    audited: Sums | None
 
 
 @dataclass(slots=True)
@@ -138,13 +145,13 @@ def _calibration(judge: Judge, raw: Sums, labels: Sequence[Label], *, audits: bo
         method = "not corrected: no better than chance"
     else:
         method = f"not corrected: {LABELS_NEEDED} of each kind are needed"
-    return Calibration(judge, found, shown, corrected, method, tuple(_cells(labels)))
+    return Calibration(judge, found, shown, corrected, method, tuple(_cells(labels)), raw if audits else None)
 
 
 def _cells(labels: Sequence[Label]) -> Iterator[Cell]:
     for verdict, truth in product((True, False), repeat=2):
         weights = [one.weight for one in labels if (one.verdict, one.truth) == (verdict, truth)]
-        yield Cell(verdict, truth, len(weights), math.fsum(weights))
+        yield Cell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))
 
 
 def _results(files: Sequence[Path], troubles: list[str]) -> Iterator[tuple[str, _Result]]:
@@ -171,6 +178,8 @@ def _result(row: dict[str, Any]) -> _Result | None:
 
 def _labels(path: Path, troubles: list[str]) -> Iterator[dict[str, Any]]:
     for row, place in _rows([path], "LABELS", troubles):
+        if row.get("defect", ...) is None:
+            continue  # room that nobody has filled in yet, as `rag-monitor export` leaves it
         label = {
             "id": row.get("id", ""),
             "request_id": row.get("request_id", row.get("trace_id", "")),
@@ -188,8 +197,11 @@ def _labels(path: Path, troubles: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(files: Sequence[Path], option: str, troubles: list[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects of some files, each with its place in words."""
+    """The objects of some files, each with its place in words. A database is the history of a monitor."""
     for path in files:
+        if path.suffix == ".db":
+            yield from ((row, str(path)) for row in _history(path, option))
+            continue
         try:
             with path.open("rb") as file:
                 for number, line in enumerate(file, 1):
@@ -208,19 +220,50 @@ def _rows(files: Sequence[Path], option: str, troubles: list[str]) -> Iterator[t
             raise ConfigError(f"{option}: {path} cannot be read: {error.strerror}") from None
 
 
+def _history(path: Path, option: str) -> list[dict[str, Any]]:
+    try:
+        return Reader(path).results(limit=-1)
+    except MonitorError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
 def write_metrics(found: Calibrated, path: Path) -> None:
     """Write the labels' sums in the text format of Prometheus, never half. Raises `ConfigError`."""
-    metrics = CalibrationMetrics()
-    for one in found.judges:
-        for cell in one.cells:
-            said = ["defect" if bad else "good" for bad in (cell.verdict, cell.truth)]
-            labels = (one.judge.evaluator, one.judge.version, *said)
-            metrics.labels.labels(*labels).set(cell.labels)
-            metrics.label_weight.labels(*labels).set(cell.weight)
+    registry = CollectorRegistry()
+    calibration.export(_kept(found), CalibrationMetrics(registry))
     try:
-        write_to_textfile(str(path), metrics.registry)
+        write_to_textfile(str(path), registry)
     except OSError as error:
         raise ConfigError(f"--metrics: {path} cannot be written: {error.strerror}") from None
+
+
+def save(found: Calibrated, folder: Path) -> None:
+    """Keep the labels' sums for the monitor whose `storage` is `folder`. Raises `ConfigError`."""
+    try:
+        calibration.save(calibration.Calibration(judges=_kept(found)), folder)
+    except OSError as error:
+        raise ConfigError(f"--save: {folder / calibration.FILE} cannot be written: {error.strerror}") from None
+
+
+def _kept(found: Calibrated) -> list[calibration.Judge]:
+    return [
+        calibration.Judge(
+            evaluator=one.judge.evaluator,
+            version=one.judge.version,
+            cells=[calibration.Cell(**asdict(cell)) for cell in one.cells],
+            audited=list(_drawn(one.audited)) if one.audited is not None else [],
+        )
+        for one in found.judges
+    ]
+
+
+def _drawn(raw: Sums) -> Iterator[calibration.Drawn]:
+    good = max(raw.weight - raw.defect_weight, 0.0)
+    for defect, results, weight, squares in (
+        (True, raw.defects, raw.defect_weight, raw.defect_weight_squares),
+        (False, raw.judged - raw.defects, good, raw.good_weight_squares),
+    ):
+        yield calibration.Drawn(verdict=defect, results=results, weight=weight, weight_squares=squares)
 
 
 def as_json(found: Calibrated) -> str:

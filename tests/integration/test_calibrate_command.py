@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor import calibration
+from monitor.alerts.rules import render
 from monitor.sinks._rows import dump
 from tests.support.command import command, write_rows
 from tests.support.prometheus import get_json, prometheus
@@ -78,6 +80,54 @@ def test_random_audits_correct_by_the_difference(tmp_path: Path) -> None:
     assert "audits" in one["method"]
 
 
+def saving(folder: Path, judged: tuple[Path, Path], *options: str) -> calibration.Calibration:
+    """What `--save` leaves for a monitor whose storage is the folder `state`."""
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump({"storage": {"path": str(folder / "state")}}))
+    calibrated(judged[0], "-r", judged[1], "-c", config, "--save", *options)
+    return calibration.load(folder / "state" / calibration.FILE)
+
+
+def test_the_labels_sums_are_saved_for_the_running_monitor(judged: tuple[Path, Path], tmp_path: Path) -> None:
+    (one,) = saving(tmp_path, judged).judges
+    assert (one.evaluator, one.version, one.audited) == (EVALUATOR, "2", [])
+    cells = {(cell.verdict, cell.truth): (cell.labels, cell.weight, cell.weight_squares) for cell in one.cells}
+    assert cells == {
+        (True, True): (80, 80, 80),
+        (True, False): (10, 10, 10),
+        (False, True): (20, 20, 20),
+        (False, False): (190, 190, 190),
+    }
+    assert (tmp_path / "state" / calibration.FILE).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "state").iterdir()] == [calibration.FILE]
+
+
+def test_audits_are_saved_with_the_sums_of_all_results_they_were_drawn_from(
+    judged: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (one,) = saving(tmp_path, judged, "--audits").judges
+    assert [(of.verdict, of.results, of.weight, of.weight_squares) for of in one.audited] == [
+        (True, 90, 90, 90),
+        (False, 910, 910, 910),
+    ]
+
+
+def test_labels_of_nothing_leave_what_was_saved(judged: tuple[Path, Path], tmp_path: Path) -> None:
+    before = saving(tmp_path, judged)
+    nothing = write_rows(tmp_path / "nothing.jsonl", [label(5000, defect=True)])
+    ended = command("calibrate", nothing, "-r", judged[1], "-c", tmp_path / "config.yaml", "--save")
+    assert ended.exit_code == 1
+    assert calibration.load(tmp_path / "state" / calibration.FILE) == before
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_option(judged: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("no folder")
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"storage": {"path": str(tmp_path / "state")}}))
+    ended = command("calibrate", judged[0], "-r", judged[1], "-c", tmp_path / "config.yaml", "--save")
+    assert ended.exit_code == 2
+    assert "--save" in ended.stderr
+
+
 def test_too_few_labels_measure_the_judge_and_correct_nothing(tmp_path: Path) -> None:
     results = [result(number, defect=number < 5) for number in range(50)]
     labels = [label(number, defect=number < 4) for number in range(50)]
@@ -109,7 +159,7 @@ def test_a_result_that_stands_twice_counts_once_and_one_without_a_verdict_not_at
     assert found["judges"][0]["raw"]["judged"] == 1
 
 
-def test_prometheus_gets_sums_from_which_it_has_the_same_corrected_rate(judged: tuple[Path, Path]) -> None:
+def test_prometheus_gets_sums_from_which_the_rules_have_the_same_corrected_rate(judged: tuple[Path, Path]) -> None:
     path = judged[0].with_name("calibration.prom")
     one = calibrated(judged[0], "-r", judged[1], "--metrics", path)
     checked = subprocess.run(
@@ -120,16 +170,18 @@ def test_prometheus_gets_sums_from_which_it_has_the_same_corrected_rate(judged: 
 
     (described,) = re.findall(r"```promql\n(.*?)```", PAGE.read_text(), re.DOTALL)
     series = path.read_text() + (
-        f'app_evaluator:ragmonitor_defect_ratio:rate1d{{app="shop",evaluator="{EVALUATOR}"}} {one["raw"]["rate"]}\n'
+        f'app_evaluator_version:ragmonitor_defect_ratio:rate6h{{app="shop",evaluator="{EVALUATOR}",version="2"}}'
+        f" {one['raw']['rate']}\n"
     )
-    with serving(series) as target, prometheus(judged[0].parent / "prometheus", [target]) as address:
+    folder, rules = judged[0].parent / "prometheus", render([], interval=1.0)
+    with serving(series) as target, prometheus(folder, [target], rules=rules) as address:
 
         def answered() -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = get_json(f"{address}/api/v1/query", query=described)["data"]["result"]
             return found
 
-        (found,) = wait_until(answered, 30, "a scrape")
-    assert {"app": "shop", "evaluator": EVALUATOR}.items() <= found["metric"].items()
+        (found,) = wait_until(answered, 30, "a scrape, and an evaluation of all rules")
+    assert {"app": "shop", "evaluator": EVALUATOR, "version": "2"}.items() <= found["metric"].items()
     assert float(found["value"][1]) == pytest.approx(one["corrected"]["rate"])
 
 
@@ -188,6 +240,14 @@ def test_a_wrong_label_is_named_with_its_line_and_the_others_count(tmp_path: Pat
     assert ended.exit_code == 1
     assert f"line 2: {said}" in ended.stderr
     assert "labelled defective" in ended.stdout
+
+
+def test_room_for_a_label_that_nobody_has_filled_in_is_no_label(tmp_path: Path) -> None:
+    results = write_rows(tmp_path / "results.jsonl", [result(1, defect=True), result(2, defect=True)])
+    rows = [label(1, defect=True), {**label(2, defect=True), "defect": None}]
+    ended = command("calibrate", write_rows(tmp_path / "labels.jsonl", rows), "-r", results, "--json")
+    assert ended.exit_code == 0
+    assert json.loads(ended.stdout)["labels"] == 1
 
 
 def test_labels_of_nothing_are_an_error(tmp_path: Path) -> None:

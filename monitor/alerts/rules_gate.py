@@ -1,0 +1,193 @@
+"""The release gate in PromQL: what `rag-monitor gate --prometheus` asks for, and the templates that decide.
+
+The arithmetic is that of `estimates/gating.py`, over the exported counters alone: no recording rule is needed. Verdicts
+of two versions of an evaluator are never added up; the strictest answer of all versions counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from monitor.alerts.rules_format import dump, quoted
+from monitor.estimates.rates import Z_95
+
+_WHOLE: Final = "ragmonitor_evaluation"
+_SLICED: Final = "ragmonitor_slice_evaluation"
+_BY: Final = "by (app, version)"
+_BY_VERSION: Final = "by (version)"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Whose verdicts: those of an evaluator, of one app or of all, of one value of a slice or of all.
+
+    Texts may be placeholders of a template.
+    """
+
+    evaluator: str
+    app: str | None = None
+    slice: str | None = None
+    value: str = ""
+
+    def increase(self, counted: str, window: str, by: str, *, defect: bool = False) -> str:
+        """The sum of one counter over a window: `counted` is `s` (their number), `_weight` or `_weight_squares`."""
+        labels = {"app": self.app, "evaluator": self.evaluator}
+        if self.slice is not None:
+            labels |= {"slice": self.slice, "value": self.value}
+        if defect:
+            labels["defect"] = "true"
+        selector = ",".join(f"{name}={quoted(value)}" for name, value in labels.items() if value is not None)
+        family = _WHOLE if self.slice is None else _SLICED
+        return f"sum {by} (increase({family}{counted}_total{{{selector}}}[{window}]))"
+
+
+def sums(part: Part, window: str) -> Mapping[str, str]:
+    """One query for each of the fields of `rates.Sums` that limits rest on, by app and version."""
+    return {
+        "judged": part.increase("s", window, _BY),
+        "defects": part.increase("s", window, _BY, defect=True),
+        "weight": part.increase("_weight", window, _BY),
+        "defect_weight": part.increase("_weight", window, _BY, defect=True),
+        "defect_weight_squares": part.increase("_weight_squares", window, _BY, defect=True),
+    }
+
+
+def began(part: Part) -> str:
+    """When the newest generation began, by app, in seconds since 1970."""
+    selector = f"evaluator={quoted(part.evaluator)}" + (f",app={quoted(part.app)}" if part.app is not None else "")
+    return f"max by (app) (ragmonitor_generation_start_timestamp_seconds{{{selector}}})"
+
+
+def rate_state(part: Part, window: str, limit: str) -> str:
+    """1: the rate of some version is surely above `limit`; -1: that of every version surely below; else 0."""
+    found = _Sums(part, window)
+    count = f"({found.defects} ^ 2 / {found.squares})"
+    factor = f"1 - 1 / (9 * {count}) - {Z_95:.7g} / (3 * sqrt({count}))"
+    lower = f"{found.defects} / ({found.weight} > 0)\n* clamp_min({factor}, 0) ^ 3"
+    defects, squares = found.one_more()
+    count = f"({defects} ^ 2 / {squares})"
+    upper = f"{defects} / ({found.weight} > 0)\n* (1 - 1 / (9 * {count}) + {Z_95:.7g} / (3 * sqrt({count}))) ^ 3"
+    return _state(f"{lower}\n> bool {limit}", f"{upper}\n< bool {limit}")
+
+
+def ratio_state(now: Part, base: Part, window: str, times: str) -> str:
+    """1: the rate of `now` is surely more than `times` that of `base`, by some version; -1: surely less; else 0.
+
+    For both sides at the same time.
+    """
+    new, old = _Sums(now, window), _Sums(base, window)
+    new_more, old_more = new.one_more(), old.one_more()
+    worse = _score(new, (new.defects, new.squares), old, old_more, times)
+    better = _score(new, new_more, old, (old.defects, old.squares), times)
+    # Where the base has no defect its variance is no number, and no comparison with it holds: undecided.
+    return _state(f"{worse}\n> bool {Z_95:.7g}", f"{better}\n< bool -{Z_95:.7g}")
+
+
+class _Sums:
+    """The sums of one part by version, as expressions."""
+
+    def __init__(self, part: Part, window: str) -> None:
+        self.judged = part.increase("s", window, _BY_VERSION)
+        self.weight = part.increase("_weight", window, _BY_VERSION)
+        self.defects = part.increase("_weight", window, _BY_VERSION, defect=True)
+        self.squares = part.increase("_weight_squares", window, _BY_VERSION, defect=True)
+
+    def one_more(self) -> tuple[str, str]:
+        """Weight and squares of the defects with a pseudo defect more, which weighs as answers, and defects, do."""
+        mean = f"{self.weight} / ({self.judged} > 0)"
+        pseudo = f"({self.squares} / ({self.defects} > 0) > {mean} or {mean})"
+        return f"({self.defects} + {pseudo})", f"({self.squares} + {pseudo} ^ 2)"
+
+
+def _score(now: _Sums, new: tuple[str, str], base: _Sums, old: tuple[str, str], times: str) -> str:
+    """Paulson's z of the ratio of both rates over `times`; each side's weight and squares of defects are given."""
+    b1, b2 = (f"({squares} / {weight} ^ 2 / 9)" for weight, squares in (new, old))
+    x = f"(({new[0]} / ({now.weight} > 0)) / ({old[0]} / ({base.weight} > 0)) / {times}) ^ (1 / 3)"
+    return f"((1 - {b1}) * {x} - (1 - {b2}))\n/ sqrt({b1} * ({x}) ^ 2 + {b2})"
+
+
+def _state(worse: str, better: str) -> str:
+    """`or vector(0)`: where nothing was judged nothing is known."""
+    return f"(\nmax(\n{_indented(worse)}\n)\n-\nmin(\n{_indented(better)}\n)\n)\nor\nvector(0)"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def argo_rollouts() -> str:
+    """Analysis templates for Argo Rollouts: a rate against a limit, and a canary against the stable version."""
+    common = {"window": "30m", "evaluator": "groundedness", "prometheus": "http://prometheus:9090"}
+    arg = _placeholder("{{{{args.{}}}}}")
+    part = Part(arg["evaluator"], arg["app"])
+    canary, stable = (Part(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable"))
+    templates = [
+        _analysis("rag-defect-rate", {"app": None, "limit": "0.05"} | common,
+                  rate_state(part, arg["window"], arg["limit"])),
+        _analysis("rag-defect-ratio",
+                  {"app": None, "canary": None, "stable": None, "slice": "service.version", "times": "2"} | common,
+                  ratio_state(canary, stable, arg["window"], arg["times"])),
+    ]  # fmt: skip
+    return _documents("argo-rollouts", templates)
+
+
+def flagger() -> str:
+    """Metric templates for Flagger. The window is the metric's `interval`."""
+    arg = _placeholder("{{{{ variables.{} }}}}")
+    window = "{{ interval }}"
+    part = Part(arg["evaluator"], arg["app"])
+    canary, stable = (Part(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable"))
+    templates = [
+        _metric("rag-defect-rate", rate_state(part, window, arg["limit"])),
+        _metric("rag-defect-ratio", ratio_state(canary, stable, window, arg["times"])),
+    ]
+    return _documents("flagger", templates)
+
+
+class _placeholder:  # noqa: N801 - used as a value
+    """The names of a template's arguments as it writes them."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def __getitem__(self, name: str) -> str:
+        return self._form.format(name)
+
+
+def _analysis(name: str, args: Mapping[str, str | None], query: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": name},
+        "spec": {
+            "args": [{"name": key, **({"value": value} if value is not None else {})} for key, value in args.items()],
+            "metrics": [
+                {
+                    "name": name,
+                    "interval": "5m",
+                    "count": 6,
+                    "failureLimit": 0,
+                    "inconclusiveLimit": 5,
+                    "successCondition": "result[0] < 0",
+                    "failureCondition": "result[0] > 0",
+                    "provider": {"prometheus": {"address": "{{args.prometheus}}", "query": query}},
+                }
+            ],
+        },
+    }
+
+
+def _metric(name: str, query: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "flagger.app/v1beta1",
+        "kind": "MetricTemplate",
+        "metadata": {"name": name},
+        "spec": {"provider": {"type": "prometheus", "address": "http://prometheus:9090"}, "query": query},
+    }
+
+
+def _documents(name: str, templates: list[dict[str, Any]]) -> str:
+    head = f"# Written by `rag-monitor gate --template {name}`: docs/gate.md\n"
+    return head + "---\n".join(dump(one) for one in templates)

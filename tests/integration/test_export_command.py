@@ -1,0 +1,145 @@
+"""`rag-monitor export` beside a monitor that runs, and the way of its rows back into `rag-monitor calibrate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import Result
+
+from monitor.sinks._results import Reader
+from tests.support.command import command, read_rows, write_rows
+from tests.support.monitor import MonitorProcess
+from tests.support.service import BAD, CONTEXT, GOOD
+from tests.support.tools import wait_until
+
+EVALUATOR = "overlap_groundedness"
+MAIL = "jane.doe@gmail.com"
+
+
+def judged(monitor: MonitorProcess, number: int) -> None:
+    """Until so many verdicts are in the history."""
+    history = Reader(monitor.folder / "state" / "history.db")
+    wait_until(lambda: len(history.results(limit=-1)) == number, 60, f"{number} verdicts")
+
+
+@pytest.fixture(scope="module")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
+    """Forty answers, ten of them bad, two of these with the same words."""
+    rows = [
+        {"id": f"case-{number}", "app": "shop", "question": f"Question {max(number, 1)} of {MAIL}?",
+         "contexts": [CONTEXT], "response": BAD if number < 10 else GOOD}
+        for number in range(40)
+    ]  # fmt: skip
+    folder = tmp_path_factory.mktemp("export")
+    config = {
+        "evaluators": [{"type": EVALUATOR}],
+        "storage": {"path": str(folder / "state"), "keep_texts": True},
+    }
+    with MonitorProcess(folder, config) as running:
+        body = "\n".join(map(json.dumps, rows)).encode()
+        assert running.post(body, "/v1/cases", "application/x-ndjson") == 200
+        judged(running, 40)
+        yield running
+
+
+def export(monitor: MonitorProcess, *arguments: object) -> Result:
+    return command("export", "-c", monitor.folder / "config.yaml", *arguments)
+
+
+def exported(monitor: MonitorProcess, *arguments: object) -> list[dict[str, Any]]:
+    ended = export(monitor, *arguments)
+    assert ended.exit_code == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_defects_are_written_once_masked_and_with_room_for_the_label(monitor: MonitorProcess) -> None:
+    rows = exported(monitor, "--defects", "--since", "7d")
+    assert len(rows) == 9
+    assert sorted(one["seen"] for one in rows) == [1] * 8 + [2]
+    assert {(one["evaluator"], one["verdict"], one["defect"]) for one in rows} == {(EVALUATOR, "defect", None)}
+    assert {one["response"] for one in rows} == {BAD}
+    assert MAIL not in json.dumps(rows)
+    assert "[REDACTED_E_MAIL_ADDRESS]" in rows[0]["request"]["query"]
+    assert MAIL in json.dumps(exported(monitor, "--no-redaction"))
+
+
+def test_defects_are_the_default_and_all_is_every_verdict(monitor: MonitorProcess) -> None:
+    assert exported(monitor) == exported(monitor, "--defects")
+    rows = exported(monitor, "--all")
+    assert len(rows) == 39
+    assert sum(one["verdict"] == "good" for one in rows) == 30
+    assert len(exported(monitor, "--sample", "12")) == 12
+
+
+def test_filled_in_labels_go_back_into_calibrate_and_the_others_are_passed_over(
+    monitor: MonitorProcess, tmp_path: Path
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    assert export(monitor, "--all", "--shape", "ragas", "-o", path).exit_code == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    rows = read_rows(path)
+    for number, row in enumerate(rows):
+        row["defect"] = None if number % 3 == 0 else row["verdict"] == "defect"
+    write_rows(path, rows)
+    ended = command("calibrate", path, "-r", monitor.folder / "state" / "history.db", "--json")
+    assert ended.exit_code == 0, ended.output
+    found = json.loads(ended.stdout)
+    assert (found["labels"], found["results"], found["unmatched"]) == (26, 40, 0)
+    (judge,) = found["judges"]
+    assert judge["quality"]["sensitivity"]["value"] == judge["quality"]["specificity"]["value"] == 1.0
+    assert judge["raw"]["defects"] == 10
+
+
+def test_rows_that_are_exported_are_rows_that_are_read(monitor: MonitorProcess, tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    for shape in ("case", "ragas", "deepeval"):
+        export(monitor, "--shape", shape, "-o", path)
+        ended = command("cases", path)
+        assert ended.exit_code == 0
+        read = [json.loads(line) for line in ended.stdout.splitlines()]
+        assert [one["status"] for one in read] == ["ready"] * 9
+        assert {one["retrieved_context"][0]["content"] for one in read} == {CONTEXT}
+
+
+def test_nothing_to_write_is_exit_status_1(monitor: MonitorProcess) -> None:
+    ended = export(monitor, "--app", "bank")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert "0 cases of 0 results" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--since", "soon"), "--since"),
+        (("--all", "--defects"), "--all"),
+        (("-o", "/nowhere/at/all.jsonl"), "--output"),
+    ],
+)
+def test_a_wrong_option_is_named_with_exit_status_2(
+    monitor: MonitorProcess, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = export(monitor, *arguments)
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+
+
+def test_where_texts_are_not_kept_the_option_is_named(tmp_path: Path) -> None:
+    with MonitorProcess(tmp_path, {"evaluators": [{"type": EVALUATOR}]}) as monitor:
+        row = {"id": "1", "question": "Refund?", "contexts": [CONTEXT], "response": BAD}
+        assert monitor.post(json.dumps(row).encode(), "/v1/cases", "application/json") == 200
+        judged(monitor, 1)
+        ended = export(monitor)
+    assert ended.exit_code == 2
+    assert "storage.keep_texts" in ended.stderr
+
+
+def test_without_a_history_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"storage": {"path": str(tmp_path / "state")}}))
+    ended = command("export", "-c", tmp_path / "config.yaml")
+    assert ended.exit_code == 2
+    assert "storage.path" in ended.stderr

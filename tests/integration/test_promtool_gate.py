@@ -1,0 +1,127 @@
+"""The templates of the release gate: written by the code, and deciding in PromQL as the command does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.alerts import rules_gate
+from monitor.alerts.rules_series import REPLICAS, a_series, counts
+from monitor.estimates.gating import Answer, Base, at_most_times, below
+from monitor.estimates.rates import Sums
+from tests.support.prometheus import promtool
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = {
+    "argo-rollouts/analysis-template.yaml": rules_gate.argo_rollouts,
+    "flagger/metric-template.yaml": rules_gate.flagger,
+}
+STEPS = 6  # of five minutes in the window of half an hour
+STATE = {Answer.FAIL: 1, Answer.PASS: -1, Answer.NOT_ENOUGH_DATA: 0}
+
+# By version of the service: good and defective answers a step in each replica, and the weight of either.
+SIDES = {
+    "good": (64, 1, 10.0, 4.0),
+    "worse": (64, 8, 10.0, 4.0),
+    "bad": (16, 16, 10.0, 10.0),
+    "few": (1, 0, 10.0, 10.0),
+    "some": (8, 0.5, 25.0, 4.0),
+    "clean": (64, 0, 10.0, 10.0),
+    "idle": (0, 0, 10.0, 10.0),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_template_in_deploy_is_what_the_command_writes(name: str) -> None:
+    assert (DEPLOY / name).read_text() == FILES[name](), f"rag-monitor gate --template {Path(name).parent}"
+
+
+def filled(query: str, values: Mapping[str, str]) -> str:
+    """A template's query with its arguments, as the controller fills them in."""
+    for name, value in values.items():
+        for form in (f"{{{{args.{name}}}}}", f"{{{{ variables.{name} }}}}"):
+            query = query.replace(form, value)
+    query = query.replace("{{ interval }}", values["window"])
+    assert "{{" not in query
+    return query
+
+
+@cache
+def templates(kind: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / kind).read_text()))
+
+
+def queries(kind: str, values: Mapping[str, str]) -> dict[str, str]:
+    """By the name of the template."""
+    found = {}
+    for one in templates(kind):
+        spec = one["spec"]
+        query = spec["query"] if "query" in spec else spec["metrics"][0]["provider"]["prometheus"]["query"]
+        found[one["metadata"]["name"]] = filled(query, values)
+    return found
+
+
+def series() -> list[dict[str, str]]:
+    """Each side as an app of its own, and as a version of the one app `shop`."""
+    made = []
+    for side, (good, defects, of_good, of_defects) in SIDES.items():
+        for replica in REPLICAS:
+            for defect, number, weight in (("false", good, of_good), ("true", defects, of_defects)):
+                for counted, each in (("s", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
+                    labels = {"evaluator": "groundedness", "version": "1", "defect": defect, "instance": replica}
+                    values = counts([(60, number * each)])
+                    whole, part = (f"ragmonitor_{kind}evaluation{counted}_total" for kind in ("", "slice_"))
+                    made.append(a_series(whole, {"app": side, "level": "any", **labels}, values))
+                    sliced = {"app": "shop", "slice": "service.version", "value": side}
+                    made.append(a_series(part, {**sliced, **labels}, values))
+    return made
+
+
+def sums(side: str) -> Sums:
+    good, defects, of_good, of_defects = SIDES[side]
+    good, defects = (round(one * STEPS * len(REPLICAS)) for one in (good, defects))
+    return Sums(
+        good + defects, defects, good * of_good + defects * of_defects, defects * of_defects, defects * of_defects**2,
+        good * of_good**2,
+    )  # fmt: skip
+
+
+def expected(name: str, values: Mapping[str, str]) -> int:
+    if name == "rag-defect-rate":
+        return STATE[below(sums(values["app"]), float(values["limit"])).answer]
+    base = Base(sums(values["stable"]))
+    return STATE[at_most_times(sums(values["canary"]), base, float(values["times"])).answer]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_in_prometheus_the_templates_decide_as_the_command_does(kind: str, tmp_path: Path) -> None:
+    common = {"evaluator": "groundedness", "window": "30m", "prometheus": "http://prometheus:9090",
+              "slice": "service.version", "times": "2"}  # fmt: skip
+    checks: list[dict[str, Any]] = []
+    states = set()
+    for limit in ("0.02", "0.05", "0.2"):
+        for side in (*SIDES, "unknown"):
+            values = {**common, "app": side, "limit": limit, "canary": side, "stable": side}
+            state = 0 if side == "unknown" else expected("rag-defect-rate", values)
+            checks.append(check(queries(kind, values)["rag-defect-rate"], state))
+            states.add(("rate", state))
+    for canary in SIDES:
+        for stable in SIDES:
+            values = {**common, "app": "shop", "limit": "0.05", "canary": canary, "stable": stable}
+            state = expected("rag-defect-ratio", values)
+            checks.append(check(queries(kind, values)["rag-defect-ratio"], state))
+            states.add(("ratio", state))
+    assert states == {(kind, state) for kind in ("rate", "ratio") for state in (-1, 0, 1)}
+    test = {"interval": "5m", "input_series": series(), "promql_expr_test": checks}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    ended = promtool("test", "rules", tmp_path / "test.yml")
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
+
+
+def check(query: str, state: int) -> dict[str, Any]:
+    return {"expr": query, "eval_time": "1h", "exp_samples": [{"labels": "{}", "value": state}]}

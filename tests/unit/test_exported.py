@@ -1,0 +1,146 @@
+"""What an export leaves of a result: each answer once, masked, under the names that tools read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.cli.export_shapes import SHAPES
+from monitor.cli.exported import Wanted, collect, mask, normalised
+from monitor.config.model import Storage
+from monitor.errors import ConfigError
+from monitor.evaluators._personal import pieces
+from monitor.model.case import Case, Document, Message, Request
+from monitor.model.outcome import Standing
+from monitor.sinks._results import create, insert
+from tests.support.rows import contents, reading
+from tests.unit.sinks.results import judged
+
+MAIL = "Write to jane.doe@gmail.com or call +49 170 1234567."
+
+
+def stored(folder: Path, *answers: str, texts: bool = True, **fields: object) -> Storage:
+    """A history of one defect for each answer, the first the oldest."""
+    db = create(folder / "history.db")
+    results = []
+    for number, answer in enumerate(answers):
+        one = judged(number, 1.0, **fields)
+        object.__setattr__(one.case, "response", answer)
+        results.append(one)
+    insert(db, results, texts=texts)
+    db.close()
+    return Storage(path=folder)
+
+
+def wanted(**fields: object) -> Wanted:
+    plain = Wanted(defects=True, sample=None, since=0.0, app=None, evaluator=None, redacted=True)
+    return plain._replace(**fields)
+
+
+def test_the_same_question_and_answer_stand_once_and_say_how_often_they_were_seen(tmp_path: Path) -> None:
+    storage = stored(tmp_path, "Two  years.", "two years.", "Three years.")
+    rows = collect(storage, wanted()).rows
+    assert [(one["response"], one["seen"]) for one in rows] == [("Three years.", 1), ("two years.", 2)]
+    assert all(one["defect"] is None for one in rows)
+    assert {one["verdict"] for one in rows} == {"defect"}
+
+
+def test_personal_data_is_masked_unless_it_is_asked_for(tmp_path: Path) -> None:
+    storage = stored(tmp_path, MAIL)
+    found = collect(storage, wanted())
+    assert found.rows[0]["response"] == "Write to [REDACTED_E_MAIL_ADDRESS] or call [REDACTED_PHONE_NUMBER]."
+    assert found.masked == 2
+    plain = collect(storage, wanted(redacted=False))
+    assert (plain.rows[0]["response"], plain.masked) == (MAIL, 0)
+
+
+def test_who_asked_is_in_no_row(tmp_path: Path) -> None:
+    row = collect(stored(tmp_path, "Two years."), wanted(redacted=False)).rows[0]
+    assert "u-1" not in str(row)
+
+
+def test_of_a_private_key_nothing_stays() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\nabc\n-----END PRIVATE KEY-----"
+    assert mask(f"It is {key}, keep it.") == ("It is [REDACTED_PRIVATE_KEY], keep it.", 1)
+    assert mask(key[:40])[0] == "[REDACTED_PRIVATE_KEY]"
+
+
+def test_a_mark_where_a_password_stood_is_no_password() -> None:
+    once = mask("See https://bob:s3cret!x@db.internal/ and password: hunter2x9")
+    assert once == ("See https://bob:[REDACTED_PASSWORD]@db.internal/ and password: [REDACTED_PASSWORD]", 2)
+    assert mask(once[0]) == (once[0], 0)
+
+
+@given(st.lists(st.sampled_from(["call +49 170 1234567", "a.b@gmail.com", " ", "x", "\n", "4111 1111 1111 1111"])))
+def test_what_is_masked_is_not_found_again(parts: list[str]) -> None:
+    assert pieces(mask(" ".join(parts))[0]) == []
+
+
+@given(st.text())
+def test_normalising_twice_is_normalising_once(text: str) -> None:
+    once = normalised(text)
+    assert normalised(once.upper().lower()) == normalised(once.upper().lower().strip())
+    assert normalised(f"  {once}\n") == normalised(once)
+
+
+def test_only_verdicts_kept_is_an_error_that_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"storage\.keep_texts"):
+        collect(stored(tmp_path, "Two years.", texts=False), wanted())
+
+
+def test_no_history_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"storage\.path"):
+        collect(Storage(path=tmp_path), wanted())
+
+
+def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path: Path) -> None:
+    db = create(tmp_path / "history.db")
+    results = [judged(number, 1.0 + 3 * (number % 2)) for number in range(200)]
+    for number, one in enumerate(results):
+        object.__setattr__(one.case, "response", f"Answer {number}")
+    insert(db, results, texts=True)
+    db.close()
+    first, again = (collect(Storage(path=tmp_path), wanted(defects=False, sample=80)).rows for _ in range(2))
+    assert first == again
+    assert len(first) == 80
+    assert 25 <= sum(one["verdict"] == "defect" for one in first) <= 55
+
+
+def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
+    assert collect(stored(tmp_path, "Two years.", standing=Standing.ASIDE), wanted()).rows == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_has_room_for_the_label_and_what_calibrate_joins_by(tmp_path: Path, shape: str) -> None:
+    row = SHAPES[shape](collect(stored(tmp_path, "Two years."), wanted()).rows[0])
+    assert (row["request_id"], row["evaluator"], row["verdict"], row["defect"]) == (
+        f"{0:032x}", "groundedness", "defect", None,
+    )  # fmt: skip
+    assert row["id"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "convention"), [("case", "agent_evaluation"), ("ragas", "ragas"), ("deepeval", "deepeval")]
+)
+def test_rows_of_the_shapes_that_are_read_say_the_same_again(tmp_path: Path, shape: str, convention: str) -> None:
+    one = judged(1, 1.0)
+    case = Case(
+        request_id=one.case.request_id,
+        app="shop",
+        request=Request("And batteries?", (Message("user", "How long?"), Message("assistant", "Two years."))),
+        retrieved_context=(Document("Batteries have one year.", doc_uri="kb/7"), Document("Two years.")),
+        response="One year.",
+    )
+    object.__setattr__(one, "case", case)
+    db = create(tmp_path / "history.db")
+    insert(db, [one], texts=True)
+    db.close()
+    (row,) = collect(Storage(path=tmp_path), wanted()).rows
+    read = reading(SHAPES[shape](row))
+    assert read.case.convention == convention
+    assert (read.case.request_id, read.case.app, read.case.response) == (case.request_id, "shop", "One year.")
+    assert read.case.request == case.request
+    assert contents(read) == ["Batteries have one year.", "Two years."]

@@ -1,0 +1,98 @@
+"""What the history says of a release: when it began, and what was judged on either side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.cli import gate_history
+from monitor.cli.gate_history import History, newest
+from monitor.cli.gated import Key, Side
+from monitor.errors import ConfigError
+from monitor.model.generation import Generation, Known
+from monitor.model.outcome import Standing
+from monitor.sinks._results import create, insert
+from tests.unit.sinks.results import judged
+
+BEGAN = 1_700_000_000.0
+
+
+def known(service: str, began: float, seen: float, **parts: str) -> Known:
+    return Known("shop", "groundedness", Generation(service=service, **parts), began, seen)
+
+
+def test_the_newest_of_those_that_answer_now_is_the_release() -> None:
+    found = newest([known("1.9", 0, 1000), known("2.0", 1000, 2000)], since=1500)
+    assert found is not None
+    assert (found.at, found.text, found.note) == (1000, "service 1.9 -> 2.0", "")
+
+
+def test_a_return_to_the_earlier_one_begins_where_the_later_one_ends() -> None:
+    found = newest([known("1.9", 0, 3000), known("2.0", 1000, 2000)], since=2500)
+    assert found is not None
+    assert (found.at, found.text) == (2000, "service 2.0 -> 1.9")
+
+
+def test_a_new_judge_is_no_release() -> None:
+    assert newest([known("2.0", 0, 1000, judge="a"), known("2.0", 1000, 2000, judge="b")], since=500) is None
+
+
+def test_one_that_goes_on_beside_it_is_noted() -> None:
+    found = newest([known("1.9", 0, 2000), known("2.0", 1000, 2000)], since=1500)
+    assert found is not None
+    assert "--against stable" in found.note
+
+
+def test_without_verdicts_since_nothing_is_known_of_a_release() -> None:
+    assert newest([known("1.9", 0, 1000), known("2.0", 1000, 2000)], since=3000) is None
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    """Ten answers, one a minute, every second defective; the last five by the other version of the service."""
+    path = tmp_path / "history.db"
+    db = create(path)
+    results = [judged(60 * n, 4.0 - 3 * (n % 2), weight=1.0 + n) for n in range(10)]
+    for number, one in enumerate(results):
+        object.__setattr__(one.case, "attributes", {"service.version": "2.0" if number > 4 else "1.9"})
+    aside = judged(7000, 1.0, standing=Standing.ASIDE, judged_at=BEGAN + 60)
+    insert(db, [*results, aside], texts=False)
+    db.close()
+    return History(path)
+
+
+def test_sums_are_weighted_and_in_blocks_of_the_window(history: History) -> None:
+    first = BEGAN // 60 * 60
+    found = history.blocks(Side(), "groundedness", first, first + 600, 300)
+    assert list(found) == [Key("shop", "v1")]
+    assert [(one.judged, one.defects, one.weight, one.defect_weight) for one in found["shop", "v1"]] == [
+        (5, 2, 15.0, 6.0),
+        (5, 3, 40.0, 24.0),
+    ]
+
+
+def test_a_slice_has_its_own_answers_with_the_same_weights_and_none_that_do_not_count(history: History) -> None:
+    for value, judged_, weight in (("1.9", 5, 15.0), ("2.0", 5, 40.0), ("3.0", 0, 0.0)):
+        found = history.blocks(Side(None, "service.version", value), "groundedness", BEGAN, BEGAN + 600, 600)
+        sums = [one for blocks in found.values() for one in blocks]
+        assert sum(one.judged for one in sums) == judged_
+        assert sum(one.weight for one in sums) == weight
+
+
+def test_another_app_or_evaluator_has_nothing(history: History) -> None:
+    assert not history.blocks(Side("other"), "groundedness", BEGAN, BEGAN + 600, 600)
+    assert not history.blocks(Side("shop"), "violence", BEGAN, BEGAN + 600, 600)
+
+
+def test_more_results_than_can_be_read_are_an_error_and_not_a_part_of_them(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_history, "_MOST_ROWS", 3)
+    with pytest.raises(ConfigError, match="--since"):
+        history.blocks(Side(None, "service.version", "2.0"), "groundedness", BEGAN, BEGAN + 600, 600)
+
+
+def test_where_there_is_no_history_the_place_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.db"):
+        History(tmp_path / "nowhere.db")
