@@ -30,14 +30,22 @@ class Found(NamedTuple):
 
     trace: Trace | None
     reading: Reading | None = None
+    trace_state: str = ""
+    """The tracestate of the trace's first span in the files, by which samplers before this one are known."""
 
 
 class Files:
-    """Files and folders (in name order). What cannot be read is written to `notes`; the rest is read all the same."""
+    """Files and folders (in name order). What cannot be read is written to `notes`; the rest is read all the same.
 
-    def __init__(self, paths: Iterable[Path], notes: TextIO) -> None:
+    `advance` is told of the bytes that were read.
+    """
+
+    def __init__(
+        self, paths: Iterable[Path], notes: TextIO, advance: Callable[[int], object] = lambda _bytes: None
+    ) -> None:
         self._paths = paths
         self._notes = notes
+        self._advance = advance
         self.unreadable = 0
         """How many files and rows could not be read so far."""
 
@@ -54,6 +62,7 @@ class Files:
                     continue
                 for trace_id, part in _parts(path):
                     traces.setdefault(trace_id, []).append(part)
+                self._advance(path.stat().st_size)
             except _NotOTLP as reason:
                 self.unreadable += named
                 self._notes.write(f"{path}: {'cannot be read' if named else 'skipped'}: {reason}\n")
@@ -61,7 +70,8 @@ class Files:
                 self.unreadable += 1
                 self._notes.write(f"{path}: cannot be read: {error}\n")
         for trace_id, parts in traces.items():
-            yield Found(_decoded(trace_id, parts))
+            span = next((part.encoded for part in parts if part.signal == "traces"), b"")
+            yield Found(_decoded(trace_id, parts), trace_state=wire.trace_state_of(span) if span else "")
 
     def readings(self, read_trace: Callable[[Trace], Reading]) -> Iterator[Reading]:
         """As `found`, all read."""
@@ -72,7 +82,7 @@ class Files:
                 yield read_trace(one.trace)
 
     def _rows(self, path: Path, read_trace: Callable[[Trace], Reading]) -> Iterator[Found]:
-        for reading in row_files.readings(path, read_trace):
+        for reading in row_files.readings(path, read_trace, self._advance):
             if isinstance(reading, InvalidData):
                 self.unreadable += 1
                 self._notes.write(f"{path}: {reading}\n")

@@ -5,7 +5,25 @@ from __future__ import annotations
 import typer
 
 from monitor import __version__
-from monitor.cli import benchmark, calibrate, cases, check, coverage, demo, evaluate, plan, reference, rules, run
+from monitor.cli import (
+    benchmark,
+    calibrate,
+    cases,
+    check,
+    coverage,
+    demo,
+    doctor,
+    evaluate,
+    export,
+    gate,
+    plan,
+    preview,
+    reference,
+    rules,
+    run,
+    top,
+    try_case,
+)
 
 app = typer.Typer(
     name="rag-monitor",
@@ -31,12 +49,18 @@ def _options(
 
 app.command()(run.run)
 app.command()(demo.demo)
+app.command()(top.top)
 app.command()(check.check)
+app.command()(doctor.doctor)
 app.command()(cases.cases)
 app.command()(coverage.coverage)
 app.command()(evaluate.evaluate)
+app.command("try")(try_case.try_case)
 app.command()(benchmark.benchmark)
+app.command()(export.export)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
+app.command()(preview.preview)
+app.command()(gate.gate)
 app.command()(rules.rules)
 app.command()(reference.reference)

@@ -47,7 +47,18 @@ def _configuration() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, field in config.Config.model_fields.items():
         yield f"| `{name}` | {_oneline(field.description)} | {_default_of_section(field)} |"
-    for name in ("sampling", "assembly", "reading", "judge", "traffic", "storage", "log"):
+    for name in (
+        "sampling",
+        "assembly",
+        "reading",
+        "judge",
+        "canary",
+        "page",
+        "traffic",
+        "storage",
+        "log",
+        "telemetry",
+    ):
         yield ""
         yield f"## {name}"
         yield ""
@@ -162,8 +173,10 @@ No series is a ratio: ratios do not add over replicas, counters do. Label values
 (OpenMetrics).
 
 From three families PromQL computes, over any window and any number of replicas, the defect rate of *all* traffic and
-its limits. With `Sw` the increase of `ragmonitor_evaluation_weight_total`, `Swy` the part of it with `defect="true"`
-and `Sw2y` that of `ragmonitor_evaluation_weight_squares_total`:
+its limits, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Verdicts of two
+versions are those of two instruments: never sum over them. With `Sw` the increase of
+`ragmonitor_evaluation_weight_total`, `Swy` the part of it with `defect="true"` and `Sw2y` that of
+`ragmonitor_evaluation_weight_squares_total`:
 
     rate  = Swy / Sw
     k     = Swy^2 / Sw2y                                    (the effective number of defects)

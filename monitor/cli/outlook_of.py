@@ -1,0 +1,106 @@
+"""How `rag-monitor preview` says what it has found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from monitor.cli import columns, planned, tried
+from monitor.cli.previewed import FACTORS, MONTH, Previewed, Unit, dollars
+from monitor.cli.table import clean, percent
+from monitor.config import Config
+
+LISTED = 20
+_EXCERPT = 60
+_DAY = 86_400.0
+_SIX_HOURS = 21_600.0
+_NOW, _WORSE = "2%", "4%"
+
+
+def a_day(text: str | None) -> float | None:
+    """`20000` or `20000/day`. Raises `typer.BadParameter`."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/day)?", text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is not a number of requests, such as 20000/day", param_hint="--traffic")
+    return float(found[1])
+
+
+def lines(config: Config, found: Previewed, traffic: float | None, tokens_out: int, *, prompt: bool) -> Iterator[str]:
+    """The answer in words."""
+    recorded = found.recorded
+    fates = ", ".join(f"{number} {fate}" for fate, number in recorded.fates.most_common()) or "none"
+    yield f"{recorded.fates.total()} requests: {fates}"
+    yield from recorded.notes
+    yield f"{found.judged} of them would be judged by a language model"
+    for case, by in found.listed:
+        query = clean(case.request.query)
+        shown = query if len(query) <= _EXCERPT else f"{query[: _EXCERPT - 1]}…"
+        yield f"  {clean(case.request_id)}  {', '.join(by)}  {shown}"
+    if found.judged > len(found.listed):
+        yield f"  and {found.judged - len(found.listed)} more"
+    if prompt and found.first is not None:
+        yield ""
+        yield f"--- what would be sent for {clean(found.first[0])}{'' if found.judged else ', were it chosen'}"
+        yield from tried.prompt(found.first[1])
+    elif prompt:
+        yield "there is no prompt: no case would be sent to a judge"
+    if not found.units:
+        yield "no judged evaluator has a model: set `judge.model`"
+        return
+    yield ""
+    yield from _money(config, found, traffic, tokens_out)
+
+
+def _money(config: Config, found: Previewed, traffic: float | None, tokens_out: int) -> Iterator[str]:
+    recorded = found.recorded
+    if traffic is None and recorded.span > 0:
+        traffic = recorded.total / recorded.span * _DAY
+        yield f"{traffic:,.0f} requests a day, by the {recorded.span / 3600:.1f} hours of what is recorded"
+    elif traffic is not None:
+        yield f"{traffic:,.0f} requests a day, as given"
+    if traffic is None or not recorded.total:
+        yield "nothing says how many requests there are a day: give --traffic"
+        return
+    times = traffic / recorded.total
+    how = "counted by litellm" if found.counted else "estimated, rather too high: litellm cannot count them"
+    yield f"tokens of prompts are {how}; {tokens_out} of each answer are assumed; only first calls are known"
+    yield ""
+    rows: list[Sequence[str]] = [("", "judged", "judged", "tokens", "dollars a month at", "", "")]
+    rows.append(("", "here", "a day", "a prompt", "a third", "this rate", "three times"))
+    rows += [_row(config, unit, times, tokens_out) for unit in found.units]
+    yield from columns.aligned(rows)
+    if any(unit.adaptive for unit in found.units):
+        yield "budgets, boosts and quotas begin from nothing here, and learn nothing: the real shares will differ"
+    yield ""
+    for unit in found.units:
+        yield from _needed(config, unit, times, tokens_out)
+
+
+def _row(config: Config, unit: Unit, times: float, tokens_out: int) -> Sequence[str]:
+    months = [dollars(config, unit, tokens_out, number) for number in range(len(FACTORS))]
+    each = unit.tokens[1] / unit.shares[1] if unit.shares[1] else 0.0
+    money = ["no price" if one is None else columns.dollars(one * times * MONTH) for one in months]
+    return (unit.name, str(unit.chosen), f"{unit.shares[1] * times:,.0f}", f"{each:,.0f}", *money)
+
+
+def _needed(config: Config, unit: Unit, times: float, tokens_out: int) -> Iterator[str]:
+    """The rate at which a doubled defect rate is noticed within six hours."""
+    asked = planned.question(config, _NOW, _WORSE, None, None)
+    window = min((one for one in asked.windows if one[0] <= _SIX_HOURS), key=lambda one: -one[0])
+    only = planned.Question(asked.rate, asked.worse, asked.threshold, (window,), asked.family)
+    price = dollars(config, unit, tokens_out, 1)
+    each = planned.Price(price / unit.shares[1] if price is not None and unit.shares[1] else None, "")
+    (needed,) = planned.plan(only, volumes=(), price=each).needed
+    there = unit.asked * times
+    an_hour = needed.judged_per_hour
+    said = f"{unit.name}: to notice within six hours that {_NOW} have become {_WORSE} "
+    said += f"(threshold {percent(asked.threshold)}, 9 times in 10), {an_hour:,.0f} must be judged an hour: "
+    if an_hour * 24 > there:
+        yield f"{said}more than there are"
+        return
+    cost = f", {columns.dollars(needed.dollars_per_day * MONTH)} a month" if needed.dollars_per_day else ""
+    yield f"{said}a rate of {percent(an_hour * 24 / there)}{cost}"

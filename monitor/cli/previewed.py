@@ -1,0 +1,186 @@
+"""What a configuration would do with recorded traffic, and what that would cost: nothing is sent to any judge."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from monitor.cli import offline
+from monitor.cli.recorded import Recorded
+from monitor.clock import ManualClock
+from monitor.config import Config
+from monitor.judge.budget import estimate_tokens
+from monitor.judge.client import open_judge
+from monitor.judge.prices import tariff
+from monitor.judge.provider import count_tokens
+from monitor.judge.recording import Exchange, Recording
+from monitor.judge.settings import Budget, CacheSettings
+from monitor.model.case import Case
+from monitor.model.outcome import Judged
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.edges import with_facts
+from monitor.pipeline.evaluate import Evaluation
+from monitor.samplers.uniform import Uniform
+from monitor.stages import Deliver, FixedSampler, Judge, Runtime
+
+FACTORS: Final = (1 / 3, 1.0, 3.0)
+"""The rates that are looked at: a third of the configured one, that one, and three times that."""
+
+MONTH: Final = 30.0  # days
+
+
+@dataclass(slots=True)
+class Unit:
+    """What is asked in one call: one evaluator, or several of a group. Sums are weighted by requests.
+
+    `chosen` counts the cases that are judged; `asked` those that a judge would be asked about at a rate of 1. `shares`
+    and `tokens` are expected per factor: requests judged, and tokens of their prompts.
+    """
+
+    members: tuple[Assignment, ...]
+    model: str
+    chosen: int = 0
+    asked: float = 0.0
+    shares: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
+    tokens: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
+    adaptive: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its evaluators."""
+        return " + ".join(one.evaluator.name for one in self.members)
+
+
+@dataclass(slots=True)
+class Previewed:
+    """The answer. `listed` are judged cases with those who judge them; `first` is what would be sent first, and for
+    which case: where none is chosen, what would be sent if it were.
+    """
+
+    recorded: Recorded
+    units: list[Unit]
+    judged: int = 0
+    listed: list[tuple[Case, tuple[str, ...]]] = field(default_factory=list)
+    first: tuple[str, Exchange] | None = None
+    counted: bool = True
+    """Whether all tokens were counted by litellm; else some are estimated, rather too high."""
+
+
+def units(config: Config) -> list[Unit]:
+    """The judged evaluators that have a judge, those of one group and judge together."""
+    found: dict[tuple[str, str], list[Assignment]] = {}
+    for one in config.assignments:
+        if one.evaluator.cost == "judge" and config.works(one):
+            found.setdefault((one.judge, one.group or f"\0{one.evaluator.name}"), []).append(one)
+    made = []
+    for members in found.values():
+        varies = any(not isinstance(one.sampler, FixedSampler) for one in members) or bool(config.traffic.quotas)
+        made.append(Unit(tuple(members), config.judge_of(members[0]).model or "", adaptive=varies))
+    return made
+
+
+async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
+    """Draw every case as production does, and render what would be asked of each.
+
+    Samplers and quotas that go by time see the traffic at its own pace. Raises `ConfigError`.
+    """
+    clock = ManualClock(recorded.cases[0][0].answered_at if recorded.cases else 0.0)
+    runtime = replace(offline.runtime(), clock=clock)
+    exchanges: list[Exchange] = []
+    done = Previewed(recorded, units(config))
+    async with AsyncExitStack() as stack:
+        judges: dict[str, Judge] = {}
+        for name in dict.fromkeys(unit.members[0].judge for unit in done.units):
+            free = config.all_judges[name].model_copy(
+                update={"budget": Budget(), "cache": CacheSettings(entries=0), "attempts": 1}
+            )
+            seam = partial(Recording, exchanges=exchanges, send=False)
+            opening = open_judge(free, runtime, rng=random.Random(), seam=seam)
+            judges[name] = await stack.enter_async_context(opening)
+        who = [one for one in config.assignments if config.works(one)]
+        drawing = _evaluation(config, who, judges, runtime, _nowhere, quotas=True)
+        asking = [
+            _evaluation(config, [replace(one, sampler=Uniform()) for one in unit.members], judges, runtime, _nowhere)
+            for unit in done.units
+        ]
+        for case, weight in recorded.cases:
+            clock.advance(max(case.answered_at - clock.now(), 0.0))
+            local, _ = await drawing.score_local(case)
+            known = with_facts(case, local)
+            chosen = {one.evaluator.name for one, _ in drawing.judged_for(known, local)}
+            by: list[str] = []
+            for unit, evaluation in zip(done.units, asking, strict=True):
+                exchanges.clear()
+                await evaluation.run_judged(known, evaluation.judged_for(known))
+                if not exchanges:
+                    continue  # does not apply, or is scored by rule
+                mine = [one.evaluator.name for one in unit.members if one.evaluator.name in chosen]
+                _add(done, unit, known, exchanges, weight, is_chosen=bool(mine))
+                if done.first is None or (mine and not done.judged and not by):
+                    done.first = (known.request_id, exchanges[0])
+                by += mine
+            done.judged += bool(by)
+            if by and len(done.listed) < listed:
+                done.listed.append((known, tuple(by)))
+    return done
+
+
+def _evaluation(
+    config: Config,
+    who: Sequence[Assignment],
+    judges: dict[str, Judge],
+    runtime: Runtime,
+    deliver: Deliver,
+    *,
+    quotas: bool = False,
+) -> Evaluation:
+    return Evaluation(
+        who,
+        judges=judges,
+        sinks={"preview": deliver},
+        counting=Counting(runtime.metrics),
+        delivered=offline.Nothing(),
+        runtime=runtime,
+        salt=config.sampling.salt,
+        waiting_limit=sys.maxsize,
+        repeat={},
+        quotas=config.traffic.quotas if quotas else None,
+    )
+
+
+async def _nowhere(_: Judged) -> None:
+    return
+
+
+def _add(
+    done: Previewed, unit: Unit, case: Case, exchanges: Sequence[Exchange], weight: float, *, is_chosen: bool
+) -> None:
+    tokens = 0
+    for one in exchanges:
+        exact = count_tokens(unit.model, one.messages)
+        done.counted = done.counted and exact is not None
+        tokens += exact if exact is not None else estimate_tokens(message["content"] for message in one.messages)
+    unit.chosen += is_chosen
+    unit.asked += weight
+    rate = float(is_chosen)
+    if not unit.adaptive:
+        samplers = [one.sampler for one in unit.members]
+        rate = max(one.probability(case) for one in samplers if isinstance(one, FixedSampler))
+    for number, factor in enumerate(FACTORS):
+        share = weight * (rate * factor if unit.adaptive else min(rate * factor, 1.0))
+        unit.shares[number] += share
+        unit.tokens[number] += share * tokens
+
+
+def dollars(config: Config, unit: Unit, tokens_out: int, number: int) -> float | None:
+    """US dollars that judging the recorded traffic would cost at a factor; None where no price is known."""
+    known = tariff(config.judge_of(unit.members[0]).model_copy(update={"budget": Budget()}))
+    if known is None:
+        return None
+    return unit.tokens[number] * known.input + unit.shares[number] * tokens_out * known.output

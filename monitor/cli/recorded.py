@@ -1,0 +1,114 @@
+"""Recorded traffic for `rag-monitor preview`: which requests there were, and which of them would be evaluated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+
+from monitor import compose, registry
+from monitor.cli import given, offline
+from monitor.cli.captures import Files
+from monitor.config import Config
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.case import Case, Traffic
+from monitor.pipeline.ledger import Fate
+from monitor.pipeline.row_intake import randomness
+from monitor.pipeline.traffic import TrafficRules
+from monitor.samplers import _consistent
+from monitor.sinks.history import History
+
+_MOST = 5000
+"""Results of the history that are looked at, the newest: their texts are held in memory."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Requests by what becomes of them before any evaluator, and the cases that go to the evaluators.
+
+    `cases` come with the number of requests that each stands for, in the order of their answers. `span` is the time
+    between the first and the last answer in seconds, 0 where it is not known.
+    """
+
+    fates: Counter[str] = field(default_factory=Counter)
+    cases: list[tuple[Case, float]] = field(default_factory=list)
+    total: float = 0.0
+    span: float = 0.0
+    unreadable: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
+    """Every trace and row of files, through head sampling and the rules of `traffic`, as the pipeline does it."""
+    read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+    rules = TrafficRules(config.traffic, config.sampling.salt, offline.runtime())
+    files = Files(paths, notes)
+    done = Recorded()
+    times = []
+    for found in files.found(read):
+        reading = found.reading if found.reading is not None else read(found.trace) if found.trace else None
+        if reading is None:
+            continue
+        done.total += 1
+        times.append(reading.case.answered_at)
+        rate = config.sampling.traces
+        kept, probability = _consistent.keep(randomness(reading.case.request_id), found.trace_state, rate)
+        sorted_ = rules.sort(replace(reading, case=replace(reading.case, probability=probability))) if kept else None
+        if sorted_ is None or isinstance(sorted_, Fate):
+            done.fates[str(sorted_ or Fate.SAMPLED_OUT)] += 1
+        elif not sorted_.status.judgeable:
+            done.fates[str(sorted_.status)] += 1
+        else:
+            done.fates["kept"] += 1
+            done.cases.append((sorted_.case, 1.0))
+    done.unreadable = files.unreadable
+    _finish(done, times)
+    return done
+
+
+def of_history(config: Config, since: float, now: float) -> Recorded:
+    """The requests of the last `since` seconds that a monitor has judged, each for as many as it stands for.
+
+    Raises `ConfigError` where there is no history, or none with texts.
+    """
+    path = config.storage.path / "history.db"
+    if not path.exists():
+        raise ConfigError(f"--since: there is no history at {path}")
+    try:
+        found = anyio.run(partial(History(path=path).results, since=now - since, limit=_MOST))
+    except MonitorError as error:
+        raise ConfigError(f"--since: {error}") from None
+    traces: dict[str, tuple[dict[str, Any], float]] = {}
+    for row in found:
+        key, weight = str(row.get("trace_id")), float(row.get("weight") or 1.0)
+        before = traces.get(key)
+        traces[key] = (before[0], min(before[1], weight)) if before else (row, weight)
+    done = Recorded(notes=["of requests that no evaluator had chosen the history knows nothing"])
+    if len(found) == _MOST:
+        done.notes.append(f"only the newest {_MOST} results were looked at")
+    times = []
+    for row, weight in traces.values():
+        case = given.of_row(row)
+        if case is None:
+            done.fates["without texts"] += 1
+            continue
+        traffic = next((one for one in Traffic if one == row.get("traffic")), Traffic.PRODUCTION)
+        done.fates["kept"] += 1
+        done.total += weight
+        done.cases.append((replace(case, traffic=traffic), weight))
+        times.append(case.answered_at)
+    if found and not done.cases:
+        raise ConfigError("--since: the history has no texts: they are kept, from then on, by storage.keep_texts: true")
+    _finish(done, times)
+    return done
+
+
+def _finish(done: Recorded, times: Sequence[float]) -> None:
+    known = [at for at in times if at > 0]
+    done.span = max(known) - min(known) if known else 0.0
+    done.cases.sort(key=lambda one: one[0].answered_at)
