@@ -59,6 +59,31 @@ def test_every_series_of_an_app_is_there_at_zero_before_its_first_verdict_and_af
         assert zeros(monitor) >= 5
 
 
+def test_a_restart_with_another_version_begins_its_series_at_zero_and_leaves_none_of_the_one_before(tmp_path):
+    """So an alert on the version before it has nothing left to fire for."""
+
+    def counted(monitor: MonitorProcess) -> dict[str, float]:
+        series = [at | {"value": value} for at, value in monitor.samples()["ragmonitor_evaluations_total"]]
+        shop = [one for one in series if one["app"] == "shop"]
+        return {version: sum(one["value"] for one in shop if one["version"] == version)
+                for version in {one["version"] for one in shop}}  # fmt: skip
+
+    with MonitorProcess(tmp_path, {"evaluators": [{"type": "response_length"}], "alerts": []}) as monitor:
+        service = RagService.over_http(monitor.http)
+        service.ask()
+        service.flush()
+        service.close()
+        wait_until(lambda: all_ended(monitor, 1), 20, "the verdict")
+        assert list(counted(monitor).values()) == [1]
+        (before,) = counted(monitor)
+        assert monitor.terminate() == 0
+        monitor.config["evaluators"] = [{"type": "response_length", "shortest": 14}]
+        monitor.start()
+        (version,) = counted(monitor)
+        assert version != before
+        assert counted(monitor)[version] == 0
+
+
 def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
     asked = set()
     monitor = MonitorProcess(tmp_path, {"assembly": {"quiet": "1s"}}).start()

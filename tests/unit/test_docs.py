@@ -30,7 +30,7 @@ def test_the_configuration_in_the_readme_reads(monkeypatch):
 def test_every_command_has_its_line_in_the_readme():
     readme = (ROOT / "README.md").read_text()
     for command in app.registered_commands:
-        assert f"`rag-monitor {command.callback.__name__}" in readme
+        assert f"`rag-monitor {command.name or command.callback.__name__}" in readme
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -34,12 +34,12 @@ def test_no_text_in_a_label_breaks_a_scrape(names):
 
 def test_histograms_on_different_scales_are_one_family():
     metrics = Metrics()
-    metrics.score("groundedness", (1, 2, 3, 4, 5)).labels("a", "groundedness").observe(4)
-    metrics.score("overlap", (0.5, 1.0)).labels("a", "overlap").observe(0.7)
+    metrics.score("groundedness", (1, 2, 3, 4, 5)).labels("a", "groundedness", "2").observe(4)
+    metrics.score("overlap", (0.5, 1.0)).labels("a", "overlap", "1").observe(0.7)
     text = generate_latest(metrics.registry).decode()
     assert text.count("# TYPE ragmonitor_evaluation_score histogram") == 1
-    assert 'ragmonitor_evaluation_score_bucket{app="a",evaluator="overlap",le="0.5"} 0.0' in text
-    assert 'ragmonitor_evaluation_score_bucket{app="a",evaluator="groundedness",le="4.0"} 1.0' in text
+    assert 'ragmonitor_evaluation_score_bucket{app="a",evaluator="overlap",le="0.5",version="1"} 0.0' in text
+    assert 'ragmonitor_evaluation_score_bucket{app="a",evaluator="groundedness",le="4.0",version="2"} 1.0' in text
 
 
 @pytest.mark.parametrize("hostile", ["a\r\nb", "\x1b[31mred", "line\u2028break", "\ud800", "\x00"])
