@@ -19,6 +19,9 @@ MAX_LENGTH: Final = 128
 MAX_SLICES: Final = 256
 """Facts of one case; SDKs send 128 attributes of a span unless told otherwise."""
 
+RESPONSE_ID: Final = "gen_ai.response.id"
+"""The provider's id of the answer: that of the judged span, where it says one."""
+
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt.version": (
         "gen_ai.prompt.version",
@@ -47,6 +50,7 @@ HARMLESS: Final = frozenset(
         "gen_ai.operation.name",
         "gen_ai.provider.name",
         "gen_ai.request.model",
+        RESPONSE_ID,
         "http.route",
         "index.version",
         "prompt.name",
@@ -54,7 +58,7 @@ HARMLESS: Final = frozenset(
         "rag.traffic.class",
     }
 )
-"""What may leave the monitor with every result: words of operators and libraries, never of users."""
+"""What may leave the monitor with every result: words of operators, libraries and providers, never of users."""
 
 _CONTENT: Final = (
     "input.",
@@ -78,7 +82,6 @@ _CONTENT: Final = (
     "gen_ai.usage",
     "gen_ai.retrieval.query",
     "gen_ai.retrieval.documents",
-    "gen_ai.response.id",
     "gen_ai.system_instructions",
     "gen_ai.tool.call",
     "gen_ai.conversation.id",
@@ -129,7 +132,7 @@ _CONTENT: Final = (
     "thread.",
     "code.",
 )
-_PROMPTS: Final = frozenset({"gen_ai.prompt.name", "gen_ai.prompt.version"})
+_NO_CONTENT: Final = frozenset({"gen_ai.prompt.name", "gen_ai.prompt.version", RESPONSE_ID})
 _RESOURCE: Final = ("service.version", "service.namespace", "deployment.environment.name", "deployment.environment")
 _PROCESS: Final = ("process.", "telemetry.", "os.", "service.name")
 
@@ -144,7 +147,7 @@ def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
             inner = values.unfold(value)
             if isinstance(inner, Mapping):
                 found |= {f"metadata.{name}": text for name, raw in inner.items() if (text := _short(raw))}
-        elif (text := _short(value)) and (key in _PROMPTS or not key.startswith(_CONTENT)):
+        elif (text := _short(value)) and (key in _NO_CONTENT or not key.startswith(_CONTENT)):
             found[key] = text
     return found
 

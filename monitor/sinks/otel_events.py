@@ -16,6 +16,7 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor import __version__
+from monitor.content.slices import RESPONSE_ID
 from monitor.errors import MonitorError
 from monitor.model.outcome import Judged
 from monitor.outgoing.client import Address
@@ -42,6 +43,7 @@ class OtelEvents(OtlpSettings, Sink):
     | `gen_ai.evaluation.name` | the evaluator |
     | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
     | `gen_ai.evaluation.explanation` | the reason, unless `explanations` is off |
+    | `gen_ai.response.id` | the provider's id of the answer, where the judged span says it |
     | `error.type` | of a judgement that did not come about: the reason, such as `timeout` |
     | `rag_monitor.result_id` | the same for a repeat, which may come after a restart |
     | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
@@ -133,6 +135,7 @@ def attributes(judged: Judged, *, explanations: bool) -> dict[str, str | float |
         "gen_ai.evaluation.score.value": told.score,
         "gen_ai.evaluation.score.label": told.label,
         "gen_ai.evaluation.explanation": told.explanation,
+        RESPONSE_ID: clean(judged.case.attributes.get(RESPONSE_ID, "")),
         "error.type": "" if told.skipped else told.trouble,
         "rag_monitor.reason": told.trouble,
         "rag_monitor.detail": told.detail,

@@ -25,6 +25,12 @@ def test_the_name_of_a_prompt_is_a_fact_and_its_text_is_not():
     assert told == {"gen_ai.prompt.name": "answer"}
 
 
+def test_the_id_of_an_answer_is_a_fact_that_may_leave():
+    told = slices.of_attributes({"gen_ai.response.id": "chatcmpl-1", "gen_ai.input.messages": "[]"})
+    assert told == {"gen_ai.response.id": "chatcmpl-1"}
+    assert slices.allowed(case(gen_ai__response__id="chatcmpl-1"), [])["gen_ai.response.id"] == "chatcmpl-1"
+
+
 def test_the_model_of_a_case_is_a_slice_whatever_its_dialect_calls_it():
     assert slices.value(case(), "gen_ai.request.model") == "gpt-x"
     assert slices.value(case(gen_ai__request__model="asked"), "gen_ai.request.model") == "asked"

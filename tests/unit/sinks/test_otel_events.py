@@ -31,6 +31,13 @@ def test_a_score_has_the_attributes_of_the_convention_and_ours() -> None:
     }
 
 
+def test_the_provider_s_id_of_the_answer_goes_along_where_it_is_known() -> None:
+    result = judged(1)
+    known = replace(result, case=replace(result.case, attributes={"gen_ai.response.id": "chatcmpl-1"}))
+    assert attributes(known, explanations=True)["gen_ai.response.id"] == "chatcmpl-1"
+    assert "gen_ai.response.id" not in attributes(result, explanations=True)
+
+
 def test_a_score_without_a_label_has_the_name_of_its_level() -> None:
     found = attributes(judged(1, outcome=Score(4.0, "because"), level="medium"), explanations=True)
     assert found["gen_ai.evaluation.score.label"] == "medium"
