@@ -17,7 +17,7 @@ demo: .venv/.ready
 	@$(BIN)/rag-monitor demo
 
 test: .venv/.ready-tests
-	$(BIN)/pytest
+	@tests/all.sh
 
 check: .venv/.ready-tests
 	$(BIN)/ruff format --check .
