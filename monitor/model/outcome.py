@@ -43,6 +43,7 @@ class UnscoredReason(StrEnum):
     AUTH = "auth"
     SHUTDOWN = "shutdown"
     OVERLOADED = "overloaded"  # the queue in front of the judge was full
+    PAUSED = "paused"  # the judge refuses until somebody acts (key, payment, model): it is not asked meanwhile
     ERROR = "error"  # the evaluator itself failed: a fault of ours or of a plug-in
 
 
@@ -208,6 +209,7 @@ class Standing(StrEnum):
     LIVE = "live"
     LATE = "late"  # the answer was given too long ago: it would look like news, and is none
     ASIDE = "aside"  # not production traffic
+    BACKFILL = "backfill"  # judged afterwards, because somebody asked for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
