@@ -51,9 +51,11 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what stands in the way
         yield failed(place, f"{part.address} cannot be used: {named(error)}", mend)
         return
+    group = getattr(part, "group", None)
     try:
         told = {one["name"]: one for one in client.describe_topics(list(_wanted(part)))}
         there = set(client.list_topics())
+        joins = group is not None and _may_join(client, group)
     except Exception as error:  # noqa: BLE001 - as above
         yield failed(place, f"{part.address} tells of no topics: {named(error)}", "may this user describe topics?")
         return
@@ -61,6 +63,8 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         with contextlib.suppress(Exception):
             client.close()
     yield ok(place, f"{part.address} answers and knows this user")
+    if group is not None:
+        yield _group(place, group, joins=joins)
     for topic, operation in _wanted(part).items():
         yield topic_finding(place, topic, operation, told.get(topic), known=topic in there)
 
@@ -82,6 +86,28 @@ def topic_finding(place: str, topic: str, operation: str, told: Any, *, known: b
     if operation not in allowed:
         return failed(place, f"this user may not {verb} the topic {topic!r}", f"allow {operation} on it")
     return ok(place, f"the topic {topic!r} is there, with {partitions} partitions, and may be {_past(operation)}")
+
+
+def _may_join(client: Any, group: str) -> bool:
+    """Whether this user may join the group, which need not be there yet.
+
+    A broker describes only groups that exist. Leaving one needs the same permission as joining it, and a member that
+    was never there leaves nobody behind.
+    """
+    from kafka.admin import MemberToRemove  # noqa: PLC0415 - as above
+    from kafka.errors import GroupAuthorizationFailedError  # noqa: PLC0415 - as above
+
+    try:
+        client.remove_group_members(group, [MemberToRemove(member_id="rag-monitor-doctor-who-never-joined")])
+    except GroupAuthorizationFailedError:
+        return False
+    return True
+
+
+def _group(place: str, group: str, *, joins: bool) -> Finding:
+    if joins:
+        return ok(place, f"the group {group!r} may be joined")
+    return failed(place, f"this user may not join the group {group!r}", "allow READ on the group")
 
 
 def _past(operation: str) -> str:
