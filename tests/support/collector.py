@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -75,10 +76,11 @@ class Collector:
         """Returns when it takes OTLP; Kafka need not be there yet."""
         program = _program()
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "collector.yaml"
-        path.write_text(yaml.safe_dump(self.config))
+        path, variables = self._written()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([program, f"--config={path}"], stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [program, f"--config={path}"], env=os.environ | variables, stdout=log, stderr=log
+            )
         try:
             wait_until(self._listens, 30, "the Collector's readiness")
         except BaseException:
@@ -96,6 +98,12 @@ class Collector:
                 self.process.kill()
                 self.process.wait()
 
+    def _written(self) -> tuple[Path, dict[str, str]]:
+        """Its configuration as a file, and the variables that the file names."""
+        path = self.folder / "collector.yaml"
+        path.write_text(yaml.safe_dump(self.config))
+        return path, {}
+
     def _listens(self) -> bool:
         assert self.process is not None
         if self.process.poll() is not None:
@@ -112,6 +120,24 @@ class Collector:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
+
+
+class DeployedCollector(Collector):
+    """The Collector with a file of `deploy/otel-collector` as it stands, and `variables` for what it names."""
+
+    def __init__(self, folder: Path, file: Path, **variables: str) -> None:
+        super().__init__(folder, "")
+        self._file, self._variables = file, variables
+
+    def _written(self) -> tuple[Path, dict[str, str]]:
+        ports = {"OTLP_GRPC": f"127.0.0.1:{self.grpc}", "OTLP_HTTP": f"127.0.0.1:{self.http}"}
+        return self._file, ports | self._variables
+
+
+def validate(file: Path) -> subprocess.CompletedProcess[str]:
+    """Let the Collector read a configuration; the caller looks at the exit status."""
+    command = [_program(), "validate", f"--config={file}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def _program() -> Path:

@@ -1,0 +1,51 @@
+"""Writes what deploy/ has of the rest of the project: rules, boards, configurations. `--check` only says what is stale.
+
+python -m deploy.generate [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from monitor import config
+from monitor.alerts.rules import render, render_resource
+
+ROOT = Path(__file__).parents[1]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+CHART = ROOT / "deploy" / "helm" / "rag-monitor"
+COMPOSE = ROOT / "deploy" / "compose"
+CONFIGS = {
+    "standalone": KUBERNETES / "base" / "config.yaml",
+    "sidecar": KUBERNETES / "components" / "sidecar" / "config.yaml",
+    "fleet": KUBERNETES / "overlays" / "fleet" / "config.yaml",
+}
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Each generated file and what belongs in it. A chart is packed alone, so it has its own copy of everything."""
+    alerts = config.load(CONFIGS["standalone"]).alerts
+    yield KUBERNETES / "components" / "monitoring" / "prometheusrule.yaml", render_resource(alerts)
+    yield CHART / "files" / "rules.yaml", render(alerts)
+    stack = config.load(COMPOSE / "monitor.yaml")
+    yield COMPOSE / "rules.yml", render(stack.alerts, runbooks=stack.runbooks, page=stack.page.url)
+    for mode, path in CONFIGS.items():
+        yield CHART / "files" / f"config-{mode}.yaml", path.read_text()
+    for board in sorted((ROOT / "grafana" / "dashboards").glob("*.json")):
+        yield CHART / "files" / "dashboards" / board.name, board.read_text()
+
+
+def main() -> int:
+    """The exit status: 1 where `--check` finds a file that is not fresh."""
+    only_check = sys.argv[1:] == ["--check"]
+    stale = [(path, text) for path, text in texts() if not path.exists() or path.read_text() != text]
+    for path, text in stale:
+        if not only_check:
+            path.write_text(text)
+        print("stale:" if only_check else "written:", path.relative_to(ROOT))  # noqa: T201
+    return int(only_check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
