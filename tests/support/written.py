@@ -1,0 +1,68 @@
+"""What stands in the pages of `docs/`: fenced examples, links, headings."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+_FENCED = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """One fenced block: its page, the line that it begins in, its language and text."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        """Its place, as test reports name it."""
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def examples(*languages: str) -> list[Example]:
+    """All fenced blocks in one of `languages`."""
+    return [one for page in PAGES for one in _of(page) if one.language in languages]
+
+
+def of_page(name: str, language: str) -> list[str]:
+    """The texts of the blocks in `language` on the page `docs/NAME`, in order."""
+    return [one.text for one in _of(ROOT / "docs" / name) if one.language == language]
+
+
+def module(name: str, code: str) -> types.ModuleType:
+    """The module that a block of Python is."""
+    made = sys.modules[name] = types.ModuleType(name)  # pydantic looks there for what annotations name
+    exec(compile(code, name, "exec"), made.__dict__)
+    return made
+
+
+def anchors(page: Path) -> set[str]:
+    """What can be linked to on `page` behind a `#`, by the rules of GitHub."""
+    found: set[str] = set()
+    for heading in _HEADING.findall(_FENCED.sub("", page.read_text())):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower().replace("`", "")).replace(" ", "-")
+        unique, number = slug, 0
+        while unique in found:
+            number += 1
+            unique = f"{slug}-{number}"
+        found.add(unique)
+    return found
+
+
+def _of(page: Path) -> Iterator[Example]:
+    whole = page.read_text()
+    for match in _FENCED.finditer(whole):
+        indent = match["indent"]
+        text = "".join(line.removeprefix(indent) for line in match["text"].splitlines(keepends=True))
+        yield Example(page, whole.count("\n", 0, match.start()) + 1, match["language"], text)
