@@ -10,8 +10,8 @@ help:
 	@echo "make check   format, lint, types, import order"
 	@echo "make bench   what receiving costs, as a table"
 	@echo "make kafka   start an Apache Kafka with demo topics to try it on (needs java and mvn)"
-	@echo "make dashboards  write the Grafana boards anew"
-	@echo "make lock    write the lock files anew from pyproject.toml (needs uv)"
+	@echo "make dashboards  write the Grafana boards anew, and what deploy/ has of them and of the rules"
+	@echo "make lock    write the lock files anew from what is asked for"
 
 demo: .venv/.ready
 	@$(BIN)/rag-monitor demo
@@ -33,6 +33,7 @@ kafka: .venv/.ready-tests
 
 dashboards: .venv/.ready-tests
 	$(BIN)/python -m grafana.generate
+	$(BIN)/python -m deploy.generate
 
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
@@ -46,11 +47,13 @@ dashboards: .venv/.ready-tests
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
 	@touch $@
 
-lock:
-	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header -q -o requirements.lock
-	uv pip compile --group test -c requirements.lock --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header -q -o tests/requirements.lock
+UV_LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
+
+lock: .venv/.ready-tests
+	$(UV_LOCK) pyproject.toml --group build -o requirements.lock
+	$(UV_LOCK) --group test -c requirements.lock -o tests/requirements.lock
+	$(UV_LOCK) tests/backends/phoenix.in -o tests/backends/phoenix.txt
+	$(UV_LOCK) tests/backends/mlflow.in -o tests/backends/mlflow.txt
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis

@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
-# The whole suite in two parts side by side: the tests with real servers mostly wait, the others mostly compute.
-# What the second part says is shown when both are done. Arguments go to both.
+# The whole suite in two parts side by side: the tests with real servers mostly wait, so several files of them run at
+# once; the others mostly compute, and run one after the other. What they say is shown when both are done.
+# Arguments go to both. LANES says how many files with real servers run at once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 pytest=${PYTEST:-.venv/bin/pytest}
+waiting=(tests/e2e tests/integration)
+computing=(tests/contract tests/property tests/unit)
 
 said=$(mktemp)
-nice -n 10 "$pytest" tests/contract tests/property tests/unit "$@" >"$said" 2>&1 &
-computing=$!
-trap 'kill "$computing" 2>/dev/null; rm -f "$said"' EXIT
+nice -n 10 "$pytest" "${computing[@]}" "$@" >"$said" 2>&1 &
+beside=$!
+trap 'kill "$beside" 2>/dev/null; rm -f "$said"' EXIT
 
-echo "== tests/e2e tests/integration (tests/contract tests/property tests/unit run beside them)"
-"$pytest" tests/e2e tests/integration "$@"
+echo "== ${waiting[*]} (beside them: ${computing[*]})"
+# A file stays whole, since its tests share servers.
+"$pytest" --numprocesses "${LANES:-4}" --dist loadfile --no-loadscope-reorder "${waiting[@]}" "$@"
 waited=$?
-wait "$computing"
+wait "$beside"
 computed=$?
-echo "== tests/contract tests/property tests/unit"
+echo "== ${computing[*]}"
 cat "$said"
 exit $((waited || computed))

@@ -13,6 +13,11 @@ settings.register_profile("project", deadline=None, database=None)
 settings.load_profile("project")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """No bytes in the name of a test: compressed ones may hold the time, and every process must find the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

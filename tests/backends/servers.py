@@ -1,4 +1,7 @@
-"""Real servers of the products that sinks write to, from PyPI, each in an environment of its own."""
+"""Real servers of the products that sinks write to, from PyPI, each in an environment of its own.
+
+What goes into such an environment is pinned with hashes in `NAME.txt`, which `make lock` makes of `NAME.in`.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +22,78 @@ from tests.support.tools import free_port, wait_until
 _HERE = Path(__file__).parent
 
 
+def _phoenix(python: Path, folder: Path, port: int) -> tuple[list[str], dict[str, str]]:
+    variables = {
+        "PHOENIX_WORKING_DIR": str(folder),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(free_port()),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+        "PHOENIX_LOG_MIGRATIONS": "false",
+    }
+    return [str(python), "-m", "phoenix.server.main", "serve"], variables
+
+
+def _mlflow(python: Path, folder: Path, port: int) -> tuple[list[str], dict[str, str]]:
+    command = [str(python), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"]
+    off = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+    return command, {**off, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # a dozen processes that no test needs
+
+
+_COMMANDS = {"phoenix": _phoenix, "mlflow": _mlflow}
+
+
 def environment(name: str) -> Path:
-    """The interpreter of an environment with what `NAME.txt` names: made once."""
+    """The folder of an environment with what `NAME.txt` names: made once.
+
+    Beside the environment, in `venv`, stands the database of a first start, in `data`: that start wrote the bytecode of
+    what the server imports, too, so that later ones take half the time.
+    """
 
     def make(folder: Path) -> None:
         what = f"an environment with {name}"
-        cache.run(what, [sys.executable, "-m", "venv", str(folder / "venv")], cwd=folder)
-        python = str(folder / "venv" / "bin" / "python")
-        uv = shutil.which("uv")
-        install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-        cache.run(what, [*install, "--quiet", "-r", str(_HERE / f"{name}.txt")], cwd=folder)
+        python = folder / "venv" / "bin" / "python"
+        uv = [sys.executable, "-m", "uv"]
+        cache.run(what, [*uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], cwd=folder)
+        install = [*uv, "pip", "install", "--quiet", "--python", str(python), "--require-hashes"]
+        cache.run(what, [*install, "-r", str(_HERE / f"{name}.txt")], cwd=folder)
+        with _server(name, folder, folder / "data"):
+            pass
 
-    return cache.made_once(name, _HERE / f"{name}.txt", make) / "venv" / "bin" / "python"
+    return cache.made_once(name, _HERE / f"{name}.txt", make)
 
 
 @contextmanager
-def server(folder: Path, command: Sequence[str], url: str, variables: Mapping[str, str]) -> Iterator[str]:
-    """Runs `command` until the block ends; yields `url`, which answers 200 at `/health` or `/healthz`."""
+def running(name: str, folder: Path) -> Iterator[str]:
+    """The server `name` with its data in `folder`, on SQLite; yields its address. OTLP is taken at `/v1/traces`.
+
+    To MLflow a header names the experiment, `x-mlflow-experiment-id`: there is `0`.
+    """
+    made = environment(name)
+    shutil.copytree(made / "data", folder)
+    with _server(name, made, folder) as url:
+        yield url
+
+
+@contextmanager
+def _server(name: str, made: Path, folder: Path) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    command, variables = _COMMANDS[name](made / "venv" / "bin" / "python", folder, port)
+    with _answering(folder, command, f"http://127.0.0.1:{port}", variables) as url:
+        yield url
+
+
+@contextmanager
+def _answering(folder: Path, command: Sequence[str], url: str, variables: Mapping[str, str]) -> Iterator[str]:
+    """Runs `command` until the block ends; yields `url`, which answers 200 at `/health` or `/healthz`."""
     log = folder / "server.log"
+    surroundings = {**os.environ, **variables}
+    surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **variables}, start_new_session=True
+            command, stdout=out, stderr=out, cwd=folder, env=surroundings, start_new_session=True
         )
 
     def ready() -> bool:
@@ -61,30 +114,3 @@ def server(folder: Path, command: Sequence[str], url: str, variables: Mapping[st
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             process.wait()
-
-
-@contextmanager
-def phoenix(folder: Path) -> Iterator[str]:
-    """Phoenix with SQLite: OTLP at `/v1/traces`."""
-    port = free_port()
-    variables = {
-        "PHOENIX_WORKING_DIR": str(folder),
-        "PHOENIX_HOST": "127.0.0.1",
-        "PHOENIX_PORT": str(port),
-        "PHOENIX_GRPC_PORT": str(free_port()),
-        "PHOENIX_TELEMETRY_ENABLED": "false",
-    }
-    command = [str(environment("phoenix")), "-m", "phoenix.server.main", "serve"]
-    with server(folder, command, f"http://127.0.0.1:{port}", variables) as url:
-        yield url
-
-
-@contextmanager
-def mlflow(folder: Path) -> Iterator[str]:
-    """MLflow with SQLite: OTLP at `/v1/traces`, with the experiment in a header."""
-    port = free_port()
-    command = [str(environment("mlflow")), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"]
-    variables = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-    with server(folder, command, f"http://127.0.0.1:{port}", variables) as url:
-        yield url

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from tests.support import collector, kafka
+import contextlib
+
+import pytest
+
+from tests.backends import servers
+from tests.support import collector, deploy, image, kafka, kubernetes
+
+MADE = (
+    kafka._jars,
+    collector._program,
+    kubernetes.made,
+    image.dependencies,
+    deploy._hadolint,
+    deploy._compose,
+    lambda: servers.environment("mlflow"),
+    lambda: servers.environment("phoenix"),
+)
+"""In the order in which the tests come to need them."""
 
 if __name__ == "__main__":
-    kafka._jars()
-    collector._program()
+    for make in MADE:
+        with contextlib.suppress(pytest.fail.Exception, pytest.skip.Exception):  # said by the test that needs it
+            make()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
 import socket
@@ -18,7 +17,7 @@ import pytest
 
 from tests.support import cache
 from tests.support.certificates import Authority
-from tests.support.tools import require, wait_until
+from tests.support.tools import free_port, require, wait_until
 
 _POM = Path(__file__).parents[1] / "kafka" / "pom.xml"
 _ARCHIVE = "kafka.jsa"
@@ -76,7 +75,7 @@ class Broker:
         self.data, self.log = folder / "data", folder / "broker.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._settings, self._heap_mb, self._authority = dict(settings or {}), heap_mb, authority
-        plain, controller, secure = ports(3)
+        plain, controller, secure = free_port(), free_port(), free_port()
         self._controller = f"127.0.0.1:{controller}"
         self.address = f"127.0.0.1:{port or plain}"
         self.secure = f"127.0.0.1:{secure}" if authority is not None else None
@@ -238,21 +237,6 @@ class Broker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.kill()
-
-
-def ports(count: int) -> list[int]:
-    """Free ports below those that the system lends to outgoing connections.
-
-    While a broker is down, a client that dials a lent port again and again on loopback would in the end reach itself.
-    """
-    lent = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(min(lent, 32768) - 12_000, min(lent, 32768))
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    return found
 
 
 def _jars() -> Path:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import random
 import shutil
 import socket
 import time
@@ -28,10 +31,28 @@ def require(program: str, package: str = "") -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port on loopback that is free now and that nobody else will take before it is listened on.
+
+    It lies below those that the system lends (to a client that dials such a port again and again while nobody listens,
+    it would in the end lend this very port: the client would reach itself), and of the processes of one run of the
+    tests each has its own range.
+    """
+    for _ in range(_PORTS):
+        port = _first_port() + next(_turn) % _PORTS
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    pytest.fail("no port is free")
+
+
+_PORTS = 2_000
+_turn = itertools.count(random.randrange(_PORTS))  # runs beside this one begin elsewhere
+
+
+def _first_port() -> int:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    number = int(worker) % 8 + 1 if worker else 0
+    return 12_000 + number * _PORTS
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> object:

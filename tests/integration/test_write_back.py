@@ -1,11 +1,8 @@
-"""Verdicts stand on the traces in real Phoenix and real MLflow, where a service and the monitor both get the traces.
-
-Not among the tests that run by themselves, since the servers take minutes to install:
-`.venv/bin/pytest tests/backends/check_write_back.py`
-"""
+"""Verdicts stand on the traces in real Phoenix and real MLflow, where a service and the monitor both get the traces."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,18 @@ from tests.support.tools import wait_until
 from tests.unit.sinks.results import judged
 
 EVALUATOR = "overlap_groundedness"
+
+
+@pytest.fixture(scope="module")
+def phoenix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with servers.running("phoenix", tmp_path_factory.mktemp("phoenix") / "data") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with servers.running("mlflow", tmp_path_factory.mktemp("mlflow") / "data") as url:
+        yield url
 
 
 def judged_trace(folder: Path, sink: dict[str, Any], exporter: OTLPSpanExporter) -> str:
@@ -57,9 +66,9 @@ def deliver(sink: Sink, *results: Judged) -> None:
     anyio.run(run)
 
 
-def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(tmp_path: Path) -> None:
-    with servers.phoenix(tmp_path / "phoenix") as url, httpx.Client(base_url=url, trust_env=False) as client:
-        trace = judged_trace(tmp_path, {"type": "phoenix", "url": url}, OTLPSpanExporter(f"{url}/v1/traces"))
+def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(phoenix: str, tmp_path: Path) -> None:
+    with httpx.Client(base_url=phoenix, trust_env=False) as client:
+        trace = judged_trace(tmp_path, {"type": "phoenix", "url": phoenix}, OTLPSpanExporter(f"{phoenix}/v1/traces"))
 
         def annotations() -> list[dict[str, Any]]:
             spans = client.get("/v1/projects/default/spans", params={"trace_id": trace}).json()["data"]
@@ -76,9 +85,9 @@ def test_a_verdict_is_an_annotation_on_the_span_in_phoenix(tmp_path: Path) -> No
         assert found["metadata"]["defect"] is True
 
 
-def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(tmp_path: Path) -> None:
-    with servers.phoenix(tmp_path / "phoenix") as url, httpx.Client(base_url=url, trust_env=False) as client:
-        service = RagService(OTLPSpanExporter(f"{url}/v1/traces"))
+def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(phoenix: str) -> None:
+    with httpx.Client(base_url=phoenix, trust_env=False) as client:
+        service = RagService(OTLPSpanExporter(f"{phoenix}/v1/traces"))
         trace = service.ask()
         service.close()
 
@@ -88,7 +97,7 @@ def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(tm
 
         span_id = str(wait_until(span, 10, "the span"))
         result = replace(judged(1), case=replace(judged(1).case, request_id=trace, span_id=span_id))
-        sink = Phoenix(url=url)
+        sink = Phoenix(url=phoenix)
         deliver(sink, result, result)
         deliver(sink, result)
         found = client.get("/v1/projects/default/span_annotations", params={"span_ids": [span_id]}).json()["data"]
@@ -97,32 +106,30 @@ def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(tm
             deliver(sink, judged(7))
 
 
-def test_a_verdict_is_an_assessment_of_the_trace_in_mlflow(tmp_path: Path) -> None:
-    with servers.mlflow(tmp_path / "mlflow") as url:
-        exporter = OTLPSpanExporter(f"{url}/v1/traces", headers={"x-mlflow-experiment-id": "0"})
-        trace = judged_trace(tmp_path, {"type": "mlflow", "url": url, "timeout": "20s"}, exporter)
-        answer = httpx.get(f"{url}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
-        (found,) = answer["trace"]["trace_info"]["assessments"]
-        assert found["assessment_name"] == EVALUATOR
-        assert found["source"]["source_type"] == "CODE"
-        assert 0 <= found["feedback"]["value"] < 0.5
-        assert found["rationale"]
-        assert found["metadata"]["rag_monitor.defect"] == "True"
+def test_a_verdict_is_an_assessment_of_the_trace_in_mlflow(mlflow: str, tmp_path: Path) -> None:
+    exporter = OTLPSpanExporter(f"{mlflow}/v1/traces", headers={"x-mlflow-experiment-id": "0"})
+    trace = judged_trace(tmp_path, {"type": "mlflow", "url": mlflow, "timeout": "20s"}, exporter)
+    answer = httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+    (found,) = answer["trace"]["trace_info"]["assessments"]
+    assert found["assessment_name"] == EVALUATOR
+    assert found["source"]["source_type"] == "CODE"
+    assert 0 <= found["feedback"]["value"] < 0.5
+    assert found["rationale"]
+    assert found["metadata"]["rag_monitor.defect"] == "True"
 
 
-def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(tmp_path: Path) -> None:
-    with servers.mlflow(tmp_path / "mlflow") as url:
-        service = RagService(OTLPSpanExporter(f"{url}/v1/traces", headers={"x-mlflow-experiment-id": "0"}))
-        trace = service.ask()
-        service.close()
-        result = replace(judged(1), case=replace(judged(1).case, request_id=trace))
-        failed = replace(result, evaluator="other", outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="")
-        sink = Mlflow(url=url, timeout=20.0)
-        deliver(sink, result, result, failed)
-        answer = httpx.get(f"{url}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
-        found = {one["assessment_name"]: one["feedback"] for one in answer["trace"]["trace_info"]["assessments"]}
-        assert len(answer["trace"]["trace_info"]["assessments"]) == 2
-        assert found["groundedness"] == {"value": 4.0}
-        assert found["other"]["error"]["error_code"] == "timeout"
-        with pytest.raises(InvalidData, match="it has no trace"):
-            deliver(sink, judged(7))
+def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(mlflow: str) -> None:
+    service = RagService(OTLPSpanExporter(f"{mlflow}/v1/traces", headers={"x-mlflow-experiment-id": "0"}))
+    trace = service.ask()
+    service.close()
+    result = replace(judged(1), case=replace(judged(1).case, request_id=trace))
+    failed = replace(result, evaluator="other", outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="")
+    sink = Mlflow(url=mlflow, timeout=20.0)
+    deliver(sink, result, result, failed)
+    answer = httpx.get(f"{mlflow}/api/3.0/mlflow/traces/tr-{trace}", trust_env=False).json()
+    found = {one["assessment_name"]: one["feedback"] for one in answer["trace"]["trace_info"]["assessments"]}
+    assert len(answer["trace"]["trace_info"]["assessments"]) == 2
+    assert found["groundedness"] == {"value": 4.0}
+    assert found["other"]["error"]["error_code"] == "timeout"
+    with pytest.raises(InvalidData, match="it has no trace"):
+        deliver(sink, judged(7))
