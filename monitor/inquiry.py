@@ -1,0 +1,198 @@
+"""Gathers what is to be known of a trace or an evaluator, for `monitor.why` to explain: from disk, and live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio.to_thread
+
+from monitor.clock import Clock
+from monitor.config import Config
+from monitor.config.sections import Storage
+from monitor.model.trail import Trail
+from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.row_intake import randomness
+from monitor.samplers import _consistent
+from monitor.samplers.uniform import Uniform
+from monitor.sinks._results import Reader as Results
+from monitor.sinks._search import Search
+from monitor.stages import Runtime, type_name
+from monitor.trail import Reader, Recorder, recording
+from monitor.why import (
+    Answer,
+    Evaluating,
+    EvaluatorFacts,
+    Open,
+    Situation,
+    TraceFacts,
+    of_evaluator,
+    of_trace,
+)
+
+FILE: Final = "trail.db"
+"""The name of the file within the storage folder."""
+
+_BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
+_OF_A_JUDGE: Final = ("model", "timeout", "concurrency", "max_characters")
+_TRACE: Final = 32
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class Live(Protocol):
+    """A running monitor, asked on its event loop."""
+
+    def trail(self, request_id: str) -> Trail | None:
+        """What is known so far of a request that is being worked on."""
+        ...
+
+    def open_trace(self, request_id: str) -> Open | None:
+        """A trace that more is awaited of."""
+        ...
+
+    def is_unread(self, request_id: str) -> bool:
+        """Whether a request is complete and waits to be read."""
+        ...
+
+    def waiting(self) -> Mapping[str, int]:
+        """By evaluator the cases that it has chosen and that have no outcome yet."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Requests that have not ended."""
+        ...
+
+
+def record(storage: Storage, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
+    """Keeps what becomes of requests, as configured; None where it is not to be kept."""
+    if storage.trails <= 0:
+        return nullcontext()
+    return recording(
+        storage.path / FILE,
+        runtime,
+        keep=storage.trails,
+        keep_sums=max(storage.keep, storage.trails),
+        at_most=storage.trails_at_most,
+    )
+
+
+class Inquiry:
+    """Answers questions about one monitor, from its storage folder and, where it runs here, from itself.
+
+    The methods without `live` in their name block for some milliseconds. All raise `MonitorError` where what is kept
+    cannot be read.
+    """
+
+    def __init__(self, config: Config, clock: Clock, live: Live | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._live = live
+        self._trails = Reader(config.storage.path / FILE)
+        self._results = config.storage.path / "history.db"
+
+    def trace(self, request_id: str, evaluator: str = "") -> Answer:
+        """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
+        return self._of_trace(self._asked_for(request_id), evaluator)
+
+    async def live_trace(self, request_id: str, evaluator: str = "") -> Answer:
+        """The same, asked on the event loop of the monitor."""
+        facts = self._asked_for(request_id)
+        if self._live is not None:
+            facts = replace(
+                facts,
+                under_way=self._live.trail(facts.request_id),
+                open=self._live.open_trace(facts.request_id),
+                unread=self._live.is_unread(facts.request_id),
+            )
+        return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator))
+
+    def evaluator(self, name: str, since: float, app: str = "") -> Answer:
+        """Why an evaluator ran as often as it did since that wall-clock second; of one app, by its label, or of all."""
+        return self._of_evaluator(EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app))
+
+    async def live_evaluator(self, name: str, since: float, app: str = "") -> Answer:
+        """The same, asked on the event loop of the monitor."""
+        facts = EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app)
+        if self._live is not None:
+            waiting = self._live.waiting().get(name, 0)
+            facts = replace(facts, waiting=waiting, pending=self._live.pending)
+        return await anyio.to_thread.run_sync(self._of_evaluator, facts)
+
+    def _asked_for(self, request_id: str) -> TraceFacts:
+        named = as_id(request_id)
+        salt = self._config.sampling.salt
+        return TraceFacts(
+            request_id=named,
+            least_rate=_consistent.least_rate(randomness(named)) if named else None,
+            draw=_consistent.value(named, salt),
+            class_draw=_consistent.value(named, f"{salt}/traffic"),
+        )
+
+    def _of_trace(self, facts: TraceFacts, evaluator: str) -> Answer:
+        if self._has_trails:
+            facts = replace(facts, trails=self._trails.of(facts.request_id), reaches_back=self._trails.oldest())
+        if self._results.exists():
+            facts = replace(facts, results=Results(self._results).by_trace(facts.request_id))
+        return of_trace(facts, self._situation(), evaluator)
+
+    def _of_evaluator(self, facts: EvaluatorFacts) -> Answer:
+        if self._has_trails:
+            span = self._trails.span()
+            sums = self._trails.sums(facts.since, facts.until, facts.app or None)
+            facts = replace(facts, sums=sums, reaches_back=span[0] if span else None)
+        if self._results.exists():
+            facts = replace(facts, unscored=self._newest_unscored(facts))
+        return of_evaluator(facts, self._situation())
+
+    def _newest_unscored(self, facts: EvaluatorFacts) -> Mapping[str, Any] | None:
+        apps = (facts.app,) if facts.app else ()
+        wanted = Search(apps=apps, evaluator=facts.name, since=facts.since, outcome="unscored", order="newest", limit=1)
+        return next(iter(Results(self._results).search(wanted)), None)
+
+    @property
+    def _has_trails(self) -> bool:
+        return self._config.storage.trails > 0 and self._trails.path.exists()
+
+    def _situation(self) -> Situation:
+        config = self._config
+        return Situation(
+            now=self._clock.now(),
+            evaluators=[evaluating(config, index, one) for index, one in enumerate(config.assignments)],
+            head_rate=config.sampling.traces,
+            idle=config.assembly.idle,
+            quiet=config.assembly.quiet,
+            late_after=config.traffic.late_after,
+            trails=config.storage.trails,
+            results=config.storage.keep,
+            live=self._live is not None,
+            shared=any(type_name(source) == "kafka" for source in config.sources),
+        )
+
+
+def evaluating(config: Config, index: int, one: Assignment) -> Evaluating:
+    """An entry of `evaluators`, the one with this number, as explanations need it."""
+    sampler, judge = one.sampler, config.judge_of(one)
+    return Evaluating(
+        name=one.evaluator.name,
+        place=f"evaluators[{index}]",
+        cost=one.evaluator.cost,
+        judge_place="judge" if one.judge == DEFAULT_JUDGE else f"judges.{one.judge}",
+        judge={name: getattr(judge, name) for name in _OF_A_JUDGE},
+        works=config.works(one),
+        rate=sampler.rate if isinstance(sampler, Uniform) else None,
+        sampler=type_name(sampler),
+        budget=next((name for name in _BUDGETS if getattr(sampler, name, None) is not None), ""),
+        watched=any(policy.evaluator == one.evaluator.name for policy in config.alerts),
+        needs=frozenset(one.evaluator.needs),
+    )
+
+
+def as_id(given: str) -> str:
+    """An id as it was copied from somewhere: a trace id in any of its usual forms, or that of a row as it is."""
+    text = given.strip()
+    digits = text.lower().removeprefix("tr-").removeprefix("0x").replace("-", "")
+    return digits if len(digits) == _TRACE and _HEX.issuperset(digits) else text

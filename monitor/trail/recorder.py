@@ -1,0 +1,180 @@
+"""Takes trails from the event loop and writes them in a thread: bounded; where it is behind it sheds, and counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import anyio
+
+from monitor.model.trail import Step, Trail
+from monitor.spool.files import make_private
+from monitor.spool.salvage import set_aside
+from monitor.stages import Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.trail_metrics import OUTCOMES
+from monitor.trail import store
+from monitor.trail.store import MINUTE, Counted, Minute
+
+_EVERY: Final = 1.0
+"""Seconds between two writes, at most."""
+_WAITING: Final = 5_000
+"""Trails that may wait to be written; further ones are shed."""
+_STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
+_AT_ONCE: Final = 500
+_TIDY_EVERY: Final = 60.0
+_TOLD_EVERY: Final = 300.0
+
+
+@asynccontextmanager
+async def recording(
+    path: Path, runtime: Runtime, *, keep: float, keep_sums: float, at_most: int, every: float = _EVERY
+) -> AsyncIterator[Recorder]:
+    """A recorder for the life of the process. Leaving the context writes what waits.
+
+    `keep` and `keep_sums` are seconds, `at_most` bytes. Never raises for want of a disk: trails are then lost, counted.
+    """
+    recorder = Recorder(path, runtime, keep=keep, keep_sums=keep_sums, at_most=at_most)
+    worker = asyncio.create_task(recorder.work(every), name="trails")
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+        with anyio.CancelScope(shield=True):
+            await worker
+
+
+_Waiting: TypeAlias = dict[int, dict[Step, list[float]]]
+"""By the second at which a minute begins and by step: number, expected number, newest time."""
+
+
+class Recorder:
+    """The keeper of the notes."""
+
+    def __init__(self, path: Path, runtime: Runtime, *, keep: float, keep_sums: float, at_most: int) -> None:
+        self._path = path
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._keep, self._keep_sums, self._at_most = keep, keep_sums, at_most
+        self._counters = {outcome: runtime.metrics.trails.labels(outcome) for outcome in OUTCOMES}
+        self._trails: list[Trail] = []
+        self._sums: _Waiting = {}
+        self._minute: dict[Step, list[float]] = {}
+        self._at = -1
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._db: sqlite3.Connection | None = None
+        self._tidied = self._told = float("-inf")
+
+    def keep(self, trail: Trail) -> None:
+        """Keep the trail of a request that has ended, if there is room."""
+        if len(self._trails) >= _WAITING:
+            self._counters["shed"].inc()
+            return
+        self._trails.append(trail)
+        if len(self._trails) >= _AT_ONCE:
+            self._wake.set()
+
+    def count(self, step: Step, number: int = 1, expected: float = 0.0) -> None:
+        """Add to the sums of this minute."""
+        now = self._clock.now()
+        at = int(now) // MINUTE * MINUTE
+        if at != self._at:
+            self._at, self._minute = at, self._sums.setdefault(at, {})
+        known = self._minute.get(step)
+        if known is not None:
+            known[0] += number
+            known[1] += expected
+            known[2] = now
+        elif len(self._minute) < _STEPS_WAITING and len(self._sums) < _MINUTES_WAITING:
+            self._minute[step] = [number, expected, now]
+
+    def close(self) -> None:
+        """No more comes."""
+        self._closing = True
+        self._wake.set()
+
+    async def work(self, every: float) -> None:
+        """Write, until closed and nothing waits."""
+        loop = asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="trails")
+        try:
+            while True:
+                if not self._closing:
+                    with anyio.move_on_after(every):
+                        await self._wake.wait()
+                self._wake.clear()
+                trails, self._trails = self._trails[:_WAITING], []
+                sums, self._sums, self._at = self._sums, {}, -1
+                if trails or sums or self._clock.monotonic() - self._tidied >= _TIDY_EVERY:
+                    failed = await loop.run_in_executor(thread, self._write, trails, sums)
+                    self._counters["failed" if failed else "kept"].inc(len(trails))
+                    if failed:
+                        self._tell(failed)
+                if self._closing and not self._trails:
+                    return
+        finally:
+            with anyio.CancelScope(shield=True):
+                await loop.run_in_executor(thread, self._close)
+            thread.shutdown(wait=False)
+
+    def _tell(self, failed: str) -> None:
+        """Once in a while: a disk that is full stays so for long."""
+        now = self._clock.monotonic()
+        if now - self._told >= _TOLD_EVERY:
+            self._told = now
+            self._events.warning(Event.TRAILS_FAILED, f"what became of requests is not kept: {failed}")
+
+    # -- in the thread
+
+    def _write(self, trails: list[Trail], waiting: _Waiting) -> str:
+        """Write all of these, in a new file where the old one is damaged; why it failed, empty where it did not."""
+        sums = {
+            Minute(at, step): Counted(int(number), expected, last)
+            for at, steps in waiting.items()
+            for step, (number, expected, last) in steps.items()
+        }
+        try:
+            try:
+                self._transaction(trails, sums)
+            except sqlite3.DatabaseError as error:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                    raise
+                self._close()
+                aside = set_aside(self._path, self._clock.now())
+                message = f"the trails were damaged ({error}); they are kept aside and new ones are begun"
+                self._events.error(Event.TRAILS_FAILED, message, path=str(self._path), aside=str(aside))
+                self._transaction(trails, sums)
+        except (sqlite3.Error, OSError) as error:
+            self._close()  # and with it what was half done; the next call opens it anew
+            return f"{self._path} cannot be written: {error}"
+        return ""
+
+    def _transaction(self, trails: list[Trail], sums: dict[Minute, Counted]) -> None:
+        if self._db is None:
+            make_private(self._path)
+            self._db = store.create(self._path)
+        self._db.execute("BEGIN IMMEDIATE")
+        store.insert(self._db, trails, sums)
+        self._tidy(self._db, len(trails))
+        self._db.execute("COMMIT")
+
+    def _tidy(self, db: sqlite3.Connection, added: int) -> None:
+        now, wall = self._clock.monotonic(), self._clock.now()
+        if now - self._tidied < _TIDY_EVERY and not added >= _AT_ONCE:
+            return
+        limits = {"before": wall - self._keep, "sums_before": wall - self._keep_sums}
+        if not store.prune(db, **limits, at_most=self._at_most, added=added):
+            self._tidied = now
+
+    def _close(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None

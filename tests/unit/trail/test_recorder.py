@@ -1,0 +1,83 @@
+"""The recorder: never in the way, bounded, and honest about what it did not keep."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from monitor.model.trail import Step
+from monitor.trail import Reader, recorder, recording
+from tests.support.runtime import runtime, total
+from tests.unit.trail.test_store import trail
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = {"keep": 3600.0, "keep_sums": 7200.0, "at_most": 10**9}
+FATE = Step("shop", "otlp_http", "", "judged")
+
+
+def outcomes(lent) -> dict[str, float]:
+    return {one: total(lent.metrics, "ragmonitor_trails_total", outcome=one) for one in ("kept", "shed", "failed")}
+
+
+async def test_what_is_kept_is_on_disk_when_it_ends_readable_by_its_owner_only(tmp_path):
+    lent, path = runtime(), tmp_path / "state" / "trail.db"
+    async with recording(path, lent, **LIMITS) as keeper:
+        keeper.keep(trail(1, lent.clock.now()))
+        keeper.count(FATE, 3)
+        keeper.count(FATE)
+    assert len(Reader(path).of(f"{1:032x}")) == 1
+    assert Reader(path).sums(0, 2e9)[0].number == 4
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert outcomes(lent) == {"kept": 1, "shed": 0, "failed": 0}
+
+
+async def test_where_too_many_wait_further_ones_are_shed_and_counted_and_the_sums_stay_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "_WAITING", 10)
+    lent = runtime()
+    async with recording(tmp_path / "trail.db", lent, **LIMITS, every=3600.0) as keeper:
+        for number in range(25):
+            keeper.keep(trail(number, lent.clock.now()))
+            keeper.count(FATE)
+    assert outcomes(lent) == {"kept": 10, "shed": 15, "failed": 0}
+    assert Reader(tmp_path / "trail.db").sums(0, 2e9)[0].number == 25
+
+
+async def test_a_disk_that_takes_nothing_costs_trails_and_nothing_else(tmp_path):
+    (tmp_path / "trail.db").mkdir()
+    lent = runtime()
+    async with recording(tmp_path / "trail.db", lent, **LIMITS) as keeper:
+        keeper.keep(trail(1))
+    assert outcomes(lent) == {"kept": 0, "shed": 0, "failed": 1}
+    assert total(lent.metrics, "ragmonitor_events_total", event="trails_failed") == 1
+
+
+@pytest.mark.parametrize("damage", ["nonsense", "broken page"])
+async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage):
+    lent, path = runtime(), tmp_path / "trail.db"
+    if damage == "nonsense":
+        path.write_bytes(b"nonsense" * 1000)
+    else:
+        async with recording(path, lent, **LIMITS) as keeper:
+            for number in range(400):
+                keeper.keep(trail(number, lent.clock.now(), detail="x" * 400))
+        whole = bytearray(path.read_bytes())
+        whole[4096:] = b"\xff" * (len(whole) - 4096)
+        path.write_bytes(whole)
+    async with recording(path, lent, **LIMITS) as keeper:
+        keeper.keep(trail(7777, lent.clock.now()))
+    assert len(Reader(path).of(f"{7777:032x}")) == 1
+    assert any(".damaged-" in one.name for one in tmp_path.iterdir())
+    assert total(lent.metrics, "ragmonitor_events_total", event="trails_failed") == 1
+
+
+async def test_old_trails_go_while_it_runs(tmp_path):
+    lent, path = runtime(), tmp_path / "trail.db"
+    async with recording(path, lent, **LIMITS) as keeper:
+        keeper.keep(trail(1, lent.clock.now()))
+    lent.clock.advance(4000)
+    async with recording(path, lent, **LIMITS) as keeper:
+        keeper.keep(trail(2, lent.clock.now()))
+    assert Reader(path).of(f"{1:032x}") == []
+    assert len(Reader(path).of(f"{2:032x}")) == 1
