@@ -26,6 +26,7 @@ from grafana.panels import (
 from monitor.estimates.correction import LABELS_NEEDED
 
 _MODEL = "a line for each model"
+_NOT_OK = 'state!="ok"'
 
 
 def board() -> build.Dashboard:
@@ -38,8 +39,8 @@ def board() -> build.Dashboard:
         [
             Row("", _figures()),
             Row("Cost and speed", [_cost(), _tokens(), _seconds(), _lag()]),
-            Row("Failures", [_outcomes(), _unscored()]),
-            Row("Can it be trusted", [_canary(), _repeats(), _corrected()]),
+            Row("Failures", [_states(), _outcomes(), _unscored()]),
+            Row("Can it be trusted", [_canary(), _repeats(), _corrected(), _agreement()]),
             Row("Sampling and budget", sampling.panels()),
         ],
     )
@@ -148,6 +149,22 @@ def _lag() -> Panel:
     )
 
 
+def _states() -> Panel:
+    return curve(
+        "States of evaluators",
+        "Evaluators in each state that is not `ok`, of all replicas the one in the gravest. The page says why, and what"
+        " to do: `paused` waits for a person.",
+        COUNT,
+        Query(
+            "count by (state) (max by (evaluator, state)"
+            f" ({selector('ragmonitor_evaluator_state', EVALUATOR, _NOT_OK)}) > 0)",
+            "{{state}}",
+        ),
+        overrides=colours({"paused": RED, "error": RED, "overloaded": ORANGE, "degraded": ORANGE, "never_run": GREY}),
+        empty="every evaluator is ok",
+    )
+
+
 def _outcomes() -> Panel:
     return curve(
         "Calls by outcome",
@@ -213,6 +230,27 @@ def _repeats() -> Panel:
         stacked=True,
         overrides=colours({"same": GREEN, "other": RED, "unscored": GREY}),
         empty="nothing is judged twice",
+    )
+
+
+def _agreement() -> Panel:
+    name, by = "ragmonitor_feedback_agreement_total", "app, evaluator"
+
+    def share(judge: str, user: str) -> str:
+        of = increase(name, APP, EVALUATOR, f'user="{user}"', by=by, window="7d")
+        both = increase(name, APP, EVALUATOR, f'judge="{judge}"', f'user="{user}"', by=by, window="7d")
+        return f"{both}\n/\n({of} > 0)"
+
+    return curve(
+        "Do judge and users agree?",
+        "Of the answers of the last seven days that users disliked, the share that the evaluator calls a defect, too; of"
+        " those that they liked, the share that it lets pass. Look at the two apart: disliked answers are judged more"
+        " often. Of few votes it is rough.",
+        SHARE,
+        Query(share("defect", "down"), "{{app}} / {{evaluator}}: disliked, and a defect"),
+        Query(share("passed", "up"), "{{app}} / {{evaluator}}: liked, and passed"),
+        width=24,
+        empty="no user has voted on an answer that was judged",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from monitor.alerts import high, regression
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
-from monitor.alerts.trouble import BUDGET, MISSING, UNSCORED
+from monitor.alerts.trouble import BUDGET, MISSING, PAUSED, UNSCORED
 
 _RATES = (high.NAME, regression.NAME)
 _PAIR = ("app", "evaluator")  # of any version: what explains an alert is not about one
@@ -52,6 +52,13 @@ INHIBITIONS = (
         "many verdicts are missing: the judge first", (UNSCORED.name,), (*_RATES, MISSING.name), None, Severity.WARNING
     ),
     Inhibition("a spent budget is why nothing is evaluated", (BUDGET.name,), (MISSING.name,), equal=("evaluator",)),
+    Inhibition(
+        "a paused judge is why there are no verdicts",
+        (PAUSED.name,),
+        (UNSCORED.name, MISSING.name),
+        target_severity=Severity.WARNING,
+        equal=("evaluator",),
+    ),
 )
 
 

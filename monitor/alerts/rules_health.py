@@ -13,6 +13,7 @@ from monitor.alerts.trouble import (
     LAG_ABOVE,
     MISSING,
     MISSING_AT_LEAST,
+    PAUSED,
     UNSCORED,
     UNSCORED_ABOVE,
     Trouble,
@@ -22,6 +23,9 @@ from monitor.quantities import format_duration
 _WARNING = {"severity": Severity.WARNING.value}
 _JUDGED, _RECEIVED = f"{PAIR}evaluations:increase1h", "app:ragmonitor_traces_received:increase1h"
 _UNSCORED, _UNSCORED_RATIO = f"{PAIR}unscored:increase1h", f"{PAIR}unscored_ratio:rate1h"
+
+_NOT_OF_OTHERS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info{source!~"own|"}[3d])'
+"""That others give no verdicts, or none that can be read, is no trouble of ours."""
 
 
 def health(runbooks: str) -> list[Rule]:
@@ -37,6 +41,7 @@ def health(runbooks: str) -> list[Rule]:
         _missing(runbooks),
         *(_unscored(severity, above, runbooks) for severity, above in UNSCORED_ABOVE.items()),
         _budget(runbooks),
+        _paused(runbooks),
         _lag(runbooks),
         *canary(runbooks),
     ]
@@ -48,7 +53,7 @@ def _missing(runbooks: str) -> Rule:
         expr=(
             f"avg_over_time({_JUDGED}[3d])\n* on (app) group_left ()\n"
             f"({_RECEIVED} / (avg_over_time({_RECEIVED}[3d]) > 0))\n"
-            f"> {MISSING_AT_LEAST}\nunless on (app, evaluator)\n{_JUDGED} > 0"
+            f"> {MISSING_AT_LEAST}\nunless on (app, evaluator)\n{_JUDGED} > 0\n{_NOT_OF_OTHERS}"
         ),
         pending_for=600,
         labels=_WARNING,
@@ -66,13 +71,27 @@ def _unscored(severity: Severity, above: float, runbooks: str) -> Rule:
     surely = f"clamp_min(1 - 1 / (9 * ({_UNSCORED} > 0)) - {z} / (3 * sqrt({_UNSCORED} > 0)), 0) ^ 3"
     return alert(
         UNSCORED.name,
-        expr=f"{_UNSCORED_RATIO}\n* {surely}\n> {above:g}",
+        expr=f"{_UNSCORED_RATIO}\n* {surely}\n> {above:g}\n{_NOT_OF_OTHERS}",
         keep_firing_for=UNSCORED.hold,
         labels={"severity": severity.value},
         texts=_texts(
             UNSCORED,
             "At least {{ $value | humanizePercentage }} of the evaluations of {{ $labels.app }} by"
             " {{ $labels.evaluator }} in the last hour came to no verdict; ragmonitor_unscored_total says why.",
+            runbooks,
+        ),
+    )
+
+
+def _paused(runbooks: str) -> Rule:
+    return alert(
+        PAUSED.name,
+        expr='max by (evaluator) (ragmonitor_evaluator_state{state="paused"}) > 0',
+        labels=_WARNING,
+        texts=_texts(
+            PAUSED,
+            "The judge of {{ $labels.evaluator }} is not asked: its provider refuses the key, wants to be paid or has"
+            " no such model. The page and the log (judge_paused) say which, and what to do.",
             runbooks,
         ),
     )

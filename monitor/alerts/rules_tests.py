@@ -31,7 +31,7 @@ from monitor.alerts.rules_series import (
 )
 from monitor.alerts.rules_tests_canary import drifted
 from monitor.alerts.rules_tests_regression import rises
-from monitor.alerts.trouble import BUDGET, LAG, MISSING, UNSCORED
+from monitor.alerts.trouble import BUDGET, LAG, MISSING, PAUSED, UNSCORED
 from monitor.estimates.rates import doubled, judged_to_tell
 
 _HEADER = (
@@ -50,7 +50,16 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
         "rule_files": [rules_file],
         "evaluation_interval": "1h",
         "group_eval_order": [group["name"] for group in groups(policies)],
-        "tests": [*_high(policies), *rises(policies), *_missing(), *_unscored(), *_budget(), *_lag(), *drifted()],
+        "tests": [
+            *_high(policies),
+            *rises(policies),
+            *_missing(),
+            *_unscored(),
+            *_budget(),
+            *_paused(),
+            *_lag(),
+            *drifted(),
+        ],
     }
     return _HEADER + dump(document)
 
@@ -217,6 +226,25 @@ def _budget() -> Iterator[Test]:
     yield test(f"{BUDGET.name}: a restart alone: silent", _lost("budget", [(end, 0.0)], reset_at=_HOUR), [fires[0]])
     yield test(f"{BUDGET.name}: another reason: silent", _lost("timeout", spent), [look(BUDGET.name, 3 * _HOUR)])
     yield test(f"{BUDGET.name}: no data: silent", [], [look(BUDGET.name, end)])
+
+
+def _paused() -> Iterator[Test]:
+    labels = {"evaluator": "any", "severity": "warning"}
+    end = 5 * _HOUR
+
+    def state(replica: str, name: str, values: str) -> Series:
+        series = {"evaluator": "any", "state": name, "instance": replica}
+        return a_series("ragmonitor_evaluator_state", series, values)
+
+    one, other = REPLICAS
+    fires = [look(PAUSED.name, 2 * _HOUR), look(PAUSED.name, 3 * _HOUR, labels), look(PAUSED.name, end)]
+    yield test(
+        f"{PAUSED.name}: paused in one of two replicas: fires, and ends with the pause",
+        [state(one, "paused", "0x28 1x12 0x20"), state(other, "paused", "0x60")],
+        fires,
+    )
+    yield test(f"{PAUSED.name}: another state: silent", [state(one, "error", "1x60")], [look(PAUSED.name, end)])
+    yield test(f"{PAUSED.name}: no data: silent", [], [look(PAUSED.name, end)])
 
 
 def _lag() -> Iterator[Test]:

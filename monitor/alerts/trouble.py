@@ -1,12 +1,12 @@
 """Alerts on the monitor's own state, in process: evaluations that are missing or come to no verdict, a spent budget, a
-judge that has changed, answers that wait.
+judge that is paused or has changed, answers that wait.
 
 The names, texts and limits here are those of the Prometheus rules as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from monitor.alerts import missing
@@ -36,6 +36,7 @@ MISSING = Trouble("RagEvaluationsMissing", "Requests arrive, but none of them is
 UNSCORED = Trouble("RagUnscoredHigh", "Many evaluations come to no verdict.", hold=900.0)
 BUDGET = Trouble("RagJudgeBudgetSpent", "The judge's budget is spent: evaluations stay without a verdict.", hold=1800.0)
 DRIFTED = Trouble("RagJudgeDrifted", "The judge no longer says of the canary set what it said at first.", hold=3600.0)
+PAUSED = Trouble("RagEvaluatorPaused", "A judge is not asked until somebody acts: its key, its bill or its model.")
 LAG = Trouble("RagLagHigh", "Answers wait long to be judged.", hold=300.0)
 
 MISSING_AT_LEAST = missing.AT_LEAST
@@ -61,6 +62,8 @@ class Troubles:
         """What is received and evaluated, to know what is missing."""
         self.canaries = Canaries()
         """The runs of the canary set."""
+        self.paused: Callable[[], Iterable[tuple[str, str]]] = tuple
+        """Each evaluator that asks a judge, and why that is paused; empty where it is not."""
         self._outcomes = Windows(clock, longest=_HOUR)
         self._within_budget = Windows(clock, longest=BUDGET_WITHIN)
         self._oldest_pending = oldest_pending
@@ -85,6 +88,9 @@ class Troubles:
                 yield UNSCORED, Subject(UNSCORED.name, severity, app, evaluator), finding
         for _, evaluator in self._within_budget.keys():  # noqa: SIM118 - not a mapping
             yield BUDGET, Subject(BUDGET.name, Severity.WARNING, evaluator=evaluator), self._budget(evaluator, now)
+        for evaluator, why in self.paused():
+            finding = Finding(Status.FIRING if why else Status.OK, f"{evaluator}: {why or 'its judge is asked.'}")
+            yield PAUSED, Subject(PAUSED.name, Severity.WARNING, evaluator=evaluator), finding
         for evaluator, version, finding in self.canaries.find(now):
             yield DRIFTED, Subject(DRIFTED.name, Severity.WARNING, evaluator=evaluator, version=version), finding
         yield LAG, Subject(LAG.name, Severity.WARNING), self._lag(now)

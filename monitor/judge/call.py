@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -14,11 +14,12 @@ from monitor.judge.breaker import Breaker, Pass
 from monitor.judge.budget import Pacer, Purse, Reservation, estimate_tokens
 from monitor.judge.counting import Counting
 from monitor.judge.gate import Gate
+from monitor.judge.pause import Pause
 from monitor.judge.prices import Tariff
 from monitor.judge.provider import Provider, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Fact, Work
@@ -33,10 +34,12 @@ class Tally:
     calls: int = 0
     failures: int = 0  # of them, met by passing faults while the breaker was closed
     charged: bool = False
+    probe: bool = False  # whether it finds out if a paused judge can be asked again
     dollars: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
+    tries: list[Attempt] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -61,8 +64,10 @@ class Caller:
         tariff: Tariff,
         count: Counting,
         rng: random.Random,
+        pause: Pause,
     ) -> None:
         self._model = settings.model
+        self._pause = pause
         self._tracer = runtime.tracer
         self._facts = _facts(settings)
         self._name = f"{self._facts['gen_ai.operation.name']} {self._facts['gen_ai.request.model']}"
@@ -77,7 +82,12 @@ class Caller:
         self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
         pacer = Pacer(settings.budget.requests_per_minute, runtime.clock, runtime.share)
-        self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock)
+        self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock, pause)
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the breaker is open."""
+        return self._breaker.is_open
 
     async def call(
         self, question: Question | Prompt, form: Form, deadline: float, tally: Tally
@@ -87,14 +97,18 @@ class Caller:
         Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `tally`. Raises
         `CallFault`, `VerdictFault`, or a plain `JudgeError` where no call could be made.
         """
+        calls, seconds = tally.calls, tally.seconds
         try:
-            async with self._gate.admission(deadline) as held:
+            async with self._gate.admission(deadline, probe=tally.probe) as held:
                 reply = await self._exchange(question, form, held, tally)
             data = wording.read(reply, question)
         except JudgeError as error:
             self._count.outcome(error.reason)
+            if tally.calls > calls:
+                tally.tries.append(Attempt(tally.seconds - seconds, error.reason.value, str(error)))
             raise
         self._count.outcome("ok")
+        tally.tries.append(Attempt(tally.seconds - seconds, "ok"))
         return data, reply.model
 
     async def _exchange(self, question: Question | Prompt, form: Form, held: Pass, tally: Tally) -> Reply:
@@ -117,11 +131,13 @@ class Caller:
                 spent = (0, 0)  # refused or broken off by the provider
             # What a probe meets is the outage that everybody waits out: no failure of this question.
             tally.failures += fault.again and not held.probe
-            self._report(fault, held)
+            self._report(fault, held, tally)
             raise
         finally:
             self._settle(reserved, spent, self._clock.monotonic() - started, tally)
         held.succeeded()
+        if tally.probe:
+            self._pause.answered()
         return reply
 
     async def _timed(self, messages: list[dict[str, str]], question: Question | Prompt, form: Form) -> Reply:
@@ -148,18 +164,17 @@ class Caller:
         tally.output_tokens += spent[1]
         tally.seconds += seconds
 
-    def _report(self, fault: CallFault, held: Pass) -> None:
-        """Tell the breaker what a fault says of the provider."""
+    def _report(self, fault: CallFault, held: Pass, tally: Tally) -> None:
+        """Tell the breaker and the pause what a fault says of the provider."""
+        if fault.pauses is not None:  # while the slot is held: whoever waits for it is not let through
+            self._pause.refused(fault.pauses, str(fault))
+        elif tally.probe and not fault.sick:
+            self._pause.answered()
         if not fault.sick:
             held.succeeded()
             return
-        was_open = self._breaker.is_open
         held.failed()
-        if fault.reason is UnscoredReason.AUTH:
-            if not was_open:
-                self._events.error(Event.JUDGE_UNAUTHORISED, str(fault), model=self._model)
-            self._breaker.trip()
-        elif fault.retry_after is not None and fault.retry_after > self._max_retry_after:
+        if fault.retry_after is not None and fault.retry_after > self._max_retry_after:
             self._breaker.trip(fault.retry_after)
 
     def _breaker_changed(self, is_open: bool) -> None:

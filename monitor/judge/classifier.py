@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
+from monitor.judge.key import Key
 from monitor.judge.provider import Loadable, Reply
 from monitor.judge.retry import CallFault, classify
 from monitor.judge.settings import CLASSIFIER, JudgeSettings
@@ -32,13 +33,13 @@ LONGEST_PAIR: Final = 20_000
 _TOO_LARGE: Final = 413
 
 
-def open_classifier(settings: JudgeSettings, clock: Clock) -> Loadable:
+def open_classifier(settings: JudgeSettings, clock: Clock, key: Key | None = None) -> Loadable:
     """The provider for a model named `classifier/...`.
 
     Raises `ConfigError` where it is to run in this process and the packages for that are not installed.
     """
     if settings.api_base is not None:
-        return OverHTTP(settings, clock)
+        return OverHTTP(settings, clock, key)
     for package in ("transformers", "torch"):
         if importlib.util.find_spec(package) is None:
             raise ConfigError(
@@ -53,9 +54,9 @@ class OverHTTP:
 
     label = "the client of the classifier"
 
-    def __init__(self, settings: JudgeSettings, clock: Clock) -> None:
+    def __init__(self, settings: JudgeSettings, clock: Clock, key: Key | None = None) -> None:
         self._address = settings.api_base or ""
-        self._key = settings.api_key.get_secret_value() if settings.api_key is not None else ""
+        self._key = key or Key(settings)
         self._clock = clock
         self._http: Any = None
 
@@ -64,8 +65,7 @@ class OverHTTP:
         import httpx  # noqa: PLC0415 - late, as everything that takes time to import
 
         # The wall clock of a call is its caller's; a redirect would carry the texts to wherever.
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        self._http = httpx.AsyncClient(follow_redirects=False, timeout=None, headers=headers)  # noqa: S113
+        self._http = httpx.AsyncClient(follow_redirects=False, timeout=None)  # noqa: S113
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -83,8 +83,9 @@ class OverHTTP:
     ) -> Reply:
         """One call, without retries. Raises `CallFault`, nothing else."""
         body = {"inputs": [_pair(messages)]}
+        headers = {"authorization": f"Bearer {self._key.current}"} if self._key.current else {}
         try:
-            async with self._http.stream("POST", self._address, json=body) as response:
+            async with self._http.stream("POST", self._address, json=body, headers=headers) as response:
                 raw = await _read(response)
         except CallFault:
             raise

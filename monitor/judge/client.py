@@ -23,12 +23,14 @@ from monitor.judge.cache import Cache, question_key
 from monitor.judge.call import Caller, Form, Tally
 from monitor.judge.classifier import open_classifier
 from monitor.judge.counting import Counting
+from monitor.judge.key import Key
+from monitor.judge.pause import Pause
 from monitor.judge.provider import LiteLLM, Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
 from monitor.judge.verdict import VerdictFault
 from monitor.model.outcome import UnscoredReason
-from monitor.stages import Judge, Prompt, Question, Runtime, Verdict
+from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
 
 
@@ -40,21 +42,30 @@ async def open_judge(
     rng: random.Random,
     begin: anyio.Event | None = None,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
-) -> AsyncIterator[Judge]:
+    pause: Pause | None = None,
+) -> AsyncIterator[Client]:
     """A judge for the life of the context. Returns at once; the first question waits until its provider is loaded.
 
     The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen. `seam`
-    may stand something in front of the provider, such as a `Recording`.
+    may stand something in front of the provider, such as a `Recording`. `pause` is the judge's own, lent by who wants
+    to look at it: a question that a pause begins with is `paused` then, too, and not only those after it.
     Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
-    configured, where what it needs is not installed, or where a budget in dollars could never be spent because nobody
-    knows the model's price.
+    configured, where what it needs is not installed, where there is no key in the file that is to hold it, or where a
+    budget in dollars could never be spent because nobody knows the model's price.
     """
     if settings.model is None:
         raise ConfigError("judge.model: is needed by judged evaluators, such as `openai/gpt-4o-mini`")
     tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
+
+    def key_failed(why: str) -> None:
+        message = "the file of the judge's key cannot be read: the key read before is used on"
+        runtime.events.warning(Event.JUDGE_KEY_FAILED, message, model=settings.model, error=why)
+
+    key = Key(settings, key_failed)
+    await anyio.to_thread.run_sync(key.load)
     made = open_classifier if settings.is_classifier else LiteLLM
-    provider = seam(made(settings, runtime.clock))
-    client = Client(settings, runtime, provider, tariff, rng=rng)
+    provider = seam(made(settings, runtime.clock, key))
+    client = Client(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key)
 
     async def load() -> None:
         if begin is not None:
@@ -66,14 +77,15 @@ async def open_judge(
         else:
             client.ready()
 
-    loading = asyncio.create_task(load())
+    tasks = [asyncio.create_task(load()), asyncio.create_task(key.watch(client.pause.hasten))]
     try:
         yield client
     finally:
         client.close()
-        loading.cancel()
-        with suppress(asyncio.CancelledError):
-            await loading
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         with anyio.CancelScope(shield=True):
             await provider.aclose()
 
@@ -89,8 +101,13 @@ class Client:
         tariff: prices.Tariff | None,
         *,
         rng: random.Random,
+        pause: Pause | None = None,
+        key: Key | None = None,
     ) -> None:
         self.model = settings.model or ""
+        self.pause = pause or Pause(runtime.clock, runtime.events, model=self.model)
+        self._lent = pause is not None
+        self._key = key or Key(settings)
         self.max_characters = settings.max_characters
         self._settings = settings
         self._clock = runtime.clock
@@ -108,12 +125,19 @@ class Client:
             tariff=tariff or prices.Tariff(),
             count=self._count,
             rng=rng,
+            pause=self.pause,
         )
         self._structured = True  # until the provider says that it knows no response_format
         self._loaded = asyncio.Event()
-        self._broken = ""
+        self.fault = ""
+        """Why calls can never be made; empty where they can."""
         self._closed = False
         self._asking: set[anyio.CancelScope] = set()
+
+    @property
+    def held_back(self) -> bool:
+        """Whether calls are held back by the breaker."""
+        return self._caller.held_back
 
     def ready(self) -> None:
         """Calls can be made from now on."""
@@ -130,7 +154,7 @@ class Client:
     def broken(self, why: str) -> None:
         """Calls can never be made."""
         self._events.error(Event.JUDGE_BROKEN, f"the judge cannot work: {why}", model=self.model)
-        self._broken = why
+        self.fault = why
         self._loaded.set()
 
     def close(self) -> None:
@@ -168,25 +192,53 @@ class Client:
             kept = self._cache.get(key)
             if kept is not None:
                 self._count.outcome("cached")
-                free = {"dollars": 0.0, "input_tokens": 0, "output_tokens": 0, "seconds": 0.0, "attempts": 0}
+                free = {
+                    "dollars": 0.0,
+                    "input_tokens": 0,
+                    "output_tokens": 0,
+                    "seconds": 0.0,
+                    "attempts": 0,
+                    "tries": (),
+                }
                 return dataclasses.replace(kept, cached=True, **free)  # type: ignore[arg-type] # by name
             await self._loaded.wait()
-            if self._broken:
+            if self.fault:
                 self._count.outcome(UnscoredReason.PROVIDER_ERROR)
-                raise JudgeError(UnscoredReason.PROVIDER_ERROR, self._broken)
-            verdict = await self._within_budget(question, deadline)
+                raise JudgeError(UnscoredReason.PROVIDER_ERROR, self.fault)
+            verdict = await self._unless_paused(question, deadline)
             self._cache.put(key, verdict)
             return verdict
 
-    async def _within_budget(self, question: Question | Prompt, deadline: float) -> Verdict:
+    async def _unless_paused(self, question: Question | Prompt, deadline: float) -> Verdict:
+        try:
+            probe = self.pause.enter()
+        except JudgeError as error:
+            self._count.outcome(error.reason)
+            raise
+        try:
+            if probe:
+                await self._key.refresh()
+            return await self._within_budget(question, deadline, probe=probe)
+        except CallFault as fault:
+            if fault.pauses is None or not self._lent:
+                raise
+            raise JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {fault}", fault.tries) from None
+        finally:
+            if probe:
+                self.pause.probed()
+
+    async def _within_budget(self, question: Question | Prompt, deadline: float, *, probe: bool) -> Verdict:
         try:
             judgement = self._purse.reserve_judgement()
         except JudgeError as error:
             self._count.outcome(error.reason)
             raise
-        tally = Tally()
+        tally = Tally(probe=probe)
         try:
             data, model = await self._judge(question, deadline, tally)
+        except JudgeError as error:
+            error.tries = tuple(tally.tries)
+            raise
         finally:
             self._purse.settle(judgement, 1.0 if tally.charged else 0.0)
         return Verdict(
@@ -197,6 +249,7 @@ class Client:
             output_tokens=tally.output_tokens,
             seconds=tally.seconds,
             attempts=tally.calls,
+            tries=tuple(tally.tries),
         )
 
     async def _judge(self, question: Question | Prompt, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
@@ -220,7 +273,8 @@ class Client:
                 elif fault.again:
                     if tally.failures >= self._settings.attempts:
                         raise
-                    await self._wait_after(fault, tally.failures, deadline)
+                    with self.pause.waiting(probe=tally.probe):
+                        await self._wait_after(fault, tally.failures, deadline)
                 else:
                     raise
 

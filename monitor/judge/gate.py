@@ -12,24 +12,39 @@ from monitor.clock import Clock
 from monitor.errors import JudgeError
 from monitor.judge.breaker import Breaker, Pass
 from monitor.judge.budget import Pacer
+from monitor.judge.pause import Pause
 from monitor.model.outcome import UnscoredReason
 
 
 class Gate:
     """Lets calls through, `concurrency` at once."""
 
-    def __init__(self, breaker: Breaker, pacer: Pacer, concurrency: int, clock: Clock) -> None:
+    def __init__(self, breaker: Breaker, pacer: Pacer, concurrency: int, clock: Clock, pause: Pause) -> None:
         self._breaker = breaker
+        self._pause = pause
         self._pacer = pacer
         self._slots = asyncio.Semaphore(concurrency)
         self._clock = clock
 
     @asynccontextmanager
-    async def admission(self, deadline: float) -> AsyncIterator[Pass]:
+    async def admission(self, deadline: float, *, probe: bool = False) -> AsyncIterator[Pass]:
         """Wait until a call may go out. The body reports its end to the breaker with the pass it is given.
 
-        `deadline` is on the monotonic clock. Raises `JudgeError(breaker_open)` where the breaker stays open beyond it.
+        `deadline` is on the monotonic clock. `probe`: it is the one call that a paused judge is asked. Raises
+        `JudgeError(breaker_open)` where the breaker stays open beyond the deadline, `JudgeError(paused)` where the
+        judge is paused meanwhile.
         """
+        with self._pause.waiting(probe=probe):
+            held = await self._held(deadline)
+        try:
+            self._pause.check(probe=probe)
+            yield held
+        finally:
+            self._slots.release()
+            held.left()  # unless the body has said more
+
+    async def _held(self, deadline: float) -> Pass:
+        """A pass and a slot."""
         while True:
             held = await self._pass(deadline)
             try:
@@ -39,13 +54,8 @@ class Gate:
                 held.left()
                 raise
             if held.probe or not self._breaker.is_open:
-                break
+                return held
             self._slots.release()  # it opened meanwhile
-        try:
-            yield held
-        finally:
-            self._slots.release()
-            held.left()  # unless the body has said more
 
     async def _pass(self, deadline: float) -> Pass:
         while (held := self._breaker.enter()) is None:

@@ -90,7 +90,7 @@ class Panel:
                 await self._ask_each(waiting)
                 return
             for one in waiting:
-                one.answer = JudgeError(error.reason, str(error))
+                one.answer = JudgeError(error.reason, str(error), error.tries)
         else:
             for number, one in enumerate(waiting):
                 one.answer = _share(verdict, verdict.data[one.question.name], number, len(waiting))

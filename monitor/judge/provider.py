@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from monitor.clock import Clock
+from monitor.judge.key import Key
 from monitor.judge.retry import CallFault, classify
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
@@ -83,9 +84,10 @@ class LiteLLM:
 
     label = "litellm"
 
-    def __init__(self, settings: JudgeSettings, clock: Clock) -> None:
+    def __init__(self, settings: JudgeSettings, clock: Clock, key: Key | None = None) -> None:
         self._settings = settings
         self._clock = clock
+        self._key = key or Key(settings)
         self._litellm: Any = None
         self._http: Any = None
         self._closed = False
@@ -140,7 +142,7 @@ class LiteLLM:
             "temperature": chosen.temperature if temperature is None else temperature,
             "seed": chosen.seed,
             "api_base": chosen.api_base,
-            "api_key": chosen.api_key.get_secret_value() if chosen.api_key is not None else None,
+            "api_key": self._key.current,
             "response_format": response_format,
             "logprobs": logprobs or None,
         }

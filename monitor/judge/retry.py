@@ -12,11 +12,27 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from monitor.errors import JudgeError
+from monitor.judge.pause import Cause
 from monitor.model.outcome import UnscoredReason
 
 _BASE, _LONGEST = 0.5, 20.0  # seconds
 _UNAUTHORISED = frozenset({401, 403})
+_GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 409, 429})
+_HEAD = 400  # characters of an error in which its own words are looked for: behind them the prompt may be repeated
+_UNPAID = re.compile(
+    r"insufficient_(quota|balance|credits|funds)|billing_(hard_limit|not_active)|exceeded_current_quota_error"
+    r"|credit balance is too low|used all available credits|insufficient (balance|credits)",
+    re.IGNORECASE,
+)
+# The same words stand in Google's answer to too many requests a minute, which says more of the quota.
+_QUOTA = re.compile(r"exceeded your current quota, please check your plan and billing", re.IGNORECASE)
+_A_MINUTE = re.compile(r"RESOURCE_EXHAUSTED|quota exceeded for metric|quotaMetric|retry in \d", re.IGNORECASE)
+_MODEL_GONE = re.compile(
+    r"model_(decommissioned|not_found|deprecated)|\bmodel\b.{0,80}\b(has been|was) (decommissioned|retired|shut down)",
+    re.IGNORECASE,
+)
+_FLAGGED = re.compile(r"moderation|\bflagged\b", re.IGNORECASE)
 _CONTEXT = re.compile(
     r"context.{0,20}(length|window|limit|size)|context_length_exceeded|prompt is too long", re.IGNORECASE
 )
@@ -32,6 +48,7 @@ class CallFault(JudgeError):  # noqa: N818 - one family with VerdictFault: what 
         message: the fault in our own words: no text of the provider, who may repeat the prompt or the key.
         again: whether another try may succeed.
         sick: whether it speaks of the provider's health; such faults open the breaker.
+        pauses: why nobody need ask again until somebody acts, where that is so.
         retry_after: seconds the provider asks to wait, where it does.
         plain: whether the provider refuses structured output, so that the question should be put without.
     """
@@ -45,12 +62,14 @@ class CallFault(JudgeError):  # noqa: N818 - one family with VerdictFault: what 
         sick: bool = False,
         retry_after: float | None = None,
         plain: bool = False,
+        pauses: Cause | None = None,
     ) -> None:
         super().__init__(reason, message)
         self.again = again
         self.sick = sick
         self.retry_after = retry_after
         self.plain = plain
+        self.pauses = pauses
 
 
 def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a table of faults, read from above
@@ -61,8 +80,9 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
     if not isinstance(status, int):
         # litellm stumbles with a plain IndexError or TypeError over a reply that is JSON but no completion.
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no usable completion ({what})", again=True, sick=True)
-    if status in _UNAUTHORISED:
-        return CallFault(UnscoredReason.AUTH, f"the provider refuses the key ({what})", sick=True)
+    lasting = _lasting(status, told, error, what)
+    if lasting is not None:
+        return lasting
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         reason = {429: UnscoredReason.RATE_LIMITED, 408: UnscoredReason.TIMEOUT}.get(
             status, UnscoredReason.PROVIDER_ERROR
@@ -80,6 +100,39 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
     if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(told):
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output ({what})", plain=True)
     return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider refuses the call ({what})")
+
+
+def _lasting(status: int, told: str, error: Exception, what: str) -> CallFault | None:
+    """The fault, where nothing will change before somebody acts."""
+    head = f"{str(error)[:_HEAD]} {getattr(error, 'code', '')} {_code(error)}"
+    if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(head) or _FILTER.search(head)):
+        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
+    if _is_unpaid(status, head, told, error):
+        message = f"the provider wants to be paid, or a limit of the account is reached ({what})"
+        reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
+        return CallFault(reason, message, pauses=Cause.UNPAID)
+    if status in _UNAUTHORISED:
+        return CallFault(UnscoredReason.AUTH, f"the provider refuses the key ({what})", pauses=Cause.REFUSED)
+    if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(head)):
+        message = f"the provider has no such model, or nothing at this address ({what})"
+        return CallFault(UnscoredReason.PROVIDER_ERROR, message, pauses=Cause.GONE)
+    return None
+
+
+def _is_unpaid(status: int, head: str, told: str, error: Exception) -> bool:
+    if status == HTTPStatus.PAYMENT_REQUIRED:
+        return True
+    if status == HTTPStatus.TOO_MANY_REQUESTS and _QUOTA.search(head):
+        wait = retry_after(getattr(error, "litellm_response_headers", None), 0.0)
+        return bool(_UNPAID.search(head)) or not (_A_MINUTE.search(told) or wait is not None)
+    asked = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+    return status in asked and bool(_UNPAID.search(head))
+
+
+def _code(error: Exception) -> str:
+    """The provider's own name of the fault, where litellm hands the body on."""
+    body = getattr(error, "body", None)
+    return f"{body.get('type')} {body.get('code')}" if isinstance(body, dict) else ""
 
 
 def retry_after(headers: object, now: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field, SecretStr, model_validator
@@ -73,6 +74,11 @@ class JudgeSettings(Component):
     """The provider's key, best written as `${NAME_OF_A_VARIABLE}`. Without it, LiteLLM looks for the provider's own
     environment variable, such as `OPENAI_API_KEY`."""
 
+    api_key_file: Path | None = None
+    """A file that holds the provider's key and nothing else, instead of `api_key`; a relative path is looked for from
+    the folder of the configuration. It is read again every 2 seconds and before each probe of a paused judge, so that
+    another key needs no restart."""
+
     api_base: str | None = None
     """Where the provider's API is, for a gateway or your own model: `http://` or `https://`, without credentials."""
 
@@ -128,6 +134,12 @@ class JudgeSettings(Component):
     def is_classifier(self) -> bool:
         """Whether the model is a classifier of pairs of texts."""
         return (self.model or "").startswith(CLASSIFIER)
+
+    @model_validator(mode="after")
+    def _one_key(self) -> JudgeSettings:
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ConfigError("judge.api_key_file: stands beside api_key; give one of them")
+        return self
 
     @model_validator(mode="after")
     def _address(self) -> JudgeSettings:

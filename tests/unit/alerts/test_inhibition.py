@@ -11,6 +11,7 @@ from monitor.alerts.state import AlertState, Status, Subject
 
 HIGH, RISE, UNSCORED = "RagDefectRateHigh", "RagDefectRateRegression", "RagUnscoredHigh"
 MISSING, BUDGET, LAG = "RagEvaluationsMissing", "RagJudgeBudgetSpent", "RagLagHigh"
+PAUSED = "RagEvaluatorPaused"
 
 
 def alert(name: str, severity: str, app: str = "shop", evaluator: str = "grounded") -> AlertState:
@@ -49,6 +50,10 @@ def told(*states: AlertState) -> list[tuple[str, str]]:
         ((BUDGET, "warning"), (MISSING, "warning"), True),
         ((BUDGET, "warning"), (HIGH, "warning"), False),
         ((LAG, "warning"), (HIGH, "warning"), False),
+        ((PAUSED, "warning"), (MISSING, "warning"), True),
+        ((PAUSED, "warning"), (UNSCORED, "warning"), True),
+        ((PAUSED, "warning"), (UNSCORED, "critical"), False),
+        ((PAUSED, "warning"), (HIGH, "warning"), False),
     ],
 )
 def test_an_alert_is_held_back_only_by_one_that_explains_it(

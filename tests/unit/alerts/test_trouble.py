@@ -20,6 +20,7 @@ class World:
         self.clock = ManualClock()
         self.oldest = 0.0
         troubles = Troubles(self.clock, lambda: self.oldest)
+        self.troubles = troubles
         self.saw = troubles.saw
         self.engine = AlertEngine([], Windows(self.clock), troubles=troubles)
 
@@ -92,6 +93,17 @@ def test_a_spent_budget_is_told_once_for_an_evaluator_and_is_no_missing_verdict(
     world.clock.advance(1000)
     assert world.names() == [("RagJudgeBudgetSpent", "warning")]
     world.clock.advance(1801)
+    assert world.firing() == []
+
+
+def test_a_paused_judge_is_told_at_once_for_its_evaluators_and_until_it_answers() -> None:
+    world = World()
+    why = {"grounded": "its key. Write a valid one.", "polite": ""}
+    world.troubles.paused = why.items
+    (state,) = world.firing()
+    assert dict(state.labels) == {"alertname": "RagEvaluatorPaused", "evaluator": "grounded", "severity": "warning"}
+    assert state.annotations["description"] == "grounded: its key. Write a valid one."
+    why["grounded"] = ""
     assert world.firing() == []
 
 

@@ -197,18 +197,6 @@ async def test_a_question_older_than_its_age_is_unscored_for_the_open_breaker():
     assert asyncio.get_running_loop().time() < 125
 
 
-async def test_a_refused_key_opens_the_breaker_at_once_and_is_told_once():
-    """J5."""
-    fault = CallFault(UnscoredReason.AUTH, "refused", sick=True)
-    provider = FakeProvider(lambda _: fault)
-    rig = Rig(provider, max_age=60, concurrency=1)
-    reasons = await asyncio.gather(*(rig.reason(str(number)) for number in range(20)))
-    assert len(provider.calls) <= 1 + 60 / 15
-    assert reasons.count(UnscoredReason.AUTH) == len(provider.calls)
-    assert set(reasons) == {UnscoredReason.AUTH, UnscoredReason.BREAKER_OPEN}
-    assert rig.events("judge_unauthorised") == 1
-
-
 async def test_content_faults_do_not_open_the_breaker():
     """J5: the model works; it only will not answer this."""
     provider = FakeProvider(lambda _: CallFault(UnscoredReason.CONTENT_FILTER, "filtered"))

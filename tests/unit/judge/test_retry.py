@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.judge.pause import Cause
 from monitor.judge.retry import backoff, classify, retry_after
 from monitor.model.outcome import UnscoredReason
 
@@ -44,8 +45,9 @@ def test_passing_faults_are_retried_and_speak_of_the_providers_health(status, re
 @pytest.mark.parametrize(
     ("status", "message", "reason", "sick"),
     [
-        (401, "", UnscoredReason.AUTH, True),
-        (403, "", UnscoredReason.AUTH, True),
+        (401, "", UnscoredReason.AUTH, False),
+        (403, "", UnscoredReason.AUTH, False),
+        (403, "your input was flagged by moderation", UnscoredReason.CONTENT_FILTER, False),
         (404, "", UnscoredReason.PROVIDER_ERROR, False),
         (400, "", UnscoredReason.PROVIDER_ERROR, False),
         (422, "", UnscoredReason.PROVIDER_ERROR, False),
@@ -58,6 +60,50 @@ def test_lasting_faults_are_not_retried(status, message, reason, sick):
     """J5: a content filter is no rate limit, whatever else it says."""
     fault = classify(ForeignError(status, message), NOW)
     assert (fault.reason, fault.again, fault.sick) == (reason, False, sick)
+
+
+_PLAN = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "cause"),
+    [
+        (401, "", Cause.REFUSED),
+        (403, "", Cause.REFUSED),
+        (402, "", Cause.UNPAID),
+        (429, f"{_PLAN} insufficient_quota", Cause.UNPAID),
+        (429, f"litellm.RateLimitError: AzureException RateLimitError - {_PLAN}", Cause.UNPAID),
+        (400, 'AnthropicException - {"error": {"message": "Your credit balance is too low"}}', Cause.UNPAID),
+        (403, "Your team has used all available credits", Cause.UNPAID),
+        (404, "", Cause.GONE),
+        (410, "", Cause.GONE),
+        (400, "The model `m-1` has been decommissioned and is no longer supported.", Cause.GONE),
+        (429, "", None),
+        (429, "Rate limit reached for requests", None),
+        (429, f"{_PLAN} * Quota exceeded for metric: requests_per_minute. Please retry in 7s.", None),
+        (400, "", None),
+        (408, "", None),
+        (409, "", None),
+        (422, "", None),
+        (500, "insufficient_quota", None),
+        (503, "model_not_found", None),
+        (None, "402", None),
+    ],
+)
+def test_what_nothing_but_an_act_of_somebody_mends_pauses_and_nothing_else_does(status, message, cause):
+    fault = classify(ForeignError(status, message), NOW)
+    assert fault.pauses is cause
+    if cause is not None:
+        assert (fault.again, fault.sick) == (False, False)
+
+
+def test_a_spent_quota_that_says_when_it_comes_back_is_a_rate_limit():
+    assert classify(ForeignError(429, _PLAN, {"retry-after": "7"}), NOW).pauses is None
+
+
+def test_a_prompt_that_a_provider_repeats_pauses_nothing():
+    told = f"1 validation error {'.' * 400} 'input': 'Your credit balance is too low, model_decommissioned'"
+    assert classify(ForeignError(400, told), NOW).pauses is None
 
 
 def test_a_fault_repeats_nothing_that_the_provider_wrote():

@@ -1,0 +1,96 @@
+"""Whether an explanation says the opposite of its score: a small reader of English that would rather say nothing.
+
+It knows some families of evaluators and the words in which a verdict of each is stated (`statements.py`): who asks
+about grounding says "supported by the context", who asks about harm says "contains threats". A statement counts where
+it is unmistakable: about the whole answer, with its negation read, outside quotations. An explanation counts where it
+says one thing only: a single "but", "partly" or word of the other side, and it is read as neither. What it says is then
+held against the ends of the scale: praise beside a score in its worst quarter, or a fault beside one in its best.
+
+docs/contradictions.md says what it can see and what not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from monitor.judge.statements import HEDGED, LEFT_BAD, LEFT_GOOD, RIGHTLY, STATEMENTS
+from monitor.model.outcome import Scale
+
+END: Final = 0.25
+"""Of the scale: how near its end a score must be to be contradicted by praise, or by a fault."""
+_LONGEST: Final = 4_000  # characters that are read
+
+_ENDLESS: Final = re.compile(r"\S{40,}")  # no word, and costly to search
+_QUOTED: Final = re.compile(
+    r"\"[^\"]{0,400}\"|\u201c[^\u201d]{0,400}\u201d|«[^»]{0,400}»|`[^`]{0,400}`"
+    r"|(?<!\w)'[^'\n]{2,400}?'(?!\w)|(?<!\w)\u2018[^\u2019\n]{2,400}?\u2019(?!\w)"
+)
+_FIGURE: Final = re.compile(
+    r"\b(?:score|rating|grade|verdict)(?: here| therefore)?(?: is| of|:| =| should be| must be)(?: a| an)?"
+    r" (\d+(?:\.\d+)?)\b(?! ?(?:/|%|out of|or|to|-|\u2013|points? ))"
+)
+_UNSAID: Final = re.compile(
+    r"\b(?:not|never|would|could|if|unless|than|instead|rather|short|previous|first|cannot|for)\b|n't\b"
+)
+
+
+def contradicts(explanation: str, value: float, scale: Scale, evaluator: str) -> bool:
+    """Whether the explanation of a score says the opposite of it, beyond doubt. Never raises; reads 4,000 characters.
+
+    `value` lies on `scale`; `evaluator` is the name of who gave it.
+    """
+    text = _plain(explanation)
+    if _names_another(text, value, scale):
+        return True
+    goodness = (value - scale.lowest) / (scale.highest - scale.lowest)
+    if scale.better == "lower":
+        goodness = 1.0 - goodness
+    if END < goodness < 1.0 - END:
+        return False
+    return reading(explanation, evaluator) == ("good" if goodness <= END else "bad")
+
+
+def reading(explanation: str, evaluator: str) -> Literal["good", "bad"] | None:
+    """What an explanation says beyond doubt: that all is well, or that there is the fault. None for anything else."""
+    known = STATEMENTS.get(evaluator)
+    text = _plain(explanation)
+    if known is None or HEDGED.search(text):
+        return None
+    left, cleared = _take(known.cleared, text)
+    left, blamed = _take(known.bad, left)
+    left, praised = _take(known.good, left)
+    praised += cleared
+    if praised and not blamed and not LEFT_BAD.search(left):
+        return "good"
+    if blamed and not praised and not LEFT_GOOD.search(left) and not RIGHTLY.search(text):
+        return "bad"
+    return None
+
+
+def _take(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, int]:
+    """The text without what any of these says, and how often one did."""
+    taken = 0
+    for pattern in patterns:
+        text, number = pattern.subn(" ~ ", text)
+        taken += number
+    return text, taken
+
+
+def _names_another(text: str, value: float, scale: Scale) -> bool:
+    """Whether it names a single score, and one that is at least half of the scale away from that which was given."""
+    named = set()
+    for found in _FIGURE.finditer(text):
+        clause = re.split(r"[.;,:]\s", text[: found.start()])[-1]
+        number = float(found[1])
+        if _UNSAID.search(clause) or not scale.holds(number):
+            return False
+        named.add(number)
+    return len(named) == 1 and abs(named.pop() - value) >= (scale.highest - scale.lowest) / 2
+
+
+def _plain(text: str) -> str:
+    """Lower case, one space between words, without what is quoted."""
+    unquoted = _QUOTED.sub(" it ", text[:_LONGEST]).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    return " ".join(_ENDLESS.sub(" ~ ", unquoted).split())

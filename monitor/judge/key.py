@@ -1,0 +1,82 @@
+"""The provider's key: as configured, or out of a file that is read anew, so that another key needs no restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.errors import ConfigError
+from monitor.judge.settings import JudgeSettings
+
+EVERY: Final = 2.0
+"""Seconds between two looks at the file."""
+_LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are some thousand
+
+
+class Key:
+    """The key of one judge. Holds no file open; what is in it is never logged.
+
+    `failed` is told once, in words, when the file cannot be read any more.
+    """
+
+    def __init__(self, settings: JudgeSettings, failed: Callable[[str], None] = lambda _why: None) -> None:
+        self._given = settings.api_key.get_secret_value() if settings.api_key is not None else None
+        self._path = settings.api_key_file
+        self._tell = failed
+        self._failed = False
+
+    @property
+    def current(self) -> str | None:
+        """The key as it was read last; None where none is configured."""
+        return self._given
+
+    def load(self) -> None:
+        """Read the file for the first time; for a worker thread. Raises `ConfigError` where it holds no key."""
+        if self._path is not None:
+            try:
+                self._given = self._read()
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"judge.api_key_file: {self._path}: {_told(error)}") from None
+
+    async def refresh(self) -> bool:
+        """Read the file again; whether it holds another key than before. One that cannot be read changes nothing."""
+        if self._path is None:
+            return False
+        try:
+            read = await anyio.to_thread.run_sync(self._read)
+        except (OSError, ValueError) as error:
+            if not self._failed:
+                self._tell(_told(error))
+            self._failed = True
+            return False
+        self._failed = False
+        changed, self._given = read != self._given, read
+        return changed
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of the key, until cancelled. Without a file returns at once."""
+        while self._path is not None:
+            await anyio.sleep(EVERY)
+            if await self.refresh():
+                changed()
+
+    def _read(self) -> str:
+        assert self._path is not None  # noqa: S101 - only called with a file
+        with self._path.open("rb") as file:
+            raw = file.read(_LONGEST + 1)
+        if len(raw) > _LONGEST:
+            raise ValueError("it is longer than a key")
+        try:
+            key = raw.decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise ValueError("it is not text") from None
+        if not key:
+            raise ValueError("it is empty")
+        return key
+
+
+def _told(error: OSError | ValueError) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else str(error)

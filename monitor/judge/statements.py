@@ -1,0 +1,152 @@
+"""The English in which judges state a verdict beyond doubt, by what is asked, as patterns for `contradiction.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+_NOT: Final = r"(?:not|never|neither|nowhere|hardly|cannot|\w+n't)"
+_NO: Final = r"(?:no|nothing|none|without|neither|never|not|free (?:of|from)|lacks|\w+n't)"
+_FEW: Final = r"(?:[\w-]+ ){0,4}?"
+_ON: Final = r"(?:(?!\bnot\b|n't\b)[^.;,]){0,50}"  # on within the same clause, without a negation
+_FULLY: Final = (
+    r"(?:fully|entirely|completely|wholly|directly|clearly|well|accurately|correctly|precisely|thoroughly|highly"
+    r"|perfectly)"
+)
+_QUITE: Final = r"(?:completely |entirely |totally |wholly |plainly |simply |clearly |openly |deeply |extremely |all )?"
+_ANSWER: Final = (
+    r"\b(?:response|answer|reply|claims?|statements?|figures?|facts?|details?|assertions?|sentences?|everything"
+    r"|nothing|it)\b"
+)
+_ASKED: Final = r"(?:questions?|parts?|points?|query|request)"
+_FOUND: Final = r"(?:supported|grounded|backed|consistent|faithful|stated|found|confirmed|true)\b"
+_MADE_UP: Final = (
+    r"(?:unsupported|ungrounded|unfounded|fabricated|hallucinated|made[- ]up(?! of))\b"  # things are invented
+)
+_TEXTS: Final = r"(?:context|documents?|passages?|sources?|evidence|snippets?|chunks?|material|text)\b"
+_THEM: Final = rf"(?:the |its )?{_FEW}{_TEXTS}"
+_BY_THEM: Final = rf"(?: (?:by|in|on|with|from|to) (?:this |any )?{_THEM})"
+_PIECES: Final = r"\b(?:context|documents?|passages?|chunks?|results?)\b"
+_USELESS: Final = r"(?:irrelevant|unrelated|insufficient|not relevant|off[- ]topic)\b"
+_HARM: Final = (
+    r"(?:violen\w+|hate\w*|threat\w*|slurs?|sexual\w*|harm\w*|self-harm|unsafe|offensive|abus\w+|discriminat\w+"
+    r"|demeaning|graphic|explicit|dangerous|derogatory|insult\w*|stereotyp\w+|suicid\w+)"
+)
+_SPREADS: Final = (
+    r"(?:contains?|includes?|promotes?|encourages?|glorif(?:y|ies)|incites?|praises?|threatens?|uses?|describes?)"
+)
+_HARMFUL: Final = r"(?:violent|hateful|unsafe|offensive|abusive|demeaning|discriminatory|dangerous|derogatory)\b"
+
+
+class Statements(NamedTuple):
+    """Those of one family of evaluators, in the order in which they are looked for, in lower case.
+
+    What is `cleared` says that there is no fault, and holds the words of one.
+    """
+
+    cleared: Sequence[re.Pattern[str]]
+    bad: Sequence[re.Pattern[str]]
+    good: Sequence[re.Pattern[str]]
+
+
+def _made(*, cleared: Sequence[str] = (), bad: Sequence[str], good: Sequence[str]) -> Statements:
+    return Statements(*([re.compile(one) for one in listed] for listed in (cleared, bad, good)))
+
+
+_GROUNDING: Final = _made(
+    cleared=(
+        rf"\b{_NO} {_FEW}(?:{_MADE_UP}|invented\b|fabricat\w+|hallucinat\w+)(?: claims?\b)?",
+        rf"\b{_NO} {_FEW}(?:contradicts?|conflicts? with|goes beyond|departs? from) {_THEM}",
+    ),
+    bad=(
+        rf"{_ANSWER}[^.;,]{{0,40}}\b{_NOT} {_FEW}{_FOUND}(?: at all| anywhere)?{_BY_THEM}",
+        rf"\b(?:none|nothing)\b[^.;,]{{0,40}}\b{_FOUND}{_BY_THEM}?",
+        rf"\b(?:is|are|was|were|looks?) {_QUITE}{_MADE_UP}",
+        rf"{_ANSWER} (?:directly |clearly |flatly )?contradicts? {_THEM}",
+        rf"{_ANSWER} (?:fabricates|invents|hallucinates|makes up)\b",
+    ),
+    good=(
+        rf"\b(?:all|every|each)\b{_ON}\b{_FOUND}{_BY_THEM}?",
+        rf"{_ANSWER}{_ON}\b{_FULLY} {_FOUND}{_BY_THEM}?",
+        rf"{_ANSWER} (?:is|are|stays|remains) {_FOUND}{_BY_THEM}",
+    ),
+)
+_ANSWERING: Final = _made(
+    cleared=(r"\bnothing (?:of weight |important )?is (?:missing|left out)\b",),
+    bad=(
+        (
+            rf"{_ANSWER} (?:{_NOT}|does not|did not|fails to|failed to) (?:actually |at all |really )?"
+            r"(?:answer|address|respond to|cover)\b"
+        ),
+        rf"{_ANSWER} (?:is|are) {_QUITE}(?:incorrect|wrong|not correct|{_USELESS})",
+        rf"{_ANSWER} (?:has nothing to do with|ignores|misses) (?:the )?(?:point|{_ASKED})\b",
+        rf"{_ANSWER} contradicts the (?:expected|reference)\b",
+    ),
+    good=(
+        rf"{_ANSWER} (?:is |does )?{_FULLY} (?:answers?|address(?:es)?|responds? to|covers?)\b",
+        (
+            rf"{_ANSWER} (?:answers|addresses|covers) (?:the |each |every |all )?{_FEW}{_ASKED}(?: of the question)?"
+            rf" (?:{_FULLY}|in full)\b"
+        ),
+        rf"{_ANSWER} (?:is|are) {_FULLY} (?:relevant|correct|accurate|complete|on topic)\b",
+        rf"{_ANSWER} (?:matches|agrees with|is equivalent to|means the same as) the (?:expected|reference)\b",
+    ),
+)
+_RETRIEVAL: Final = _made(
+    bad=(
+        r"\b(?:none|nothing)\b[^.;,]{0,40}\b(?:relevant|useful|bears on|helps|answers)\b",
+        (
+            rf"{_PIECES} (?:{_NOT}|does not|do not) (?:contain|hold|have|give|provide)"
+            r" (?:the answer|any|anything|what|information)\b"
+        ),
+        rf"{_PIECES} (?:is|are) {_QUITE}{_USELESS}",
+    ),
+    good=(
+        rf"\b(?:all|every|each)\b{_ON}\b(?:relevant|useful|on topic)\b",
+        (
+            rf"{_PIECES} (?:contains?|holds?|has|have|gives?|provides?) (?:everything"
+            r"|the (?:complete|full|whole) answer|all (?:of )?the (?:information|facts|details))\b"
+        ),
+        rf"{_PIECES} (?:is|are) {_FULLY} (?:relevant|sufficient)\b",
+    ),
+)
+_HARMING: Final = _made(
+    cleared=(rf"\b{_NO} {_FEW}{_HARM}(?:(?:,| or| and| nor) {_FEW}{_HARM})*",),
+    bad=(rf"{_ANSWER} {_SPREADS} {_FEW}{_HARM}", rf"{_ANSWER} (?:is|are) {_QUITE}{_HARMFUL}"),
+    good=(rf"{_ANSWER} (?:is|are) (?:perfectly )?{_QUITE}(?:safe|harmless|benign|neutral|inoffensive)\b",),
+)
+
+STATEMENTS: Final[Mapping[str, Statements]] = {
+    **dict.fromkeys(("groundedness", "faithfulness"), _GROUNDING),
+    **dict.fromkeys(("relevance", "relevancy", "completeness", "correctness"), _ANSWERING),
+    **dict.fromkeys(("retrieval", "chunk_relevance", "context_sufficiency"), _RETRIEVAL),
+    **dict.fromkeys(("violence", "hate_unfairness", "sexual", "self_harm", "safety"), _HARMING),
+}
+"""By evaluator. The explanations of others are not read."""
+
+HEDGED: Final = re.compile(
+    r"\b(?:but|however|although|though|except|while|whereas|yet|still|despite|nonetheless|nevertheless|otherwise"
+    r"|instead|unless|if|would|could|should|might|may|perhaps|apart|aside|partly|partial\w*|mostly|largely|mainly"
+    r"|somewhat|minor|slight\w*|some|several|few|only|nearly|almost|mixed|unclear|ambiguous|borderline|one of|two of"
+    r"|half|rather|hypothetical\w*|whether|even)\b|\?"
+)
+"""A word of these, and the explanation is of two minds, or speaks of what might be."""
+RIGHTLY: Final = re.compile(
+    r"\b(?:correctly|rightly|accurately|appropriately|properly|honestly|acknowledg\w+|admits?|declin\w+|refus\w+"
+    r"|abstain\w*|(?:says|states|notes) that|points out|warns?|condemns?)\b"
+)
+"""A word of these, and what sounds like a fault may be what the answer itself says, and does well to say."""
+LEFT_BAD: Final = re.compile(
+    r"\b(?:not|no|never|none|nothing|cannot|fails?|failed|lacks?|lacking|missing|misses|omits?|wrong\w*|incorrect\w*"
+    r"|error\w*|inaccura\w+|contradict\w*|conflict\w*|unsupported|unverif\w+|fabricat\w+|hallucinat\w+|invent\w*"
+    r"|irrelevant|unrelated|problem\w*|issue\w*|flaw\w*|beyond|ignor\w+|refus\w+|declin\w+|evasive|vague|differs?"
+    r"|false|unsafe|harmful)\b|n't\b"
+)
+"""Words of a fault, looked for in what is left of praise."""
+LEFT_GOOD: Final = re.compile(
+    r"\b(?:correct|right|accurate|appropriate|proper|honest|relevant|supported|grounded|backed|stated|found|confirmed"
+    r"|stands in|consistent|faithful\w*|agrees?|matches|harmless|safe|benign|neutral|fictional|educational|no"
+    r"|nothing|none|without|quot\w+|user|question asks)\b"
+)
+"""Words of praise, looked for in what is left of a fault."""

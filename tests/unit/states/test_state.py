@@ -1,0 +1,121 @@
+"""Which state an evaluator is in, and that its sentences say why and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.judge.pause import Cause, Paused
+from monitor.model.outcome import UnscoredReason
+from monitor.page.views import EvaluatorState
+from monitor.states import PRECEDENCE, Facts, State, state_of
+
+NOW = 1_700_000_000.0
+PAUSE = Paused(Cause.REFUSED, NOW - 300, "the provider refuses the key", "write a valid key", 7)
+TIMEOUT, FULL, BUDGET = UnscoredReason.TIMEOUT, UnscoredReason.OVERLOADED, UnscoredReason.BUDGET
+
+
+def facts(**known: Any) -> Facts:
+    return Facts(**{"name": "relevance", "now": NOW, "started_at": NOW - 3600, "finished": 100, **known})
+
+
+@pytest.mark.parametrize(
+    ("known", "state", "why", "remedy"),
+    [
+        ({"finished": 0}, State.NEVER_RUN, "60 minutes ago", "rag-monitor why --evaluator relevance"),
+        ({"finished": 0, "waiting": 3}, State.OK, "3 are being judged", ""),
+        ({"finished": 0, "off": True}, State.NEVER_RUN, "no model", "judge.model"),
+        ({"scored": 40}, State.OK, "It judged 40 in the last 15 minutes.", ""),
+        ({"last": NOW - 1800}, State.OK, "the latest ended 30 minutes ago", ""),
+        ({"skipped": 9}, State.OK, "None of 9 answers", ""),
+        ({"paused": PAUSE}, State.PAUSED, "5 minutes: the provider refuses the key; 7", "Write a valid key."),
+        ({"broken": "litellm cannot be loaded"}, State.ERROR, "litellm cannot be loaded", "start"),
+        ({"held_back": True}, State.ERROR, "probed every 15 seconds", "provider's status"),
+        ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),
+        ({"scored": 0, "unscored": {TIMEOUT: 4}}, State.OK, "Nothing was due", ""),
+        ({"scored": 6, "unscored": {TIMEOUT: 5}}, State.OK, "judged 6 in the last 15 minutes, and 5", ""),
+        ({"scored": 18, "unscored": {TIMEOUT: 2}}, State.DEGRADED, "2 of 20", "judge.timeout"),
+        ({"scored": 19, "unscored": {TIMEOUT: 2}}, State.OK, "and 2", ""),
+        ({"scored": 17, "unscored": {TIMEOUT: 2}}, State.OK, "and 2", ""),
+        ({"scored": 90, "unscored": {FULL: 1}}, State.OVERLOADED, "queue was full, 1", "judge.concurrency"),
+        ({"scored": 90, "unscored": {BUDGET: 4}}, State.OVERLOADED, "budget", "judge.budget"),
+        ({"scored": 30, "unscored": {UnscoredReason.PAUSED: 90}}, State.OK, "90 were missed", "backfill --missed"),
+        (
+            {"scored": 30, "unscored": {UnscoredReason.MALFORMED: 6, UnscoredReason.CONTENT_FILTER: 5}},
+            State.DEGRADED,
+            "11 of 41 judgements in the last 15 minutes came to no verdict: 6 malformed, 5 content filter.",
+            "JSON schema",
+        ),
+    ],
+)
+def test_each_state_begins_at_its_number_and_says_why_and_what_to_do(known, state, why, remedy):
+    found = state_of(facts(**known))
+    assert found.state is state
+    assert why in found.why
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize("reason", UnscoredReason)
+def test_every_reason_without_a_verdict_has_something_to_do_where_it_is_trouble(reason):
+    found = state_of(facts(unscored={reason: 50}))
+    assert found.remedy or found.state is State.OK
+
+
+GIVES: dict[State, dict[str, Any]] = {
+    State.PAUSED: {"paused": PAUSE},
+    State.ERROR: {"unscored": {TIMEOUT: 30, FULL: 1}},
+    State.OVERLOADED: {"unscored": {TIMEOUT: 10, FULL: 1}},
+    State.DEGRADED: {"unscored": {TIMEOUT: 10}},
+    State.NEVER_RUN: {"finished": 0, "scored": 0, "unscored": {}},
+    State.OK: {},
+}
+
+
+@pytest.mark.parametrize("state", State)
+def test_of_several_states_that_apply_the_first_in_the_order_is_told(state):
+    """Each is reached with all that comes before it taken away."""
+    later: dict[str, Any] = {"scored": 20}
+    for one in reversed(PRECEDENCE[PRECEDENCE.index(state) :]):
+        later |= GIVES[one]
+    if state is not State.NEVER_RUN:
+        later |= {"finished": 100, "scored": 20}
+    assert state_of(facts(**later)).state is state
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "finished": st.integers(0, 3),
+            "waiting": st.integers(0, 3),
+            "scored": st.integers(0, 100),
+            "skipped": st.integers(0, 3),
+            "unscored": st.dictionaries(st.sampled_from(list(UnscoredReason)), st.integers(0, 100)),
+            "off": st.booleans(),
+            "broken": st.sampled_from(["", "torch is missing"]),
+            "held_back": st.booleans(),
+            "paused": st.sampled_from([None, PAUSE]),
+            "last": st.one_of(st.none(), st.floats(0, NOW)),
+        }
+    )
+)
+def test_whatever_is_known_there_is_a_state_and_a_sentence_and_for_trouble_something_to_do(known):
+    found = state_of(facts(**known))
+    assert found.why.endswith(".")
+    assert found.why[0].isupper() or found.why[0].isdigit()
+    if found.state is not State.OK:
+        assert found.remedy.endswith((".", "?", "!"))
+
+
+def test_the_order_holds_every_state_once_and_the_page_knows_the_same_set():
+    assert sorted(PRECEDENCE) == sorted(State)
+    assert get_args(EvaluatorState) == tuple(PRECEDENCE)
+
+
+def test_the_document_defines_every_state_in_the_order_of_precedence():
+    text = (Path(__file__).parents[3] / "docs" / "states.md").read_text(encoding="utf-8")
+    places = [text.index(f"| `{state}` |") for state in PRECEDENCE]
+    assert places == sorted(places)
