@@ -43,13 +43,13 @@ COLUMNS = "id, head, meta, body, checksum"
 class Record:
     """One delivery as it is kept.
 
-    `payload` is the data with what head sampling kept (an OTLP request, or rows as lines of JSON), `meta` whatever else
-    its writer needs to take it up again after a restart; the spool reads neither. `received_at` in wall-clock seconds
-    since 1970.
+    `payload` is the data with what head sampling kept (an OTLP request, or rows or verdicts as lines of JSON), `meta`
+    whatever else its writer needs to take it up again after a restart; the spool reads neither. `received_at` in
+    wall-clock seconds since 1970.
     """
 
     source: str
-    signal: Signal | Literal["cases"]
+    signal: Signal | Literal["cases", "verdicts"]
     received_at: float
     payload: bytes
     meta: bytes = b""
@@ -82,11 +82,12 @@ def _checksum(number: int, head: bytes, meta: bytes, body: bytes) -> int:
     return whole
 
 
-def connect(path: Path, *, most_pages: int) -> sqlite3.Connection:
+def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Connection:
     """Open the database for this process alone, for writes that are on disk when they return.
 
-    `most_pages` is a hard limit on the file, beyond which writes fail. Raises `sqlite3.Error`, `OSError`; `ConfigError`
-    where another process has it open, or a newer version of this program wrote it.
+    `most_pages` is a hard limit on the file, beyond which writes fail. With `erase` a deletion overwrites all that was
+    there. Raises `sqlite3.Error`, `OSError`; `ConfigError` where another process has it open, or a newer version of
+    this program wrote it.
     """
     db = sqlite3.connect(path, isolation_level=None, timeout=0)
     try:
@@ -94,7 +95,8 @@ def connect(path: Path, *, most_pages: int) -> sqlite3.Connection:
         db.execute(f"PRAGMA page_size = {PAGE}")
         db.execute("PRAGMA locking_mode = EXCLUSIVE")  # no shared-memory file, and a second process is told
         db.execute("PRAGMA cell_size_check = ON")
-        db.execute("PRAGMA secure_delete = FAST")  # fully on, as some builds are, a deletion writes all its pages again
+        # Fully on, as some builds are, a deletion writes all its pages again.
+        db.execute(f"PRAGMA secure_delete = {'ON' if erase else 'FAST'}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         log = log_pages(os.statvfs(path.parent))

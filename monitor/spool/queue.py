@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -23,7 +22,9 @@ from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.receipt import Receipt
 from monitor.spool.draws import FirstDraws
 from monitor.spool.format import Record
-from monitor.spool.store import REMEMBER_AT_MOST, Batch, Room, Store, StoreFailed
+from monitor.spool.remembered import REMEMBER_AT_MOST
+from monitor.spool.room import Room
+from monitor.spool.store import Batch, Store, StoreFailed
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
@@ -294,25 +295,3 @@ class Spool:
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._thread, call)
-
-
-@asynccontextmanager
-async def open_spool(
-    path: Path, *, at_most: int, keep: float, clock: Clock, metrics: Metrics, events: Events
-) -> AsyncIterator[Spool]:
-    """Open the spool whose database file is `path` (made, with its folder, where it is not there).
-
-    `at_most`: bytes it may take on the disk. `keep`: seconds after which a record is given up at replay. A disk that
-    fails or is full now does not prevent the start: appends are refused until it works. Leaving the context finishes
-    the commits in progress. Raises `ConfigError` where the path can never work.
-    """
-    thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
-    store = Store(path, at_most=at_most, keep=keep, clock=clock, metrics=metrics, events=events)
-    spool = Spool(store, thread, at_most=at_most, keep=keep, clock=clock, metrics=metrics, events=events)
-    try:
-        async with spool.running():
-            yield spool
-    finally:
-        with anyio.CancelScope(shield=True):
-            await asyncio.get_running_loop().run_in_executor(thread, store.close)
-        thread.shutdown(wait=False)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from monitor.spool import draws
+from monitor.spool import draws, remembered
 from monitor.spool.files import make_private, sync_folder
 from monitor.spool.format import COLUMNS, INSERT, Damaged, connect, decode
 
@@ -65,9 +65,7 @@ def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
                 batch = []
         _insert(new, batch)
         with contextlib.suppress(sqlite3.Error):  # only a memory against doing work twice
-            new.executemany(
-                "INSERT INTO remembered (id, at) VALUES (?, ?)", old.execute("SELECT id, at FROM remembered")
-            )
+            remembered.copy(old, new)
         with contextlib.suppress(sqlite3.Error):
             draws.copy(old, new)
     building.replace(path.with_name(path.name + ".rebuilt"))

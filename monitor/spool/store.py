@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
-from monitor.spool import draws, salvage
+from monitor.spool import draws, remembered, salvage
 from monitor.spool.draws import Draw
 from monitor.spool.files import make_private, size_of
 from monitor.spool.format import (
@@ -31,13 +30,12 @@ from monitor.spool.format import (
     decode,
     encode,
     is_damage,
-    log_pages,
 )
+from monitor.spool.retained import NAME as RETAINED
+from monitor.spool.retained import Retained, discard, rows_of
+from monitor.spool.room import Fullness, Room
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
-
-REMEMBER_AT_MOST = 200_000
-"""How many result ids are kept, the newest."""
 
 _NEVER = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 
@@ -46,9 +44,6 @@ _CHECK_AT_OPEN = 256 * 1024 * 1024
 
 _READ_BYTES = 4 * 1024 * 1024
 _PRUNE_EVERY = 3600.0
-
-_LOOK_EVERY = 0.25
-"""Seconds between two looks at the free space of the disk."""
 
 _OPEN_EVERY = 1.0
 """Seconds between two tries to open: a repair that fails for want of room copies a lot before it does."""
@@ -74,21 +69,30 @@ class Batch:
     draws: list[Draw] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """How full it is: bytes in use in the file, and whether the disk itself has room for more."""
-
-    used: int
-    disk_has_room: bool
-
-
 class Store:
     """The database. All methods must be called from one thread, and block."""
 
     def __init__(
-        self, path: Path, *, at_most: int, keep: float, clock: Clock, metrics: Metrics, events: Events
+        self,
+        path: Path,
+        *,
+        at_most: int,
+        keep: float,
+        retain: float,
+        clock: Clock,
+        metrics: Metrics,
+        events: Events,
+        erase: bool = False,
     ) -> None:
+        self._erase = erase
+        self._retained: Retained | None = None
+        if retain > 0:
+            place = path.with_name(RETAINED)
+            self._retained = Retained(place, keep=retain, at_most=at_most // 2, clock=clock, metrics=metrics)
+        else:
+            discard(path.with_name(RETAINED))
         self._path = path
+        self._fullness = Fullness(path, clock)
         self._keep = keep
         self._clock = clock
         self._metrics = metrics
@@ -98,9 +102,6 @@ class Store:
         self._db: sqlite3.Connection | None = None
         self._damaged = False
         self._checked = False
-        self._disk_has_room = False
-        self._looked_at = 0.0, 0
-        self._log_pages = 0
         self._doomed: set[int] = set()
         self._next = 1
         self._left: int | None = None
@@ -111,12 +112,11 @@ class Store:
         """Open; the ids and draws remembered, oldest first. Raises `StoreFailed` (not now) or `ConfigError` (never)."""
         db = self._connection()
         try:
-            known = db.execute("SELECT id FROM remembered ORDER BY n DESC LIMIT ?", (REMEMBER_AT_MOST,)).fetchall()
+            known = remembered.read(db)
             drawn = draws.read(db)
         except sqlite3.Error as error:
             self._fail(error)
-        ids = [key.decode("utf-8", "replace") for (key,) in reversed(known) if isinstance(key, bytes)]
-        return self._room(db), ids, drawn
+        return self._room(db), known, drawn
 
     def write(self, batch: Batch) -> tuple[range, Room]:
         """Do all of `batch`, on disk when this returns; the new records' numbers. Raises `StoreFailed`: did none."""
@@ -125,18 +125,19 @@ class Store:
         self._next = numbers.stop
         rows = [encode(number, record) for number, record in zip(numbers, batch.records, strict=True)]
         try:
+            if self._retained is not None and batch.deletes:
+                self._retained.take(rows_of(db, COLUMNS, batch.deletes))
             db.execute("BEGIN IMMEDIATE")
             db.executemany(
                 "DELETE FROM records WHERE id = ?", [(number,) for number in (*self._doomed, *batch.deletes)]
             )
             db.executemany(INSERT, rows)
-            if batch.remembers:
-                at = self._clock.now()
-                remembers = [(key.encode("utf-8", "surrogatepass"), at) for key in batch.remembers]
-                db.executemany("INSERT INTO remembered (id, at) VALUES (?, ?)", remembers)
+            remembered.write(db, batch.remembers, self._clock.now())
             draws.write(db, batch.draws, self._clock.now())
             self._prune(db)
             db.execute("COMMIT")
+            if self._erase and batch.deletes and not batch.records and _is_empty(db):
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was deleted still stands in the log
             room = self._room(db)
         except sqlite3.Error as error:
             # A commit whose sync failed may yet be found in the file: such rows belong to nobody.
@@ -184,6 +185,8 @@ class Store:
 
     def close(self) -> None:
         """Fold the log into the database and let go of the file. What the disk refuses is done at the next start."""
+        if self._retained is not None:
+            self._retained.close()
         if self._db is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
@@ -211,7 +214,7 @@ class Store:
         self._make_private()
         if not self._damaged:
             try:
-                return self._survey(connect(self._path, most_pages=self._most_pages))
+                return self._survey(connect(self._path, most_pages=self._most_pages, erase=self._erase))
             except (sqlite3.Error, Damaged) as error:
                 if not is_damage(error):
                     raise
@@ -223,7 +226,7 @@ class Store:
             f"the spool was damaged: {came.kept} records saved, {came.lost} or more lost, the damaged file is kept",
             aside=came.aside,
         )
-        return self._survey(connect(self._path, most_pages=self._most_pages))
+        return self._survey(connect(self._path, most_pages=self._most_pages, erase=self._erase))
 
     def _check(self, db: sqlite3.Connection) -> None:
         check(db)
@@ -275,37 +278,21 @@ class Store:
         raise StoreFailed(trouble, f"{self._path}: {error}") from error
 
     def _room(self, db: sqlite3.Connection) -> Room:
-        """How full the file is now, and how full the disk was less than a second ago.
-
-        Appends leave some space alone: without it the log could not be folded in, and not even a deletion be written.
-        """
         try:
-            pages: int = db.execute("PRAGMA page_count").fetchone()[0]
-            unused: int = db.execute("PRAGMA freelist_count").fetchone()[0]
-            now = self._clock.monotonic()
-            grown = pages - self._looked_at[1] > self._log_pages // 4
-            if grown or not self._disk_has_room or now - self._looked_at[0] >= _LOOK_EVERY:
-                self._looked_at = now, pages
-                self._disk_has_room = self._look(unused * PAGE)
+            return self._fullness.of(db)
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
-        return Room((pages - unused) * PAGE, self._disk_has_room)
-
-    def _look(self, unused: int) -> bool:
-        disk = os.statvfs(self._path.parent)
-        free = disk.f_bavail * disk.f_frsize
-        self._log_pages = log_pages(disk)
-        most_log = self._log_pages * PAGE
-        log_fits = free + size_of(self._path.with_name(self._path.name + "-wal")) > most_log * 5 // 4
-        return log_fits and free + unused > 3 * most_log
 
     def _prune(self, db: sqlite3.Connection) -> None:
         if self._clock.monotonic() - self._pruned_at < _PRUNE_EVERY:
             return
         self._pruned_at = self._clock.monotonic()
-        oldest = "at < ? OR n <= (SELECT max(n) FROM remembered) - ?"
-        db.execute(f"DELETE FROM remembered WHERE {oldest}", (self._clock.now() - self._keep, REMEMBER_AT_MOST))  # noqa: S608
+        remembered.prune(db, self._clock.now() - self._keep)
         draws.prune(db, self._clock.now() - self._keep)
+
+
+def _is_empty(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM records LIMIT 1").fetchone() is None
 
 
 def _frames_in_log(db: sqlite3.Connection) -> int | None:

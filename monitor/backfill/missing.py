@@ -1,0 +1,87 @@
+"""What the pipeline missed while a judge refused: taken without waiting, written to the queue soon after."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from monitor.backfill.cases import Item, Origin
+from monitor.backfill.series import Series
+from monitor.backfill.store import Group, Store
+from monitor.errors import MonitorError
+from monitor.model.case import Case
+from monitor.model.outcome import Judged, Selection
+from monitor.stages import Runtime
+from monitor.telemetry.events import Event
+
+_EVERY: Final = 0.5  # seconds between two writes
+_AT_ONCE: Final = 200
+_HELD_AT_MOST: Final = 16 * 1024**2  # characters of cases that wait in memory for the disk
+
+
+class Missing:
+    """Hands what was missed to `store`. What a crash of the process takes is at most the last second."""
+
+    def __init__(self, store: Store, series: Series, runtime: Runtime) -> None:
+        self._store = store
+        self._series = series
+        self._runtime = runtime
+        self._waiting: deque[Item] = deque()
+        self._held = 0
+        self._said = False
+
+    def miss(self, case: Case, judged: Judged) -> None:
+        """The judgement of `case` is due and was not made, which is what `judged` says. Never waits, never raises."""
+        size = _size(case)
+        if self._held + size > _HELD_AT_MOST:
+            self._series.missed([Group(case.app, judged.evaluator, Origin.MISSED)], "dropped")
+            return
+        self._held += size
+        drawn = judged.selection or Selection(1.0, 1.0)
+        self._waiting.append(
+            Item(
+                case=case,
+                evaluator=judged.evaluator,
+                version=judged.version,
+                origin=Origin.MISSED,
+                probability=drawn.probability,
+                target=drawn.target,
+            )
+        )
+
+    async def run(self) -> None:
+        """Write until cancelled, then the rest."""
+        try:
+            while True:
+                await anyio.sleep(_EVERY)
+                await self._write()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+            self._held -= sum(_size(one.case) for one in batch)
+            groups = [Group(one.case.app, one.evaluator, one.origin) for one in batch]
+            now = self._runtime.clock.now()
+            try:
+                dropped, displaced = await anyio.to_thread.run_sync(self._store.miss, batch, now)
+            except MonitorError as error:
+                self._series.missed(groups, "dropped")
+                if not self._said:
+                    self._said = True
+                    self._runtime.events.error(Event.BACKFILL_FAILED, f"what was missed is not kept: {error}")
+                continue
+            self._said = False
+            kept = Counter(groups)
+            kept.subtract(dropped)
+            self._series.missed(kept.elements(), "kept")
+            self._series.missed([*dropped, *displaced], "dropped")
+
+
+def _size(case: Case) -> int:
+    return len(case.response) + len(case.request.query) + sum(len(one.content) for one in case.retrieved_context)

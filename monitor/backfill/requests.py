@@ -1,0 +1,142 @@
+"""One request that is judged afterwards: what is still due of it is judged, delivered, and struck off the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio.to_thread
+
+from monitor.backfill.around import Around
+from monitor.backfill.series import Series
+from monitor.backfill.store import Store, Waiting
+from monitor.model.outcome import Judged, Score, Skipped, UnscoredReason, result_id
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.evaluate import Evaluation
+from monitor.stages import Drawn, Runtime
+from monitor.telemetry.events import Event
+
+T = TypeVar("T")
+
+_TRIES: Final = 5
+_BREATH: Final = 10.0  # seconds
+
+HOLDS: Final[Mapping[UnscoredReason, float]] = {
+    UnscoredReason.PAUSED: 5.0,
+    UnscoredReason.AUTH: 30.0,
+    UnscoredReason.BUDGET: 60.0,
+    UnscoredReason.BREAKER_OPEN: 15.0,
+    UnscoredReason.SHUTDOWN: 15.0,
+}
+"""What says nothing of the case: for so many seconds nothing is asked of the judge, and the item goes on waiting."""
+
+PASSING: Final = frozenset({UnscoredReason.TIMEOUT, UnscoredReason.RATE_LIMITED, UnscoredReason.PROVIDER_ERROR})
+"""What may be over soon: the item is tried again, `_TRIES` times in all, after `_BREATH` seconds."""
+
+
+class Requests:
+    """Judges requests, and knows which judges are not asked at present."""
+
+    def __init__(self, store: Store, series: Series, around: Around, runtime: Runtime) -> None:
+        self._store = store
+        self._series = series
+        self._around = around
+        self._runtime = runtime
+        self._assignments = {one.evaluator.name: one for one in around.assignments}
+        self._under_way: dict[tuple[str, str], Waiting] = {}
+        self._held: dict[str, float] = {}
+        self._why: dict[str, str] = {}
+
+    def askable(self) -> list[str]:
+        """The evaluators whose judges may be asked now."""
+        now = self._runtime.clock.monotonic()
+        return [name for name, one in self._assignments.items() if self._held.get(self._lane(one), now) <= now]
+
+    @property
+    def held_for(self) -> Mapping[str, str]:
+        """Why judges are not asked at present, by their names."""
+        now = self._runtime.clock.monotonic()
+        return {judge: why for judge, why in self._why.items() if self._held.get(judge, now) > now}
+
+    async def judge(self, waiting: Sequence[Waiting], evaluation: Evaluation) -> None:
+        """Judge all that is due of one request, save what has a verdict by now. Raises `MonitorError`."""
+        ids = {one.id: self._id(one) for one in waiting if one.item is not None}
+        known = await self._around.known(set(ids.values()))
+        due: dict[str, list[Waiting]] = {}
+        for one in waiting:
+            if one.item is None:
+                await self._end(one, "expired")
+            elif ids[one.id] in known:
+                await self._end(one, "known")
+            elif self._around.forgets(one.item.case):
+                await self._end(one, "forgotten")
+            else:
+                due.setdefault(self._lane(self._assignments[one.group.evaluator]), []).append(one)
+        for lane, those in due.items():
+            await self._at_judge(lane, those, evaluation)
+
+    async def _at_judge(self, lane: str, waiting: Sequence[Waiting], evaluation: Evaluation) -> None:
+        chosen, case = [], None
+        for one in waiting:
+            if one.item is not None:
+                case = one.item.case
+                self._under_way[case.request_id, one.group.evaluator] = one
+                drawn = Drawn(one.item.probability, one.item.target)
+                chosen.append((self._assignments[one.group.evaluator], drawn))
+        if case is None:
+            return
+        try:
+            async with self._around.turn(lane) if lane != _LOCAL else nullcontext():
+                await evaluation.run_judged(case, chosen)
+        finally:
+            for assignment, _ in chosen:
+                self._under_way.pop((case.request_id, assignment.evaluator.name), None)
+
+    async def judged(self, judged: Judged) -> None:
+        """What came of a judgement: delivered and struck off, or tried again later."""
+        one = self._under_way[judged.case.request_id, judged.evaluator]
+        outcome = judged.outcome
+        lane = self._lane(self._assignments[judged.evaluator])
+        if not isinstance(outcome, Score | Skipped):
+            if outcome.reason in HOLDS:
+                self._hold(lane, HOLDS[outcome.reason], outcome.reason, outcome.detail)
+                return
+            if outcome.reason in PASSING and one.tries + 1 < _TRIES:
+                await _blocking(partial(self._store.again, one.id))
+                self._hold(lane, _BREATH, outcome.reason, outcome.detail)
+                return
+        await self._around.deliver(replace(judged, origin=one.group.source))
+        if isinstance(outcome, Score):
+            await self._end(one, "defect" if judged.defect else "passed", judged.weight)
+        else:
+            await self._end(one, "skipped" if isinstance(outcome, Skipped) else "unscored")
+
+    async def _end(self, one: Waiting, outcome: str, weight: float | None = None) -> None:
+        if await _blocking(partial(self._store.finish, one.id, outcome, self._runtime.clock.now())):
+            self._series.ended(one.group, outcome, weight=weight)
+
+    def _hold(self, lane: str, seconds: float, reason: str, detail: str) -> None:
+        self._held[lane] = self._runtime.clock.monotonic() + seconds
+        if self._why.get(lane) != reason:
+            message = f"judging afterwards waits: {detail or reason}"
+            self._runtime.events.warning(Event.BACKFILL_WAITS, message, judge=lane, reason=reason)
+        self._why[lane] = reason
+
+    def _id(self, one: Waiting) -> str:
+        """The id of the result that this process would give: another version since is another instrument."""
+        request_id = one.item.case.request_id if one.item is not None else one.request_id
+        return result_id(request_id, one.group.evaluator, self._around.versions[one.group.evaluator])
+
+    @staticmethod
+    def _lane(assignment: Assignment) -> str:
+        return assignment.judge if assignment.evaluator.cost == "judge" else _LOCAL
+
+
+_LOCAL: Final = "\0local"
+
+
+async def _blocking(call: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(call)

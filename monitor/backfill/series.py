@@ -1,0 +1,64 @@
+"""What is counted of judging afterwards. Each step changes both sides of the balance at once, on the event loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from monitor.backfill.store import DONE, Group
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+
+class Series:
+    """Counts by app, evaluator, source; all series of such a group exist, at 0, from its first item on."""
+
+    def __init__(self, metrics: Metrics, versions: Mapping[str, str]) -> None:
+        self._metrics = metrics
+        self._versions = versions
+        self._prepared: set[tuple[str, str, str]] = set()
+        self.pending: Counter[Group] = Counter()
+        """What was asked for and has not ended."""
+
+    def asked(self, groups: Mapping[Group, int]) -> None:
+        """So many were asked for."""
+        for group, number in groups.items():
+            labels = self._labels(group)
+            self.pending[group] += number
+            self._metrics.backfill_asked.labels(*labels).inc(number)
+            self._metrics.backfill_pending.labels(*labels).inc(number)
+
+    def ended(self, group: Group, outcome: str, *, number: int = 1, weight: float | None = None) -> None:
+        """So many came to `outcome`, one of `store.DONE`; `weight` is that of a single one that is scored."""
+        labels = app, evaluator, source = self._labels(group)
+        whole = (app, evaluator, self._versions[evaluator], source, outcome)
+        self.pending[group] -= number
+        self._metrics.backfill_pending.labels(*labels).dec(number)
+        self._metrics.backfill_evaluations.labels(*whole).inc(number)
+        if weight is not None:
+            self._metrics.backfill_weight.labels(*whole).inc(weight)
+            self._metrics.backfill_weight_squares.labels(*whole).inc(weight**2)
+
+    def missed(self, groups: Iterable[Group], fate: str) -> None:
+        """These were missed, and `kept`, `dropped` or `expired`."""
+        for group in groups:
+            self._metrics.backfill_missed.labels(self._app(group.app), group.evaluator, fate).inc()
+
+    def paid(self, dollars: float) -> None:
+        """So much was spent."""
+        self._metrics.backfill_cost.inc(dollars)
+
+    def _labels(self, group: Group) -> tuple[str, str, str]:
+        metrics = self._metrics
+        labels = self._app(group.app), group.evaluator, group.source
+        if labels not in self._prepared:
+            self._prepared.add(labels)
+            app, evaluator, source = labels
+            for outcome in DONE:
+                metrics.backfill_evaluations.labels(app, evaluator, self._versions[evaluator], source, outcome)
+            for family in (metrics.backfill_weight, metrics.backfill_weight_squares):
+                for outcome in ("defect", "passed"):
+                    family.labels(app, evaluator, self._versions[evaluator], source, outcome)
+        return labels
+
+    def _app(self, app: str) -> str:
+        return self._metrics.app(app or UNKNOWN_APP)

@@ -1,0 +1,300 @@
+"""The queue on disk: what was missed, what was asked for, and for a while what became of it.
+
+Several processes work on it at once, the monitor and whoever calls `rag-monitor backfill`: each change is one short
+transaction. An item that is asked for gets a new, higher number, so that a reader who knows the highest it has seen
+finds all that is new.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from monitor.backfill import cases
+from monitor.backfill.cases import Item
+from monitor.backfill.file import QueueFile
+from monitor.errors import InvalidData
+
+NAME: Final = "backfill.db"
+"""The file, in the storage folder."""
+
+DONE: Final = ("defect", "passed", "skipped", "unscored", "expired", "known", "forgotten")
+"""What can become of an item that was asked for."""
+
+_FINAL: Final = ("defect", "passed", "skipped", "known")
+_AT_ONCE: Final = 200
+_INSERT: Final = (
+    "INSERT INTO items (id, request_id, app, evaluator, source, state, outcome, batch, answered, at, tries, size, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, 0, ?, ?)"
+)
+_OVERHEAD: Final = 256  # bytes of a row beside its body
+
+
+class Group(NamedTuple):
+    """What items are counted by."""
+
+    app: str
+    evaluator: str
+    source: str
+
+
+class Waiting(NamedTuple):
+    """An item that was asked for, as it stands in the queue. `item` is None where it cannot be read any more."""
+
+    id: str
+    request_id: str
+    group: Group
+    tries: int
+    item: Item | None
+
+
+class Missed(NamedTuple):
+    """What an evaluator missed: how many judgements, and when the first and the last of their answers were given."""
+
+    evaluator: str
+    number: int
+    since: float
+    until: float
+
+
+class Asked(NamedTuple):
+    """What became of a wish: items that are new in the queue, that were there, that have a verdict, without room."""
+
+    new: int = 0
+    there: int = 0
+    known: int = 0
+    full: int = 0
+
+
+class Store:
+    """The queue in the file `path`, opened at its first use; for use in any thread.
+
+    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written.
+    `damaged` is told of the place where a damaged file was put, in whose stead a new one was begun.
+    """
+
+    def __init__(self, path: Path, *, at_most: int, damaged: Callable[[Path], None] = lambda _aside: None) -> None:
+        self._file = QueueFile(path, damaged)
+        self._at_most = at_most
+
+    # -- putting in
+
+    def miss(self, items: Sequence[Item], now: float) -> tuple[list[Group], list[Group]]:
+        """Keep what was missed at `now`, once each. Returns the groups of those without room, of those that made room.
+
+        What was asked for makes no room, and a case that alone is larger than all may be has none.
+        """
+        dropped, displaced = [], []
+        with self._file.writing() as db:
+            used = _used(db)
+            for item in items:
+                body = cases.dump(item)
+                size = len(body) + _OVERHEAD
+                if db.execute("SELECT 1 FROM items WHERE id = ?", (item.id,)).fetchone():
+                    continue
+                while used + size > self._at_most and (oldest := _oldest_missed(db)) is not None:
+                    used -= oldest[1]
+                    displaced.append(oldest[0])
+                if used + size > self._at_most:
+                    dropped.append(_group(item))
+                    continue
+                db.execute(_INSERT, _row(item, body, state="missed", now=now))
+                used += size
+        return dropped, displaced
+
+    def ask(self, items: Iterable[Item], *, batch: str, now: float) -> Asked:
+        """Ask for these judgements, under the name `batch`. One that has a verdict, or waits already, changes nothing.
+
+        Of what was missed it makes use as of anything else: it is missed no longer.
+        """
+        new = there = known = full = 0
+        for part in _parts(items):
+            with self._file.writing() as db:
+                used = _used(db)
+                for item in part:
+                    found = db.execute("SELECT state, outcome, size FROM items WHERE id = ?", (item.id,)).fetchone()
+                    state, outcome, before = found or ("", "", 0)
+                    if state == "asked":
+                        there += 1
+                        continue
+                    if outcome in _FINAL:
+                        known += 1
+                        continue
+                    body = cases.dump(item)
+                    size = len(body) + _OVERHEAD
+                    if used - before + size > self._at_most:
+                        full += 1
+                        continue
+                    db.execute("DELETE FROM items WHERE id = ?", (item.id,))
+                    db.execute(_INSERT, _row(item, body, state="asked", batch=batch, now=now))
+                    used += size - before
+                    new += 1
+        return Asked(new, there, known, full)
+
+    def missed_items(self, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
+        """What was missed, of some evaluators or of all, of one app or of all, oldest first."""
+        after = 0
+        while True:
+            with self._file.reading() as db:
+                wanted = f"(? OR evaluator IN ({_marks(evaluators)})) AND (? OR app = ?)"
+                found = db.execute(
+                    f"SELECT n, body FROM items WHERE state = 'missed' AND n > ? AND {wanted} ORDER BY n LIMIT ?",  # noqa: S608 - marks
+                    (after, not evaluators, *evaluators, not app, app, _AT_ONCE),
+                ).fetchall()
+            if not found:
+                return
+            for _, body in found:
+                with suppress(InvalidData):
+                    yield cases.load(body)
+            after = found[-1][0]
+
+    # -- working off
+
+    def asked_after(self, number: int) -> tuple[int, dict[Group, int]]:
+        """The highest number of an item that was asked for, and how many there are beyond `number`, by group."""
+        with self._file.reading() as db:
+            found = db.execute(
+                "SELECT app, evaluator, source, count(*), max(n) FROM items WHERE state = 'asked' AND n > ?"
+                " GROUP BY 1, 2, 3",
+                (number,),
+            ).fetchall()
+        return max((row[4] for row in found), default=number), {Group(*row[:3]): row[3] for row in found}
+
+    def asked_up_to(self, number: int) -> dict[Group, int]:
+        """How many wait that were asked for, of those with numbers up to `number`, by group."""
+        with self._file.reading() as db:
+            found = db.execute(
+                "SELECT app, evaluator, source, count(*) FROM items WHERE state = 'asked' AND n <= ? GROUP BY 1, 2, 3",
+                (number,),
+            ).fetchall()
+        return {Group(*row[:3]): row[3] for row in found}
+
+    def next(
+        self, limit: int, *, up_to: int, among: Collection[str], without: Collection[str] = ()
+    ) -> list[list[Waiting]]:
+        """Up to `limit` requests that wait longest for evaluators in `among`, each with all that waits of it.
+
+        Only items with numbers `up_to` that; none of a request in `without`.
+        """
+        columns = "id, request_id, app, evaluator, source, tries, body"
+        where = f"state = 'asked' AND n <= ? AND evaluator IN ({_marks(among)})"
+        with self._file.reading() as db:
+            first = db.execute(
+                f"SELECT request_id, min(n) FROM items WHERE {where} AND request_id NOT IN ({_marks(without)})"  # noqa: S608 - marks and constants
+                " GROUP BY request_id ORDER BY 2 LIMIT ?",
+                (up_to, *among, *without, limit),
+            ).fetchall()
+            found = [
+                db.execute(
+                    f"SELECT {columns} FROM items WHERE {where} AND request_id = ? ORDER BY n",  # noqa: S608 - as above
+                    (up_to, *among, request_id),
+                ).fetchall()
+                for request_id, _ in first
+            ]
+        return [[_waiting(row) for row in rows] for rows in found]
+
+    def finish(self, id_: str, outcome: str, now: float) -> bool:
+        """An item that was asked for has come to its end; whether it was there. Its case is kept no longer."""
+        with self._file.writing() as db:
+            sql = (
+                "UPDATE items SET state = 'done', outcome = ?, at = ?, size = 0, body = NULL"
+                " WHERE id = ? AND state = 'asked'"
+            )
+            return db.execute(sql, (outcome, now, id_)).rowcount == 1
+
+    def again(self, id_: str) -> None:
+        """An item is to be tried once more."""
+        with self._file.writing() as db:
+            db.execute("UPDATE items SET tries = tries + 1 WHERE id = ? AND state = 'asked'", (id_,))
+
+    def expire(
+        self, *, before: float, now: float, up_to: int, spare: Collection[str] = ()
+    ) -> tuple[dict[Group, int], list[Group]]:
+        """Give up what has waited since `before`: what was asked for, with numbers `up_to` that; what was missed.
+
+        Of the former none of a request in `spare`. What was done before then is forgotten.
+        """
+        old = f"state = 'asked' AND n <= ? AND at < ? AND request_id NOT IN ({_marks(spare)})"
+        with self._file.writing() as db:
+            asked = db.execute(
+                f"SELECT app, evaluator, source, count(*) FROM items WHERE {old} GROUP BY 1, 2, 3",  # noqa: S608 - marks and constants
+                (up_to, before, *spare),
+            ).fetchall()
+            db.execute("DELETE FROM items WHERE state = 'done' AND at < ?", (before,))
+            db.execute(
+                f"UPDATE items SET state = 'done', outcome = 'expired', at = ?, size = 0, body = NULL WHERE {old}",  # noqa: S608 - as above
+                (now, up_to, before, *spare),
+            )
+            missed = db.execute(
+                "DELETE FROM items WHERE state = 'missed' AND at < ? RETURNING app, evaluator, source", (before,)
+            ).fetchall()
+        return {Group(*row[:3]): row[3] for row in asked}, [Group(*row) for row in missed]
+
+    # -- looking
+
+    def missed(self) -> list[Missed]:
+        """What was missed and is not asked for yet, by evaluator."""
+        with self._file.reading() as db:
+            found = db.execute(
+                "SELECT evaluator, count(*), min(answered), max(answered) FROM items WHERE state = 'missed'"
+                " GROUP BY 1 ORDER BY 1"
+            ).fetchall()
+        return [Missed(*row) for row in found]
+
+    def standing(self, batch: str) -> dict[str, int]:
+        """How many items of a batch wait (`asked`), and how many have come to each outcome."""
+        with self._file.reading() as db:
+            sql = "SELECT CASE state WHEN 'done' THEN outcome ELSE state END, count(*) FROM items WHERE batch = ?"
+            return dict(db.execute(f"{sql} GROUP BY 1", (batch,)).fetchall())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def _row(item: Item, body: bytes, *, state: str, now: float, batch: str = "") -> tuple[object, ...]:
+    size = len(body) + _OVERHEAD
+    app = item.case.app.encode("utf-8", "replace").decode()
+    request_id = item.case.request_id.encode("utf-8", "replace").decode()
+    answered = item.case.answered_at or now
+    return (item.id, request_id, app, item.evaluator, item.origin.value, state, batch, answered, now, size, body)
+
+
+def _group(item: Item) -> Group:
+    return Group(item.case.app, item.evaluator, item.origin.value)
+
+
+def _used(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT coalesce(sum(size), 0) FROM items").fetchone()[0])
+
+
+def _oldest_missed(db: sqlite3.Connection) -> tuple[Group, int] | None:
+    sql = "DELETE FROM items WHERE n = (SELECT min(n) FROM items WHERE state = 'missed')"
+    row = db.execute(f"{sql} RETURNING app, evaluator, source, size").fetchone()
+    return (Group(*row[:3]), int(row[3])) if row is not None else None
+
+
+def _waiting(row: tuple[object, ...]) -> Waiting:
+    id_, request_id, app, evaluator, source, tries, body = row
+    item = None
+    with suppress(InvalidData):
+        item = cases.load(body) if isinstance(body, bytes) else None
+    return Waiting(str(id_), str(request_id), Group(str(app), str(evaluator), str(source)), int(str(tries)), item)
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
+    part: list[Item] = []
+    for item in items:
+        part.append(item)
+        if len(part) == _AT_ONCE:
+            yield part
+            part = []
+    if part:
+        yield part

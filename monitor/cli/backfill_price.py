@@ -1,0 +1,80 @@
+"""What judgements would cost at most, for `rag-monitor backfill --dry-run`: rendered as they would be, not sent."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+
+from monitor.backfill.cases import Item
+from monitor.cli import columns, offline
+from monitor.cli.run import in_event_loop
+from monitor.config import Config
+from monitor.judge.budget import estimate_tokens
+from monitor.judge.client import open_judge
+from monitor.judge.prices import tariff
+from monitor.judge.recording import Exchange, Recording
+from monitor.judge.settings import Budget, CacheSettings
+from monitor.model.outcome import Judged
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.evaluate import Evaluation
+from monitor.stages import Drawn, Judge
+
+
+def lines(config: Config, items: Sequence[Item]) -> Iterator[str]:
+    """For each evaluator how many judgements there are, and their price at most, retries aside."""
+    by_name: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        by_name[item.evaluator].append(item)
+    spent: dict[str, float | None] = {}
+
+    async def main() -> None:
+        for name, those in by_name.items():
+            spent[name] = await _dollars(config, name, those)
+
+    in_event_loop(main)
+    for name, those in by_name.items():
+        price = spent[name]
+        told = f"{columns.dollars(price)} at most" if price else "no price is known of its model"
+        told = "for nothing" if price == 0 else told
+        yield f"  {name}: {len(those)} judgements, {told}"
+
+
+async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | None:
+    assignment = next(one for one in config.assignments if one.evaluator.name == name)
+    if assignment.evaluator.cost == "local":
+        return 0.0
+    settings = config.judge_of(assignment).model_copy(
+        update={"budget": Budget(), "cache": CacheSettings(entries=0), "attempts": 1}
+    )
+    price = tariff(settings)
+    if price is None:
+        return None
+    runtime, exchanges = offline.runtime(), list[Exchange]()
+    async with AsyncExitStack() as stack:
+        seam = partial(Recording, exchanges=exchanges, send=False)
+        judge: Judge = await stack.enter_async_context(open_judge(settings, runtime, rng=random.Random(), seam=seam))
+        evaluation = Evaluation(
+            [assignment],
+            judges={assignment.judge: judge},
+            sinks={"price": _nowhere},
+            counting=Counting(runtime.metrics),
+            delivered=offline.Nothing(),
+            runtime=runtime,
+            salt=config.sampling.salt,
+            waiting_limit=sys.maxsize,
+            repeat={},
+        )
+        for item in items:
+            await evaluation.run_judged(item.case, [(assignment, Drawn(1.0, 1.0))])
+    return sum(
+        price.dollars(estimate_tokens(message["content"] for message in one.messages), one.max_tokens)
+        for one in exchanges
+    )
+
+
+async def _nowhere(_: Judged) -> None:
+    return

@@ -1,0 +1,51 @@
+"""Opening the spool: the store, the thread that it lives in, and the queue before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from monitor.clock import Clock
+from monitor.spool.queue import Spool
+from monitor.spool.store import Store
+from monitor.telemetry.events import Events
+from monitor.telemetry.metrics import Metrics
+
+
+@asynccontextmanager
+async def open_spool(
+    path: Path,
+    *,
+    at_most: int,
+    keep: float,
+    retain: float = 0.0,
+    erase: bool = False,
+    clock: Clock,
+    metrics: Metrics,
+    events: Events,
+) -> AsyncIterator[Spool]:
+    """Open the spool whose database file is `path` (made, with its folder, where it is not there).
+
+    `at_most`: bytes it may take on the disk. `keep`: seconds after which a record is given up at replay. `retain`:
+    seconds for which what is done with is kept beside it, see `retained.py`. `erase`: what is done with is overwritten
+    on the disk, which costs another write of it. A disk that fails or is full now does not prevent the start: appends
+    are refused until it works. Leaving the context finishes the commits in progress. Raises `ConfigError` where the
+    path can never work.
+    """
+    thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
+    store = Store(
+        path, at_most=at_most, keep=keep, retain=retain, erase=erase, clock=clock, metrics=metrics, events=events
+    )
+    spool = Spool(store, thread, at_most=at_most, keep=keep, clock=clock, metrics=metrics, events=events)
+    try:
+        async with spool.running():
+            yield spool
+    finally:
+        with anyio.CancelScope(shield=True):
+            await asyncio.get_running_loop().run_in_executor(thread, store.close)
+        thread.shutdown(wait=False)
