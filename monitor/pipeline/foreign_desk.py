@@ -1,0 +1,312 @@
+"""The desk at which verdicts of others come in: read, counted and delivered like ours, held against ours.
+
+A user's "no" makes it likelier that the answer is judged: before the draw by a higher probability, which the weight
+knows of; after it the answer is judged all the same, where it is still kept, and counted apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tallies
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+import anyio
+
+from monitor.content import slices as facts
+from monitor.errors import MonitorError
+from monitor.foreign.settings import ForeignSettings
+from monitor.model.case import Case, Traffic
+from monitor.model.foreign import FAULTS, ForeignVerdict, Via, is_vote
+from monitor.model.outcome import Judged, Score, result_id
+from monitor.model.receipt import Receipt
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.delivery import Delivered, Delivery
+from monitor.pipeline.disliked import Agreement, Purse, Requests, Unchosen
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.foreign_names import Foreigner, Foreigners
+from monitor.pipeline.traffic import standing
+from monitor.stages import Drawn, Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import UNKNOWN_APP
+
+_FATES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
+_AT_MOST: Final = 20_000
+"""Verdicts that may wait; beyond that senders are asked to try again."""
+_AT_ONCE: Final = 32
+
+
+class Past(Protocol):
+    """What earlier results say of a request."""
+
+    async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """The rows of all results of the request. Raises `MonitorError`."""
+        ...
+
+
+class Desk:
+    """Where verdicts of others become results.
+
+    Args:
+        names: who is who.
+        past: where requests are looked up that are not remembered.
+        late_after: seconds from which a verdict is late, from when it was given.
+        slices: the attributes by which rates are sliced.
+    """
+
+    def __init__(
+        self,
+        settings: ForeignSettings,
+        *,
+        names: Foreigners,
+        evaluation: Evaluation,
+        counting: Counting,
+        delivery: Delivery,
+        delivered: Delivered,
+        past: Past,
+        agreement: Agreement,
+        runtime: Runtime,
+        late_after: float,
+        slices: Sequence[str] = (),
+    ) -> None:
+        self._settings = settings.feedback
+        self._names = names
+        self._evaluation = evaluation
+        self._counting = counting
+        self._delivery = delivery
+        self._delivered = delivered
+        self._past = past
+        self._agreement = agreement
+        self._runtime = runtime
+        self._late_after = late_after
+        self._slices = tuple(slices)
+        self._requests = Requests()
+        self._unchosen = Unchosen(runtime.clock, wait=settings.feedback.wait, at_most=settings.feedback.at_most)
+        self._raises = settings.feedback.judge > 0
+        self._purse = Purse(settings.feedback.per_hour)
+        self._waiting: deque[tuple[ForeignVerdict, Foreigner, Receipt | None]] = deque()
+        self._disliked: deque[tuple[Case, tuple[Assignment, ...]]] = deque()
+        self._wake = anyio.Event()
+        self._working: Tallies[str] = Tallies()
+        metrics = runtime.metrics
+        metrics.feedback_kept.set_function(lambda: self._unchosen.size)
+        for via in Via:
+            for fate in _FATES if via is not Via.OWN else ():
+                metrics.foreign_verdicts.labels(via.value, fate)
+
+    @property
+    def backlog(self) -> str:
+        """Why no more can be taken now, or an empty string."""
+        return "verdicts of others are behind: too many wait" if len(self._waiting) > _AT_MOST else ""
+
+    def take(self, verdicts: Sequence[ForeignVerdict], receipt: Receipt | None) -> None:
+        """Take verdicts on requests that need not be known; each holds a share of `receipt` until it is delivered."""
+        for one in verdicts:
+            who = self._who(one)
+            if who is not None:
+                self._waiting.append((one, who, receipt.share() if receipt is not None else None))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work off what is taken, until cancelled."""
+        room = anyio.Semaphore(_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            while True:
+                while self._waiting or self._disliked:
+                    while self._disliked:
+                        group.start_soon(self._evaluation.run_disliked, *self._disliked.popleft())
+                    if self._waiting:
+                        await room.acquire()
+                        group.start_soon(self._work_off, *self._waiting.popleft(), room)
+                self._wake = anyio.Event()
+                await self._wake.wait()
+
+    async def hear(self, verdicts: Sequence[ForeignVerdict], case: Case) -> None:
+        """Verdicts that came within the trace of `case`, before it is drawn; returns when they are delivered.
+
+        Those on another request, to which a link led, weigh what the trace weighs that brought them.
+        """
+        for said in verdicts:
+            who = self._who(said)
+            if who is None:
+                continue
+            one = replace(said, probability=case.probability)
+            with self._careful(one):
+                if one.linked:
+                    await self._enter_later(one, who)
+                else:
+                    await self._enter(replace(one, request_id=case.request_id), who, case)
+
+    def at_least(self, case: Case) -> float:
+        """The probability that `case`, which is to be drawn now, is judged with at least; 0 for most."""
+        vote = self._agreement.vote_on(case.request_id) if self._raises else None
+        if vote is None or not vote.down or not self._evaluation.others(case, ()):
+            return 0.0
+        if not self._purse.take(self._runtime.clock.monotonic()):
+            return 0.0
+        self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app or UNKNOWN_APP)).inc()
+        return self._settings.judge
+
+    def drawn(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
+        """`case` was drawn for `chosen`: who else may judge it, should it be disliked, is remembered."""
+        self.remember(case)
+        if self._raises and self._settings.at_most and self._agreement.vote_on(case.request_id) is None:
+            others = self._evaluation.others(case, chosen)
+            if others:
+                self._unchosen.keep(case, others)
+
+    def remember(self, case: Case) -> None:
+        """Know `case`, without its texts, should somebody have a word to say on it later; not only if it is judged."""
+        self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, facts.RESPONSE_ID))
+
+    # -- within
+
+    def _who(self, verdict: ForeignVerdict) -> Foreigner | None:
+        """Whose verdict it is; None where it cannot be used, which is counted."""
+        who = self._names.of(verdict.evaluator, verdict.via) if not verdict.fault else None
+        if who is None:
+            self._count(verdict, verdict.fault or "too_many_names")
+        return who
+
+    @contextmanager
+    def _careful(self, verdict: ForeignVerdict) -> Iterator[None]:
+        """One verdict that cannot be worked off must not stop the others, nor the traces."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
+            self._count(verdict, "failed")
+            self._runtime.events.error(
+                Event.READING_FAILED,
+                "a verdict of somebody else's could not be worked off",
+                trace_id=verdict.request_id,
+                error=type(error).__name__,
+            )
+
+    async def _work_off(
+        self,
+        verdict: ForeignVerdict,
+        who: Foreigner,
+        receipt: Receipt | None,
+        room: anyio.Semaphore,
+    ) -> None:
+        try:
+            with self._careful(verdict):
+                await self._enter_later(verdict, who)
+        finally:
+            room.release()
+        if receipt is not None:
+            receipt.settle()
+
+    async def _enter_later(self, verdict: ForeignVerdict, who: Foreigner) -> None:
+        """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
+        case, earlier = await self._case_of(verdict)
+        if not await self._enter(verdict, who, case, earlier) or not self._raises:
+            return
+        found = self._unchosen.take(case.request_id)
+        if found is not None and self._purse.take(self._runtime.clock.monotonic()):
+            self._disliked.append(found)
+            self._wake.set()
+
+    async def _case_of(self, verdict: ForeignVerdict) -> tuple[Case, dict[str, bool]]:
+        """The case that a verdict is on, as far as it is known, and what our evaluators said of it before."""
+        known = self._requests.of(verdict.request_id)
+        request_id = known.request_id if known is not None else verdict.request_id
+        rows: list[dict[str, Any]] = []
+        if request_id and (known is None or verdict.by_user):
+            with suppress(MonitorError):
+                rows = await self._past.by_trace(request_id)
+        if any(_is_vote(row) for row in rows):
+            earlier = {}  # a user has spoken before: that was counted then
+        else:
+            earlier = {row["evaluator"]: row["defect"] for row in rows if _counts(row)}
+        if known is None:
+            own = next((row for row in rows if row.get("via", Via.OWN) == Via.OWN), {})
+            known = _bare(verdict, own)
+        return known, earlier
+
+    async def _enter(
+        self,
+        verdict: ForeignVerdict,
+        who: Foreigner,
+        case: Case,
+        earlier: dict[str, bool] | None = None,
+    ) -> bool:
+        """Count and deliver one verdict of `who` on `case`, once; whether it is a user's "no"."""
+        judged = self._judged(verdict, who, case)
+        scored = isinstance(judged.outcome, Score)
+        votes = scored and verdict.by_user and case.traffic is Traffic.PRODUCTION
+        key = result_id(case.request_id, who.name, judged.version, judged.key)
+        repeated = self._delivered.remembered(key) or self._working[key] > 0
+        if not repeated:
+            self._working[key] += 1
+            try:
+                self._count(verdict, "scored" if scored else "unscored")
+                self._counting.selected(judged.case.app, who.name)
+                self._counting.finished(judged, 0.0)
+                await self._delivery.one(judged)
+            finally:
+                del self._working[key]
+        else:
+            self._count(verdict, "duplicate")
+        if votes:
+            self._agreement.voted(case.request_id, judged.case.app, down=judged.defect, earlier=earlier or {})
+        return votes and judged.defect and not repeated
+
+    def _count(self, verdict: ForeignVerdict, fate: str) -> None:
+        self._runtime.metrics.foreign_verdicts.labels(verdict.via.value, fate).inc()
+
+    def _judged(self, verdict: ForeignVerdict, who: Foreigner, case: Case) -> Judged:
+        now = self._runtime.clock.now()
+        outcome, defect = who.ruling.read(verdict)
+        given = min(verdict.at, now) if verdict.at > 0 else now
+        on = replace(
+            case,
+            span_id=case.span_id or verdict.span_id,
+            user_id=case.user_id or verdict.user,
+            attributes=facts.allowed(case, self._slices),
+            answered_at=given,
+        )
+        return Judged(
+            case=on,
+            evaluator=who.name,
+            version=who.via.value,
+            outcome=outcome,
+            weight=1 / verdict.probability,
+            level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
+            defect=defect,
+            judged_at=now,
+            standing=standing(on, now, self._late_after),
+            via=who.via,
+            key=verdict.identity,
+        )
+
+
+def _is_vote(row: dict[str, Any]) -> bool:
+    """Whether a row is what a user said of the answer."""
+    return row.get("outcome") == "score" and is_vote(row.get("via"), row.get("evaluator"), row.get("label"))
+
+
+def _counts(row: dict[str, Any]) -> bool:
+    """Whether a row is a verdict of ours on production traffic."""
+    ours = row.get("via", Via.OWN) == Via.OWN and row.get("traffic") == Traffic.PRODUCTION
+    return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
+
+
+def _bare(verdict: ForeignVerdict, row: dict[str, Any]) -> Case:
+    """A case of which no more is known than an earlier result says, or the verdict itself."""
+    if not row:
+        return Case(request_id=verdict.request_id, app=verdict.app)
+    return Case(
+        request_id=verdict.request_id,
+        app=row["app"],
+        source=row["source"],
+        session_id=row["session_id"],
+        model=row["model"],
+        span_id=row["span_id"],
+        convention=row["convention"],
+        attributes=row["attributes"],
+        traffic=Traffic(row["traffic"]),
+    )
