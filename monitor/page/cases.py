@@ -10,6 +10,7 @@ from typing import Any, Final
 import anyio.to_thread
 
 from monitor.page import marking, views
+from monitor.page.counted import foreign
 from monitor.page.facts import Facts
 from monitor.page.queries import AnswersQuery
 from monitor.page.settings import PageSettings
@@ -19,6 +20,7 @@ from monitor.telemetry.metrics import UNKNOWN_APP
 TEXT: Final = 200_000
 """Characters of one text at most, and of all documents of a case together five times as many."""
 _DOCUMENTS, _TURNS, _VERDICTS, _EVIDENCE = 200, 200, 200, 500
+_VERSIONS = ("judge", "prompt", "index", "service")
 _QUESTION, _EXCERPT = 300, 700
 """Characters of question and response in a list."""
 
@@ -60,17 +62,17 @@ async def answers(facts: Facts, query: AnswersQuery) -> views.Answers:
 async def case(facts: Facts, settings: PageSettings, trace_id: str) -> views.Case | None:
     """One answer with all that is known of it; None where nothing is. Raises `MonitorError` as `answers`."""
     rows = await facts.results.by_trace(trace_id)
-    return await anyio.to_thread.run_sync(_case, rows, facts.runtime.clock.now(), settings) if rows else None
+    return await anyio.to_thread.run_sync(_case, rows, facts, settings) if rows else None
 
 
-def _case(rows: Sequence[Mapping[str, Any]], now: float, settings: PageSettings) -> views.Case:
+def _case(rows: Sequence[Mapping[str, Any]], facts: Facts, settings: PageSettings) -> views.Case:
     row = next((one for one in rows if "response" in one), rows[0])
     cut: list[str] = []
     text = partial(_cut, cut=cut)
     request = _mapping(row.get("request"))
-    answered_at = _number(row.get("answered_at"))
+    answered_at, stated = _number(row.get("answered_at")), _mapping(row.get("attributes"))
     return views.Case(
-        at=now,
+        at=facts.runtime.clock.now(),
         trace_id=_text(row.get("trace_id")),
         span_id=_text(row.get("span_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
@@ -81,7 +83,8 @@ def _case(rows: Sequence[Mapping[str, Any]], now: float, settings: PageSettings)
         traffic=_text(row.get("traffic")),
         answered_at=answered_at or None,
         trace_url=settings.trace_link(_text(row.get("trace_id")), _text(row.get("span_id"))),
-        attributes={_text(name): _text(value) for name, value in _mapping(row.get("attributes")).items()},
+        slices={name: _text(stated.get(name)) for name in facts.slices},
+        attributes={_text(name): _text(value) for name, value in stated.items() if name not in facts.slices},
         question=text("question", request.get("query")) if request else None,
         history=[
             views.Turn(role=_text(one.get("role")), content=text(f"turn {number}", one.get("content")))
@@ -101,14 +104,20 @@ def _by_trace(rows: Sequence[Mapping[str, Any]]) -> list[views.Found]:
         together.setdefault((_text(row.get("trace_id")), _text(row.get("span_id"))), []).append(row)
     alike: dict[object, list[list[Mapping[str, Any]]]] = {}
     for key, ours in together.items():
-        response, request = _text(ours[0].get("response")), _mapping(ours[0].get("request"))
+        first = _telling(ours)
+        response, request = _text(first.get("response")), _mapping(first.get("request"))
         words = (_text(ours[0].get("app")), _text(request.get("query")), response) if response else key
         alike.setdefault(words, []).append(ours)
     return [_found(group[0], alike=len(group) - 1) for group in alike.values()]
 
 
+def _telling(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The first that has the texts of the case: verdicts of others have none."""
+    return next((one for one in rows if "response" in one), rows[0])
+
+
 def _found(rows: Sequence[Mapping[str, Any]], *, alike: int) -> views.Found:
-    row, verdicts = rows[0], [_verdict(one) for one in rows]
+    row, verdicts = _telling(rows), [_verdict(one) for one in rows]
     request = _mapping(row.get("request"))
     response = _text(row.get("response"))
     marks = [(one.start, one.end) for verdict in verdicts for one in unsupported(verdict)]
@@ -145,7 +154,7 @@ _NOWHERE: Final = {"start": -1, "end": -1}
 
 
 def _verdict(row: Mapping[str, Any]) -> views.Verdict:
-    judge, drawn = _mapping(row.get("judge")), row.get("sampling")
+    judge, drawn, behind = _mapping(row.get("judge")), row.get("sampling"), _mapping(row.get("generation"))
     judged_at, answered_at = _number(row.get("judged_at")), _number(row.get("answered_at"))
     return views.Verdict.model_validate(
         {
@@ -160,6 +169,7 @@ def _verdict(row: Mapping[str, Any]) -> views.Verdict:
             "level": _text(row.get("level")),
             "defect": bool(row.get("defect")),
             "explanation": _text(row.get("explanation"))[:TEXT],
+            "contradicts": row.get("contradicts") is True,
             "evidence": [_evidence(one) for one in _list(row.get("evidence"))[:_EVIDENCE]],
             "weight": _number(row.get("weight")),
             "probability": _number(_mapping(drawn).get("probability")) if drawn else None,
@@ -170,6 +180,7 @@ def _verdict(row: Mapping[str, Any]) -> views.Verdict:
             "input_tokens": int(_number(judge.get("input_tokens"))),
             "output_tokens": int(_number(judge.get("output_tokens"))),
             "cached": bool(judge.get("cached")),
+            "versions": {name: text for name in _VERSIONS if (text := _text(behind.get(name)))},
             "standing": row.get("standing", "live"),
         }
     )
@@ -227,7 +238,7 @@ def _bands(facts: Facts, query: AnswersQuery) -> dict[str, tuple[float, float]]:
 
 
 def _why_none(facts: Facts, query: AnswersQuery, now: float) -> str:
-    known = [one.evaluator.name for one in facts.assigned]
+    known = [*(one.evaluator.name for one in facts.assigned), *foreign(facts.runtime.metrics)]
     if query.evaluator and query.evaluator not in known:
         return f"No evaluator {query.evaluator!r} is configured; there are: {', '.join(known) or 'none'}."
     if query.since < now - facts.keeps and query.until is not None and query.until < now - facts.keeps:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Info
 
+from monitor.model.foreign import Via
 from monitor.telemetry.metrics import Metrics
 
 Pair = tuple[str, str]
@@ -30,12 +31,16 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """By app the ledger; by app and evaluator what was begun, and what came to no verdict by reason."""
+    """By app the ledger; by app and evaluator what was begun, and what came to no verdict by reason.
+
+    `foreign` are the evaluators that are not ours and have said something, and how their verdicts come.
+    """
 
     ledgers: Mapping[str, Ledger]
     selected: Mapping[Pair, int]
     unscored: Mapping[Pair, Mapping[str, int]]
     skipped: Mapping[Pair, Mapping[str, int]]
+    foreign: Mapping[str, str]
 
 
 def counted(metrics: Metrics) -> Counted:
@@ -50,7 +55,14 @@ def counted(metrics: Metrics) -> Counted:
         if number:
             ended[labels["fate"]] = ended.get(labels["fate"], 0) + number
     selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
-    return Counted(dict(ledgers), selected, _by_reason(metrics.unscored), _by_reason(metrics.skipped))
+    unscored, skipped = _by_reason(metrics.unscored), _by_reason(metrics.skipped)
+    return Counted(dict(ledgers), selected, unscored, skipped, foreign(metrics))
+
+
+def foreign(metrics: Metrics) -> dict[str, str]:
+    """The evaluators that are not ours and have said something, by name, and how: one of `Via`."""
+    sources = {labels["evaluator"]: labels["source"] for labels, _ in _samples(metrics.evaluator_info)}
+    return {name: source for name, source in sorted(sources.items()) if source != Via.OWN}
 
 
 def _by_reason(family: Counter) -> dict[Pair, dict[str, int]]:
@@ -61,7 +73,7 @@ def _by_reason(family: Counter) -> dict[Pair, dict[str, int]]:
     return dict(found)
 
 
-def _samples(family: Counter | Gauge) -> list[tuple[dict[str, str], int]]:
+def _samples(family: Counter | Gauge | Info) -> list[tuple[dict[str, str], int]]:
     return [
         (sample.labels, int(sample.value))
         for one in family.collect()

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from monitor.estimates.rates import Estimate
+from monitor.estimates.sliced import Sliced
 from monitor.estimates.windows import Windows
 from monitor.model.generation import Change
 from monitor.model.outcome import DefectRule
+from monitor.page.trials import Tries
 from monitor.stages import Evaluator, Runtime
+from monitor.why import Answer
 
 
 class Alert(Protocol):
@@ -98,14 +101,72 @@ class Assigned(Protocol):
         ...
 
 
+class Standing(Protocol):
+    """The state of an evaluator: why, and what to do about it, in a sentence each."""
+
+    @property
+    def state(self) -> str:
+        """One of the closed set of `monitor/states`."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """Never empty."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """Empty where there is nothing to do."""
+        ...
+
+
+class Asked(Protocol):
+    """Who explains why there is a verdict, or none. Raises `MonitorError` where what is kept cannot be read."""
+
+    async def live_trace(self, request_id: str, evaluator: str = "") -> Answer:
+        """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
+        ...
+
+    async def live_evaluator(self, name: str, since: float, app: str = "") -> Answer:
+        """Why an evaluator ran as often as it did since that wall-clock second."""
+        ...
+
+
+class Missed(Protocol):
+    """What an evaluator missed while its judge refused, and nobody has asked for yet."""
+
+    @property
+    def evaluator(self) -> str:
+        """Whose judgements."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When the first of the answers was given."""
+        ...
+
+    @property
+    def until(self) -> float:
+        """When the last was."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that is shown. `alerts` and the other functions are called for every view; they are quick and never wait.
 
     `idle` names the evaluators that are configured and off, `models` the model of the judge of each judged one.
+    `standings` has the state of each configured evaluator, by name.
     `thresholds` are those of an app and evaluator by severity, `changed` the last change behind its verdicts;
     `decisive` is the name of the alert that holds a rate against them.
     `keeps` is for how many seconds results are kept, `keeps_texts` whether with question, context and answer.
+    `asked` explains why there is a verdict or none; None: nobody does. `missed` is what waits to be asked for.
+    `tries` tries an evaluator on a case; None: nobody does. `slices` are those configured, `sliced` has their sums.
     """
 
     runtime: Runtime
@@ -117,7 +178,13 @@ class Facts:
     models: Mapping[str, str]
     idle: Sequence[str]
     thresholds: Callable[[str, str], Mapping[str, float]]
+    standings: Callable[[], Mapping[str, Standing]]
     decisive: str
     changed: Callable[[str, str], Change | None]
     keeps: float
     keeps_texts: bool
+    asked: Asked | None = None
+    missed: Callable[[], Sequence[Missed]] = tuple
+    tries: Tries | None = None
+    slices: Sequence[str] = ()
+    sliced: Sliced | None = None

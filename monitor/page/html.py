@@ -35,6 +35,7 @@ FATES: Final[Mapping[str, str]] = {
     "invalid": "invalid",
     "too_large": "too large",
     "shed": "given up",
+    "forgotten": "forgotten on request",
     "handed_over": "handed over",
     "judged": "judged",
 }
@@ -116,6 +117,7 @@ def _environment(_made: list[Environment] = []) -> Environment:  # noqa: B006 - 
             "link": link,
             "to_case": to_case,
             "to_answers": to_answers,
+            "to_why": texts.to_why,
             "fold": _FOLD,
         }
         _made.append(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
@@ -11,6 +11,8 @@ import anyio.to_thread
 from monitor.page.facts import Facts
 from monitor.page.settings import PageSettings
 from monitor.telemetry.site import Answer
+
+POSTS: Final = frozenset({"/try", "/api/v1/try"})
 
 if TYPE_CHECKING:
     from monitor.page.pages import Pages
@@ -26,11 +28,19 @@ def mount(facts: Facts, settings: PageSettings) -> None:
 
         return Pages(facts, settings, started_at=began)
 
-    async def answer(path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+    async def pages() -> Pages:
         if not made:
             async with making:
                 if not made:
                     made.append(await anyio.to_thread.run_sync(make))
-        return await made[0](path, query, headers)
+        return made[0]
 
-    facts.runtime.site.mount(answer, public=settings.public_host)
+    async def answer(path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+        return await (await pages())(path, query, headers)
+
+    async def take(path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        return await (await pages()).take(path, headers, body)
+
+    facts.runtime.site.mount(answer, names=settings.names)
+    if facts.tries is not None:
+        facts.runtime.site.take_posts(take, POSTS)

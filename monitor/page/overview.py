@@ -10,8 +10,10 @@ import anyio.lowlevel
 
 from monitor import __version__
 from monitor.estimates.change import CLEAN_DAYS_NEEDED, DAY
+from monitor.estimates.correction import Quality
 from monitor.estimates.rates import interval_95
-from monitor.page import views
+from monitor.model.foreign import Via
+from monitor.page import slices, views
 from monitor.page.counted import Counted, Ledger, counted
 from monitor.page.facts import Alert, Facts
 from monitor.page.queries import WINDOWS, Window, windows
@@ -34,6 +36,7 @@ async def overview(facts: Facts, *, window: str, app: str, started_at: float) ->
     """
     now = facts.runtime.clock.now()
     known = counted(facts.runtime.metrics)
+    people = slices.qualities(facts.runtime.metrics, facts.versions)
     alerts = [alert_view(one) for one in facts.alerts()]
     by_pair: defaultdict[tuple[str, str], list[views.Alert]] = defaultdict(list)
     for alert in alerts:
@@ -44,7 +47,8 @@ async def overview(facts: Facts, *, window: str, app: str, started_at: float) ->
     )
     rates = []
     for pair in pairs[:SHOWN]:
-        rates.append(_rate(facts, pair, by_pair[pair], known, window=window, now=now))
+        one = _rate(facts, pair, by_pair[pair], known, people.get(pair[1]), window=window, now=now)
+        rates.append(one)
         await anyio.lowlevel.checkpoint()
     apps = _apps(rates, {name: one for name, one in known.ledgers.items() if app in ("", name)})
     elsewhere = [one for one in alerts if one.status == _FIRING and not one.app]
@@ -63,6 +67,10 @@ async def overview(facts: Facts, *, window: str, app: str, started_at: float) ->
         left_out=max(len(pairs) - SHOWN, 0),
         alerts=gravest_first(elsewhere),
         evaluators=evaluators(facts),
+        missed=[
+            views.Missed(evaluator=one.evaluator, number=one.number, since=one.since, until=one.until)
+            for one in facts.missed()
+        ],
     )
 
 
@@ -104,12 +112,16 @@ def alert_view(state: Alert) -> views.Alert:
 
 def evaluators(facts: Facts) -> list[views.Evaluator]:
     """Those at work, then those that are off."""
-    found = []
+    found, standings = [], facts.standings()
     for one in facts.assigned:
+        standing = standings[one.evaluator.name]
         evaluator, scale = one.evaluator, one.evaluator.scale
         found.append(
             views.Evaluator(
                 name=evaluator.name,
+                state=cast("views.EvaluatorState", str(standing.state)),
+                why=standing.why,
+                remedy=standing.remedy,
                 works=evaluator.name not in facts.idle,
                 cost=evaluator.cost,
                 judge=facts.models.get(evaluator.name, ""),
@@ -128,16 +140,24 @@ def evaluators(facts: Facts) -> list[views.Evaluator]:
 def _pairs(facts: Facts, known: Counted) -> set[tuple[str, str]]:
     """What was judged, or begun to be; and what an alert expects."""
     active = {one.evaluator.name for one in facts.assigned if one.evaluator.name not in facts.idle}
+    active |= known.foreign.keys()
     begun = {pair for pair, number in known.selected.items() if number}
     expected = {(one.app, one.evaluator) for one in facts.alerts() if one.app and one.evaluator}
     return {pair for pair in begun.union(facts.windows.keys(), expected) if pair[1] in active}
 
 
 def _rate(
-    facts: Facts, pair: tuple[str, str], alerts: Sequence[views.Alert], known: Counted, *, window: str, now: float
+    facts: Facts,
+    pair: tuple[str, str],
+    alerts: Sequence[views.Alert],
+    known: Counted,
+    judge: Quality | None,
+    *,
+    window: str,
+    now: float,
 ) -> views.Rate:
-    seconds = WINDOWS[window].seconds
-    found = interval_95(facts.windows.sums(*pair, seconds, now))
+    sums = facts.windows.sums(*pair, WINDOWS[window].seconds, now)
+    found = interval_95(sums)
     firing = gravest_first(one for one in alerts if one.status == _FIRING)
     ever = bool(found) or facts.windows.sums(*pair, facts.windows.longest, now).judged > 0
     state, why = _state(facts, pair, alerts, known, ever=ever)
@@ -145,18 +165,21 @@ def _rate(
     return views.Rate(
         app=pair[0],
         evaluator=pair[1],
+        source=known.foreign.get(pair[1], Via.OWN),
         state=state,
         why=why,
         firing=firing,
         rate=found.rate if found else None,
         lower=found.lower if found else None,
         upper=found.upper if found else None,
+        corrected=slices.corrected(sums, judge),
         judged=found.judged if found else 0,
         defects=found.defects if found else 0,
         thresholds=dict(facts.thresholds(*pair)),
         trend=_trend(facts, pair, WINDOWS[window], found.judged if found else 0, now),
         week_before=_week_before(facts, pair, now),
         changed=views.Changed(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
+        slices=slices.by_slice(facts.sliced, *pair) if facts.sliced is not None else [],
         unscored=dict(known.unscored.get(pair, {})),
     )
 

@@ -12,23 +12,28 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-from pydantic import BaseModel
 
 from monitor.errors import MonitorError
-from monitor.page import cases, overview, queries
+from monitor.page import cases, explaining, overview, queries
+from monitor.page.answering import html as _html
+from monitor.page.answering import json as _json
+from monitor.page.counted import foreign
 from monitor.page.facts import Facts
 from monitor.page.queries import BadQueryError
 from monitor.page.sent import HEADERS
 from monitor.page.settings import PageSettings
-from monitor.page.texts import duration, plain
-from monitor.page.views import Fault, Overview
+from monitor.page.texts import duration, plain, to_why
+from monitor.page.trying import Trying
+from monitor.page.viewed import Viewed
+from monitor.page.views import Fault, Overview, Why
 from monitor.telemetry.site import Answer
 
 _AT_ONCE: Final = 4
 _WAITING: Final = 50
 """Requests that may wait for their turn; further ones are asked to come again."""
 _LONGEST_ID: Final = 512
-_HTML, _JSON, _SVG = "text/html; charset=utf-8", "application/json", "image/svg+xml"
+_LONGEST_VALUE: Final = 256
+_JSON, _SVG = "application/json", "image/svg+xml"
 _API: Final = "/api/v1/"
 
 _Made = Awaitable[Answer]
@@ -41,12 +46,15 @@ class Pages:
         self._facts = facts
         self._settings = settings
         self._started_at = started_at
+        self._viewed = Viewed(facts.runtime)
+        self._trying = Trying(facts, facts.tries, settings, self._viewed) if facts.tries is not None else None
         self._turns = anyio.Semaphore(_AT_ONCE)
         self._waiting = 0
         self._pages: Mapping[str, Callable[[str], _Made]] = {
             "/": self._overview,
             "/answers": self._answers,
             "/alerts": self._alerts,
+            **({"/why": self._why, f"{_API}why": self._why_json} if facts.asked is not None else {}),
             "/favicon.svg": self._icon,
             f"{_API}overview": self._overview_json,
             f"{_API}answers": self._answers_json,
@@ -73,8 +81,14 @@ class Pages:
         finally:
             self._waiting -= 1
 
+    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """What is answered to what is posted to `path`."""
+        if self._trying is None:
+            return await self._fault(path, HTTPStatus.NOT_FOUND, "Nothing can be tried here.")
+        return await self._trying.take(path, headers, body)
+
     def _page(self, path: str) -> Callable[[str], _Made] | None:
-        for start, page in (("/case/", self._case), (f"{_API}cases/", self._case_json)):
+        for start, page in (("/case/", self._case), (f"{_API}cases/", self._case_json), ("/tried/", self._tried)):
             if path.startswith(start) and len(path) > len(start):
                 return partial(page, path[len(start) :])
         return self._pages.get(path)
@@ -87,6 +101,7 @@ class Pages:
             worst = (await cases.answers(self._facts, queries.AnswersQuery(app=app, since=since))).answers
         except MonitorError:  # the rates do not come from there
             worst = []
+        await self._viewed.note("/", worst)
         return await _html(
             "overview", now=view.at, up="", view=view, app=app, worst=worst, texts_kept=self._facts.keeps_texts
         )
@@ -104,6 +119,7 @@ class Pages:
     async def _answers(self, query: str) -> Answer:
         asked = self._asked(query)
         view = await cases.answers(self._facts, asked)
+        await self._viewed.note("/answers", view.answers)
         seen = {app for app, _ in self._facts.windows.keys()}  # noqa: SIM118 - not a mapping
         return await _html(
             "answers",
@@ -112,17 +128,23 @@ class Pages:
             view=view,
             asked=asked,
             apps=sorted(seen.union({asked.app} - {""})),
-            evaluators=[one.evaluator.name for one in self._facts.assigned],
+            evaluators=self._names(),
             levels=self._levels(asked.evaluator),
         )
 
     async def _answers_json(self, query: str) -> Answer:
-        return await _json(await cases.answers(self._facts, self._asked(query)))
+        view = await cases.answers(self._facts, self._asked(query))
+        await self._viewed.note(f"{_API}answers", view.answers)
+        return await _json(view)
 
     def _asked(self, query: str) -> queries.AnswersQuery:
         given = queries.read(query, queries.ANSWERS)
         now = self._facts.runtime.clock.now()
         return queries.answers(given, now, self._levels(given.get("evaluator", "")))
+
+    def _names(self) -> list[str]:
+        """The evaluators that are configured, then those of others that have said something."""
+        return [*(one.evaluator.name for one in self._facts.assigned), *foreign(self._facts.runtime.metrics)]
 
     def _levels(self, evaluator: str) -> list[str]:
         """The levels of one evaluator, or of all."""
@@ -136,9 +158,16 @@ class Pages:
         queries.read(query, ())
         view = await cases.case(self._facts, self._settings, trace_id) if len(trace_id) <= _LONGEST_ID else None
         if view is None:
-            return await self._fault("/case/", HTTPStatus.NOT_FOUND, self._no_case(trace_id))
+            why = to_why(trace=trace_id) if self._facts.asked is not None and len(trace_id) <= _LONGEST_VALUE else ""
+            return await self._fault("/case/", HTTPStatus.NOT_FOUND, self._no_case(trace_id), why)
+        await self._viewed.note("/case", [view])
         return await _html(
-            "case", now=view.at, up="../", view=view, scales={one.name: one for one in overview.evaluators(self._facts)}
+            "case",
+            now=view.at,
+            up="../",
+            view=view,
+            scales={one.name: one for one in overview.evaluators(self._facts)},
+            trying=self._trying.offered(view) if self._trying is not None else None,
         )
 
     async def _case_json(self, trace_id: str, query: str) -> Answer:
@@ -146,7 +175,14 @@ class Pages:
         view = await cases.case(self._facts, self._settings, trace_id) if len(trace_id) <= _LONGEST_ID else None
         if view is None:
             return await self._fault(_API, HTTPStatus.NOT_FOUND, self._no_case(trace_id))
+        await self._viewed.note(f"{_API}cases", [view])
         return await _json(view)
+
+    async def _tried(self, name: str, query: str) -> Answer:
+        queries.read(query, ())
+        found = await self._trying.page(name) if self._trying is not None else None
+        gone = "Nothing tried under this address is known: what was tried is kept for an hour, and in memory alone."
+        return found if found is not None else await self._fault("/tried/", HTTPStatus.NOT_FOUND, gone)
 
     def _no_case(self, trace_id: str) -> str:
         kept = duration(self._facts.keeps)
@@ -160,6 +196,24 @@ class Pages:
     async def _alerts_json(self, query: str) -> Answer:
         queries.read(query, ())
         return await _json(overview.alerts(self._facts))
+
+    async def _why(self, query: str) -> Answer:
+        asked = self._why_asked(query)
+        now = self._facts.runtime.clock.now()
+        names = self._names()
+        view = await self._why_view(query) if asked.trace or asked.evaluator else None
+        return await _html("why", now=now, up="", view=view, asked=asked, evaluators=names)
+
+    async def _why_json(self, query: str) -> Answer:
+        return await _json(await self._why_view(query))
+
+    async def _why_view(self, query: str) -> Why:
+        if self._facts.asked is None:
+            raise BadQueryError("nobody can say")
+        return await explaining.why(self._facts.asked, self._why_asked(query), self._facts.runtime.clock.now())
+
+    def _why_asked(self, query: str) -> queries.WhyQuery:
+        return queries.why(queries.read(query, queries.WHY), self._facts.runtime.clock.now())
 
     async def _openapi(self, query: str) -> Answer:
         from monitor.page.openapi import document  # noqa: PLC0415 - asked for once in a while
@@ -177,23 +231,9 @@ class Pages:
         )
         return Answer(200, _SVG, drawn.encode(), HEADERS)
 
-    async def _fault(self, path: str, status: HTTPStatus, message: str) -> Answer:
+    async def _fault(self, path: str, status: HTTPStatus, message: str, why: str = "") -> Answer:
         if path.startswith(_API):
             return await _json(Fault(error=message), status)
-        up = "../" if path.startswith("/case/") else ""
+        up = "../" if path.startswith(("/case/", "/tried/")) else ""
         now = self._facts.runtime.clock.now()
-        return await _html("fault", status, now=now, up=up, title=status.phrase, message=message)
-
-
-async def _json(view: BaseModel, status: int = 200) -> Answer:
-    body = await anyio.to_thread.run_sync(lambda: view.model_dump_json().encode())
-    return Answer(status, _JSON, body, HEADERS)
-
-
-async def _html(name: str, status: int = 200, **values: object) -> Answer:
-    def write() -> bytes:
-        from monitor.page import html  # noqa: PLC0415 - jinja2 takes a while to import, and JSON needs none
-
-        return html.render(name, **values)  # type: ignore[arg-type] # `now` is among the values
-
-    return Answer(status, _HTML, await anyio.to_thread.run_sync(write), HEADERS)
+        return await _html("fault", status, now=now, up=up, title=status.phrase, message=message, why=why)

@@ -50,6 +50,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "until": ("Up to when, written like `since`; left out: now.", {"type": "string"}),
     "outcome": ("Which results.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
     "level": ("A level of the evaluator's scale, such as `poor`.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "trace": ("The id of a trace, or of the row that brought a case.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "limit": (
         "How many verdicts at most.",
         {"type": "integer", "minimum": 1, "maximum": LIMIT, "default": _FEW},
@@ -57,6 +58,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 """Every parameter there is: what it means, and its JSON Schema."""
 
+WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
 ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "limit")
 
@@ -77,6 +79,16 @@ class AnswersQuery:
     outcome: Outcome = "defect"
     level: str = ""
     limit: int = _FEW
+
+
+class WhyQuery(NamedTuple):
+    """Which trace, or which evaluator since when, is to be explained; empty where not given."""
+
+    trace: str
+    evaluator: str
+    since: float
+    since_text: str
+    app: str
 
 
 def read(query: str, allowed: Collection[str]) -> dict[str, str]:
@@ -124,6 +136,15 @@ def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> An
         level=_one_of("level", given["level"], levels) if "level" in given else "",
         limit=_limit(given.get("limit", str(_FEW))),
     )
+
+
+def why(given: Mapping[str, str], now: float) -> WhyQuery:
+    """What is to be explained, at the wall-clock second `now`. Raises `BadQueryError`."""
+    since_text = given.get("since", "24h")
+    since = _time("since", since_text, now)
+    if since >= now:
+        raise BadQueryError(f"since: {since_text!r} is not in the past")
+    return WhyQuery(given.get("trace", ""), given.get("evaluator", ""), since, since_text, given.get("app", ""))
 
 
 def _one_of(name: str, value: str, allowed: Collection[str]) -> str:

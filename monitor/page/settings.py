@@ -6,11 +6,12 @@ import re
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from monitor.stages import Component
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
 _ALLOWED = ("trace_id", "span_id")
 
 
@@ -33,6 +34,14 @@ def _public(url: str) -> str:
     return url.rstrip("/")
 
 
+def _host(name: str) -> str:
+    if not _HOST.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a host's name such as `rag-monitor.monitoring.svc.cluster.local`: no port, no `*`"
+        )
+    return name.rstrip(".").lower()
+
+
 def _template(url: str) -> str:
     unknown = [name for name in _PLACEHOLDER.findall(url) if name not in _ALLOWED]
     if unknown:
@@ -47,7 +56,7 @@ class PageSettings(Component):
     """The built-in page, which the sink `prometheus` serves beside `/metrics`."""
 
     enabled: bool = True
-    """Serve it. It shows the texts of questions and answers only where `storage.keep_texts` keeps them."""
+    """Serve it. It shows the texts of questions and answers only where `storage.texts` says `all`."""
 
     trace_url: Annotated[str, AfterValidator(_template)] = ""
     """Where a trace is shown in your tracing UI, such as `https://jaeger.example.com/trace/{trace_id}`; `{span_id}` is
@@ -58,10 +67,20 @@ class PageSettings(Component):
     link to the answers they are about, `answers_url`, and the page is served under this name. Without a token it is
     served only under addresses and names without a dot otherwise, so that no foreign website can read it."""
 
+    hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
+    """Further names under which the page is served where it asks for no token, such as
+    `[rag-monitor.monitoring.svc.cluster.local]`: names that nobody outside can bind to an address of yours. A list, and
+    no switch, since a website whose name somebody else owns could otherwise read the page with your browser."""
+
+    tries_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
+    """How often an hour people may try an evaluator on a case from its page, which shows the prompt, the reply and the
+    verdict. It asks the judge one to five times, is paid for, and touches no rate. 0: there is no such button."""
+
     @property
-    def public_host(self) -> str:
-        """The name in `url`; empty where there is none."""
-        return urlsplit(self.url).hostname or ""
+    def names(self) -> tuple[str, ...]:
+        """The name in `url`, if there is one, and `hosts`."""
+        public = urlsplit(self.url).hostname
+        return (*((public,) if public else ()), *self.hosts)
 
     def trace_link(self, trace_id: str, span_id: str) -> str:
         """The address of a trace in the tracing UI; empty where none is known, or the trace has no id."""

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
@@ -60,6 +61,11 @@ def _named(character: str, times: int) -> str:
     name = unicodedata.name(character, f"U+{code:04X}")
     repeated = f" \u00d7{times}" if times > 1 else ""
     return f'<span class="hidden" title="{escape(name)}">{sign}{repeated}</span>'
+
+
+def to_why(**query: str) -> str:
+    """The address of an explanation, from the root of the page; empty values are left out."""
+    return f"why?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
 
 
 def percent(share: float | None) -> str:

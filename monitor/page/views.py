@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from monitor.page.view import Corrected, Slice, View
+from monitor.why import Cause
 
 State: TypeAlias = Literal["critical", "warning", "ok", "not_enough_data", "no_verdicts", "not_watched"]
 """How a rate stands, the gravest first: an alert fires; none does; too little was judged to say; nothing was judged
 yet; judged, and no alert is configured for it."""
-
-
-class View(BaseModel):
-    """A value that is shown. Times are seconds since 1970, durations seconds, rates shares from 0 to 1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Step(View):
@@ -75,6 +72,8 @@ class Rate(View):
 
     app: str
     evaluator: str
+    source: str
+    """`own`, or how its verdicts come where it is not ours: `feedback`, `openinference`, `gen_ai_events`."""
     state: State
     why: str
     """The reason of the state, in words."""
@@ -86,6 +85,8 @@ class Rate(View):
     """Lower end of the 95 % interval."""
     upper: float | None
     """Upper end of the 95 % interval."""
+    corrected: Corrected | None
+    """The rate without the judge's errors; null where people have labelled too few results of this version."""
     judged: int
     defects: int
     """Defective ones among those judged, unweighted."""
@@ -96,6 +97,8 @@ class Rate(View):
     week_before: WeekBefore | None
     changed: Changed | None
     """Only where it is of the last seven days."""
+    slices: list[Slice]
+    """The same rate by each slice that is configured."""
     unscored: dict[str, int]
     """Evaluations that came to no verdict since the process started, by reason."""
 
@@ -113,10 +116,19 @@ class App(View):
     """Traces by the one place each ended in."""
 
 
+EvaluatorState: TypeAlias = Literal["paused", "error", "overloaded", "degraded", "never_run", "ok"]
+"""How an evaluator stands, the gravest first; docs/states.md says what each means."""
+
+
 class Evaluator(View):
     """An evaluator that is at work, or configured and off."""
 
     name: str
+    state: EvaluatorState
+    why: str
+    """The reason of the state, in words."""
+    remedy: str
+    """What to do about it, in words; empty where there is nothing to do."""
     works: bool
     """False where it asks a judge and none is configured."""
     cost: Literal["local", "judge"]
@@ -130,6 +142,17 @@ class Evaluator(View):
     defect: str
     """What counts as a defect, such as `below 3`."""
     definition: str
+
+
+class Missed(View):
+    """Judgements that an evaluator missed while its judge refused; `rag-monitor backfill --missed` asks for them."""
+
+    evaluator: str
+    number: int
+    since: float
+    """When the first of these answers was given."""
+    until: float
+    """When the last was."""
 
 
 class Overview(View):
@@ -155,6 +178,8 @@ class Overview(View):
     alerts: list[Alert]
     """Those that fire and are not about one app."""
     evaluators: list[Evaluator]
+    missed: list[Missed]
+    """What was missed and is not asked for yet."""
 
 
 class Alerts(View):
@@ -189,6 +214,8 @@ class Verdict(View):
     level: str
     defect: bool
     explanation: str
+    contradicts: bool
+    """Whether a judge's explanation says the opposite of the score, as far as it can be read."""
     evidence: list[Evidence]
     weight: float
     """The requests that this one stands for."""
@@ -203,7 +230,10 @@ class Verdict(View):
     input_tokens: int
     output_tokens: int
     cached: bool
-    standing: Literal["live", "late", "aside"]
+    versions: dict[str, str]
+    """What stood behind it besides: the judge's model, and the service's own `prompt`, `index` and `service`, as far as
+    they were stated."""
+    standing: Literal["live", "late", "aside", "backfill", "disliked"]
     """Only `live` is in the rates; `late`: judged too long after the answer; `aside`: not production traffic."""
 
 
@@ -224,7 +254,7 @@ class Document(View):
 
 
 class Case(View):
-    """One answer with all that is known of it. Texts are null where they are not kept (`storage.keep_texts`)."""
+    """One answer with all that is known of it. Texts are null where they are not kept (`storage.texts`)."""
 
     at: float
     trace_id: str
@@ -238,7 +268,10 @@ class Case(View):
     answered_at: float | None
     trace_url: str
     """The trace in the tracing UI; empty where none is configured."""
+    slices: dict[str, str]
+    """The configured slices that it is counted in, by name; empty where it states none."""
     attributes: dict[str, str]
+    """Further facts that are kept with results."""
     question: str | None
     history: list[Turn]
     documents: list[Document]
@@ -279,6 +312,44 @@ class Answers(View):
     texts_kept: bool
     why_none: str
     """Why there are none; empty where there are."""
+
+
+CauseName: TypeAlias = Annotated[str, Field(json_schema_extra={"enum": [one.value for one in Cause]})]
+"""Why there is a verdict or none, as one word of a closed set."""
+
+
+class WhyStep(View):
+    """One step of the way of a trace or an evaluator."""
+
+    what: str
+    """The step in a word or two, such as `received`, `chosen`, `attempt 2`."""
+    text: str
+    """What happened there, in words."""
+    setting: str
+    """The setting that would change it, with what it would have to be; empty where none would."""
+    evaluator: str
+    """Empty where it is not about one."""
+    cause: str | None
+    """Where the way ends here, why: one of the causes of the answer."""
+    reason: str
+    """The reason of a `skipped` or `unscored`, where there is one."""
+
+
+class Why(View):
+    """Why a trace, or an evaluator, has the verdicts it has, or none."""
+
+    at: float
+    subject: str
+    """What was asked about, in words."""
+    cause: CauseName
+    """Why, as one word."""
+    reason: str
+    """The reason of a `skipped` or `unscored`, where there is one."""
+    conclusion: str
+    """Why, in one sentence."""
+    setting: str
+    """The one setting that would change it; empty where none would."""
+    steps: list[WhyStep]
 
 
 class Fault(View):

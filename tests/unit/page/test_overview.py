@@ -40,6 +40,16 @@ async def test_a_rate_above_its_threshold_is_critical_and_says_why(site):
     assert [one.severity for one in found.firing] == ["critical", "warning"]
 
 
+async def test_a_rate_of_somebody_elses_verdicts_is_shown_with_its_source_and_is_not_ours(site):
+    site.judge(*PAIR, good=490, bad=10)
+    site.judge("shop", "user_feedback", good=1, bad=3)
+    site.runtime.metrics.evaluator_info.labels("user_feedback").info({"source": "feedback"})
+    (app,) = (await seen(site)).apps
+    shown = {one.evaluator: (one.source, one.state, one.judged, one.defects) for one in app.rates}
+    assert shown == {PAIR[1]: ("own", "ok", 500, 10), "user_feedback": ("feedback", "not_watched", 4, 3)}
+    assert app.state == "ok"
+
+
 async def test_a_rate_below_its_threshold_is_ok_with_its_interval(site):
     site.judge(*PAIR, good=490, bad=10)
     found = await rate(site)

@@ -44,7 +44,7 @@ def test_without_a_template_or_an_id_there_is_no_link():
     ("entry", "said"),
     [
         ({}, "The page on http://127.0.0.1:9464/ shows rates, alerts and verdicts, and no texts of the traffic."),
-        ({"storage": {"keep_texts": True}}, "verdicts, and questions, contexts and answers."),
+        ({"storage": {"texts": "all"}}, "verdicts, and questions, contexts and answers."),
         ({"page": {"enabled": False}}, None),
     ],
 )
