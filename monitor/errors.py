@@ -6,7 +6,7 @@ Three troubles are types of their own, because each calls for another act: `Over
 
 from __future__ import annotations
 
-from monitor.model.outcome import UnscoredReason
+from monitor.model.outcome import Attempt, UnscoredReason
 
 
 class MonitorError(Exception):
@@ -58,8 +58,10 @@ class JudgeError(MonitorError):
     Args:
         reason: the closed-set reason of the resulting `Unscored`.
         message: what happened, in words; never prompt text, never a secret.
+        tries: the calls that were made for it, in their order.
     """
 
-    def __init__(self, reason: UnscoredReason, message: str) -> None:
+    def __init__(self, reason: UnscoredReason, message: str, tries: tuple[Attempt, ...] = ()) -> None:
         super().__init__(message)
         self.reason = reason
+        self.tries = tries

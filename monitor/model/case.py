@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from monitor.model.foreign import ForeignVerdict
 
 ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 
@@ -129,13 +131,31 @@ class Case:
         }
 
 
+class Joined(NamedTuple):
+    """A span that a case was read from.
+
+    Its role and dialect are as in `stages.Observation`, empty where no dialect knew it.
+    """
+
+    name: str
+    span_id: str
+    role: str = ""
+    dialect: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the conventions made of one trace: a status, the case as far as it could be read, and why not further."""
+    """What the conventions made of one trace: a status, the case as far as it could be read, and why not further.
+
+    `joined` are the spans that were looked at, from the root downwards, the first few dozen; `verdicts` what others say
+    of the request in its own trace.
+    """
 
     status: Status
     case: Case
     error: str = ""
+    joined: tuple[Joined, ...] = field(default=(), compare=False, repr=False)
+    verdicts: tuple[ForeignVerdict, ...] = field(default=(), compare=False, repr=False)
 
     def as_row(self) -> dict[str, Any]:
         """The row of the case with its `status` and `error` (null where there is none)."""

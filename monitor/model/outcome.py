@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from monitor.model.case import Case
+from monitor.model.foreign import Via
 from monitor.model.generation import Generation
 
 
@@ -68,7 +69,7 @@ class Score:
 
     `measures` are numbers by name that a local evaluator took on its way there, for samplers; they are kept nowhere.
     `facts` are short words by name that it found out about the request: the rates of judged evaluators can be sliced by
-    them, like by attributes of the request itself.
+    them, like by attributes of the request itself. `contradicts`: a judge's explanation says the opposite of the value.
     """
 
     value: float
@@ -77,6 +78,7 @@ class Score:
     evidence: tuple[Evidence, ...] = ()
     measures: Mapping[str, float] = field(default_factory=dict, compare=False)
     facts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    contradicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,23 @@ class DefectRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call to a judge: how long it took in seconds, `ok` or the reason for which it failed, and more on that.
+
+    `detail` is in our own words: no text of the provider, none of the traffic.
+    """
+
+    seconds: float
+    result: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Spending:
-    """What one evaluation cost: US dollars, tokens, seconds of wall clock, calls made; 0 for a local evaluator."""
+    """What one evaluation cost: US dollars, tokens, seconds of wall clock, calls made; 0 for a local evaluator.
+
+    `tries` are all calls in their order, those of questions that came to nothing among them.
+    """
 
     model: str = ""
     dollars: float = 0.0
@@ -187,6 +204,7 @@ class Spending:
     seconds: float = 0.0
     attempts: int = 0
     cached: bool = False
+    tries: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +228,7 @@ class Standing(StrEnum):
     LATE = "late"  # the answer was given too long ago: it would look like news, and is none
     ASIDE = "aside"  # not production traffic
     BACKFILL = "backfill"  # judged afterwards, because somebody asked for it
+    DISLIKED = "disliked"  # judged because its user disliked the answer: chosen for being bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +237,9 @@ class Judged:
 
     `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
     where the outcome is a `Score`. `level` and `defect` are set exactly then. Of the case's attributes only those are
-    left that may leave the monitor. `selection` is None where no sampler chose.
+    left that may leave the monitor. `selection` is None where no sampler chose. `via` is how it came to be here; of
+    others `key` tells several verdicts on one case apart. `origin` says where a case that was judged afterwards came
+    from: `kafka`, `spool`, `file` or `missed`.
     """
 
     case: Case
@@ -233,6 +254,9 @@ class Judged:
     standing: Standing = Standing.LIVE
     generation: Generation = field(default_factory=Generation)
     selection: Selection | None = None
+    via: Via = Via.OWN
+    key: str = ""
+    origin: str = ""
 
     @property
     def lag(self) -> float | None:
@@ -243,13 +267,13 @@ class Judged:
     @property
     def id(self) -> str:
         """Deterministic: a repeat of the same evaluation has the same id. 32 hex digits."""
-        return result_id(self.case.request_id, self.evaluator, self.version)
+        return result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
-def result_id(request_id: str, evaluator: str, version: str) -> str:
+def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:
     """The id of a result, a hash of what was judged by whom in which version. 32 hex digits.
 
     A request has one case. Where only a part of its trace comes again, the answer may seem to be another span's.
     """
-    key = f"{request_id}\x1f{evaluator}\x1f{version}"
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

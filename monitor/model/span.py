@@ -78,9 +78,19 @@ class SpanEvent:
     attributes: Mapping[str, Value] = field(default_factory=dict)
 
 
+class SpanLink(NamedTuple):
+    """What a span says that it belongs with, often in another trace; an id is empty where it is none that is valid."""
+
+    trace_id: str
+    span_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One operation of a trace. Ids are lower-case hex (32 and 16 digits); `parent_id` is empty for a root."""
+    """One operation of a trace. Ids are lower-case hex (32 and 16 digits); `parent_id` is empty for a root.
+
+    `links` are the first few.
+    """
 
     trace_id: str
     span_id: str
@@ -96,6 +106,7 @@ class Span:
     origin: Origin = field(default_factory=Origin)
     dropped_attributes: int = 0
     is_root: bool = False
+    links: tuple[SpanLink, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

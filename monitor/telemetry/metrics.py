@@ -14,9 +14,17 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from monitor import __version__
+from monitor.telemetry.backfill_metrics import BackfillMetrics
 from monitor.telemetry.calibration_metrics import CalibrationMetrics
 from monitor.telemetry.canary_metrics import CanaryMetrics
+from monitor.telemetry.foreign_metrics import ForeignMetrics
+from monitor.telemetry.judge_metrics import JudgeMetrics
 from monitor.telemetry.kafka_metrics import KafkaMetrics
+from monitor.telemetry.redaction_metrics import RedactionMetrics
+from monitor.telemetry.sampling_metrics import SamplingMetrics
+from monitor.telemetry.state_metrics import StateMetrics
+from monitor.telemetry.trail_metrics import TrailMetrics
+from monitor.telemetry.try_metrics import TryMetrics
 from monitor.telemetry.verdict_metrics import VerdictMetrics
 
 OVERFLOW = "__other__"
@@ -48,15 +56,36 @@ class Capped:
         return safe
 
 
-class Metrics(VerdictMetrics, CalibrationMetrics, CanaryMetrics, KafkaMetrics):
+class Metrics(
+    VerdictMetrics,
+    BackfillMetrics,
+    CalibrationMetrics,
+    CanaryMetrics,
+    ForeignMetrics,
+    JudgeMetrics,
+    KafkaMetrics,
+    RedactionMetrics,
+    SamplingMetrics,
+    StateMetrics,
+    TrailMetrics,
+    TryMetrics,
+):
     """All series on one registry. The registry is passed in: a test has its own."""
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
         VerdictMetrics.__init__(self, self.registry)
+        BackfillMetrics.__init__(self, self.registry)
         CalibrationMetrics.__init__(self, self.registry)
         CanaryMetrics.__init__(self, self.registry)
+        ForeignMetrics.__init__(self, self.registry)
+        JudgeMetrics.__init__(self, self.registry)
         KafkaMetrics.__init__(self, self.registry)
+        RedactionMetrics.__init__(self, self.registry)
+        SamplingMetrics.__init__(self, self.registry)
+        StateMetrics.__init__(self, self.registry)
+        TrailMetrics.__init__(self, self.registry)
+        TryMetrics.__init__(self, self.registry)
         self.app = Capped(label_values)
         """The one way from a service's name to a label `app`."""
         self.model = Capped(label_values)
@@ -83,7 +112,7 @@ class Metrics(VerdictMetrics, CalibrationMetrics, CanaryMetrics, KafkaMetrics):
         )
         self.log_records = Counter(
             "ragmonitor_log_records",
-            "Log records by fate: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large.",
+            "Log records by fate: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large, verdict.",
             ("source", "fate"),
             registry=r,
         )
@@ -144,43 +173,8 @@ class Metrics(VerdictMetrics, CalibrationMetrics, CanaryMetrics, KafkaMetrics):
 
         self._score: dict[str, Histogram] = {}
 
-        self._declare_sampling(r)
-
         self.sink_failures = Counter(
             "ragmonitor_sink_failures", "Results that a sink did not take.", ("sink",), registry=r
-        )
-
-        # -- the judge
-        self.judge_requests = Counter(
-            "ragmonitor_judge_requests",
-            "Calls to the judge's provider by outcome: ok, cached, or the reason of the failure.",
-            ("model", "outcome"),
-            registry=r,
-        )
-        self.judge_tokens = Counter(
-            "ragmonitor_judge_tokens", "Tokens spent on judging.", ("model", "direction"), registry=r
-        )
-        self.judge_cost = Counter(
-            "ragmonitor_judge_cost_dollars", "US dollars spent on judging.", ("model",), registry=r
-        )
-        self.judge_breaker_open = Gauge(
-            "ragmonitor_judge_breaker_open",
-            "1 while calls to the model are held back after failures.",
-            ("model",),
-            registry=r,
-        )
-        self.judge_repeats = Counter(
-            "ragmonitor_judge_repeats",
-            "Cases judged a second time, by whether both verdicts agree that it is a defect: same, other, unscored.",
-            ("evaluator", "outcome"),
-            registry=r,
-        )
-        self.judge_duration = Histogram(
-            "ragmonitor_judge_request_duration_seconds",
-            "Wall clock of one call to the judge's provider.",
-            ("model",),
-            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60),
-            registry=r,
         )
 
         # -- alerts
@@ -233,100 +227,20 @@ class Metrics(VerdictMetrics, CalibrationMetrics, CanaryMetrics, KafkaMetrics):
         self.events = Counter("ragmonitor_events", "Occurrences worth a log line, by name.", ("event",), registry=r)
         self.evaluator_info = Info(
             "ragmonitor_evaluator",
-            "What an evaluator is: version, scale, unit (share, points, score), direction, defect rule.",
+            "What an evaluator is: version, scale, unit (share, points, score), direction, defect rule; source: own,"
+            " or how the verdicts of somebody else's come.",
             ("evaluator",),
             registry=r,
         )
         self.build = Info("ragmonitor_build", "Version of the monitor and of Python.", registry=r)
         self.build.info({"version": __version__, "python": platform.python_version()})
 
-    def _declare_sampling(self, r: CollectorRegistry) -> None:
-        """Of samplers that adapt: with a budget, boosted."""
-        self.sampling_cases = Counter(
-            "ragmonitor_sampling_cases",
-            "Cases that a sampler with a budget has given a probability, judged or not.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_expected = Counter(
-            "ragmonitor_sampling_expected",
-            "Sum of their probabilities: the judgements that the budget is spent on, chance left out.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_target = Counter(
-            "ragmonitor_sampling_target",
-            "Sum of the mean probability at the time of each: divided by the cases, the target share.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_boosted = Counter(
-            "ragmonitor_sampling_boosted",
-            "Sum of what probabilities had above the mean one of their time: the part of the budget that was moved.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_thinned = Counter(
-            "ragmonitor_sampling_thinned_cases",
-            "Cases whose probability was lowered because the cap of the hour was near.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.quota_thinned = Counter(
-            "ragmonitor_quota_thinned_cases",
-            "Cases whose probability was lowered because the app's quota (`traffic.quotas`) was nearly spent.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_expected_defects = Counter(
-            "ragmonitor_sampling_expected_defects",
-            "Sum of the probabilities of a defect that the model saw; beside the weight of defects, how far it is off.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_learned = Counter(
-            "ragmonitor_sampling_learned_verdicts",
-            "Verdicts that the model has learned from.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_recalled = Counter(
-            "ragmonitor_sampling_recalled_verdicts",
-            "Verdicts of earlier processes and of other replicas that the model has learned from.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-        self.sampling_coefficient = Gauge(
-            "ragmonitor_sampling_coefficient",
-            "What the model adds to the log odds of a defect for each standard deviation of an input (`show_model`).",
-            ("app", "evaluator", "input"),
-            registry=r,
-        )
-        self.sampling_bucket = Gauge(
-            "ragmonitor_sampling_bucket_judgements",
-            "Judgements that may be made at once before the cap of the hour thins them out.",
-            ("evaluator",),
-            registry=r,
-        )
-        self.sampling_bucket_limit = Gauge(
-            "ragmonitor_sampling_bucket_limit_judgements",
-            "What the bucket holds at most; thinning begins when it is half empty.",
-            ("evaluator",),
-            registry=r,
-        )
-        self.weight_max = Gauge(
-            "ragmonitor_evaluation_weight_max",
-            "The largest weight of a scored evaluation in the last five to ten minutes; 0 where there was none.",
-            ("app", "evaluator"),
-            registry=r,
-        )
-
     def score(self, evaluator: str, boundaries: tuple[float, ...]) -> Histogram:
         """The score histogram of one evaluator, with buckets on the steps of its own scale."""
         if evaluator not in self._score:
             self._score[evaluator] = Histogram(
                 "ragmonitor_evaluation_score",
-                "Scores, unweighted, on the evaluator's own scale.",
+                "Scores, unweighted, on the evaluator's own scale. None of a scale that begins below 0.",
                 ("app", "evaluator", "version"),
                 buckets=boundaries,
                 registry=None,

@@ -52,7 +52,7 @@ class VerdictMetrics:
         )
         self.selected = Counter(
             "ragmonitor_evaluations_selected",
-            "Evaluations begun. Selected = scored + late + of other traffic + unscored + skipped + pending.",
+            "Evaluations begun. Selected = scored + late + disliked + of other traffic + unscored + skipped + pending.",
             ("app", "evaluator"),
             registry=r,
         )

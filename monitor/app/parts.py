@@ -1,0 +1,243 @@
+"""What is open for the life of the monitor: storage, judges, sinks, and what they are lent."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from prometheus_client import Gauge, GCCollector, PlatformCollector, ProcessCollector
+
+from monitor import inquiry, pseudonyms
+from monitor.alerts.engine import AlertState
+from monitor.alerts.policy import longest_window, needs_baselines
+from monitor.alerts.trouble import Troubles
+from monitor.clock import Clock
+from monitor.config import Config
+from monitor.estimates.windows import Windows
+from monitor.forgotten import Forgotten
+from monitor.judge.client import Client, open_judge
+from monitor.judge.pause import Pause
+from monitor.model.foreign import Via
+from monitor.model.outcome import Judged, Score, Standing
+from monitor.pipeline.assignment import Assignment, versions
+from monitor.pipeline.generations import Generations
+from monitor.pipeline.noting import Keeper
+from monitor.pipeline.private import Private
+from monitor.redaction import Redactor
+from monitor.selfwatch.run import open_telemetry
+from monitor.sinks.history import History
+from monitor.spool import Spool, open_spool
+from monitor.stages import Component, Deliver, Runtime, Source, type_name
+from monitor.states import Known, States
+from monitor.telemetry.audit import Audit
+from monitor.telemetry.events import Event, Events
+from monitor.telemetry.health import Health
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+
+@dataclass(slots=True)
+class Running:
+    """A running monitor, for whoever shows it."""
+
+    runtime: Runtime
+    windows: Windows
+    history: History
+    assignments: Sequence[Assignment]
+    generations: Generations
+    states: States
+    alerts: Sequence[AlertState] = field(default_factory=tuple)
+
+    def show(self, states: Sequence[AlertState]) -> None:
+        """The alerts as they stand now."""
+        self.alerts = states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
+
+    `arrived` gives each source what it is to tell its address to. `keeper` keeps what becomes of requests; None:
+    nobody does.
+    """
+
+    running: Running
+    troubles: Troubles
+    spool: Spool
+    judges: Mapping[str, Client]
+    sinks: dict[str, Deliver]
+    private: Private
+    keeper: Keeper | None
+    versions: Mapping[str, str]
+    arrived: Callable[[Source, str], None]
+
+
+async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Parts:
+    """Open all of it, until `stack` is left."""
+    metrics = _metrics()
+    windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
+    runtime = await stack.enter_async_context(_open_runtime(config, clock, metrics))
+    spool = await stack.enter_async_context(
+        open_spool(
+            config.storage.path / "spool.db",
+            at_most=config.storage.at_most,
+            keep=config.storage.keep,
+            retain=config.storage.retain,
+            erase=config.storage.texts_kept == "none",
+            clock=clock,
+            metrics=metrics,
+            events=runtime.events,
+        )
+    )
+    listening = anyio.Event()
+    arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
+    judges = await _open_judges(config, runtime, listening, stack)
+    states = _states(config, judges, runtime)
+    troubles = Troubles(clock, partial(_value, metrics.oldest_pending))
+    troubles.paused = states.paused
+    history = History(
+        path=config.storage.path / "history.db",
+        keep=config.storage.keep,
+        texts=config.storage.texts_kept,
+        keep_texts_for=config.storage.keep_texts_for,
+    )
+    private = _private(config, runtime)
+    runtime.events.also(Audit(config.storage.path, runtime.events).heard)
+    sinks: dict[str, Deliver] = {"windows": _into(windows, troubles, metrics, states)}
+    for name, sink in [("storage", history), *named(config.sinks)]:
+        sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
+    keeper = await stack.enter_async_context(inquiry.record(config.storage, runtime))
+    running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), states)
+    return Parts(
+        running=running,
+        troubles=troubles,
+        spool=spool,
+        judges=judges,
+        sinks=sinks,
+        private=private,
+        keeper=keeper,
+        versions=versions(running.assignments, judges),
+        arrived=arrived,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> AsyncIterator[Runtime]:
+    events = Events(metrics)
+    own = open_telemetry(config.telemetry, clock=clock, metrics=metrics, events=events, rng=random.Random())
+    async with own as tracer:
+        yield Runtime(clock=clock, metrics=metrics, events=events, health=Health(), tracer=tracer)
+
+
+async def _open_judges(
+    config: Config, runtime: Runtime, begin: anyio.Event, stack: AsyncExitStack
+) -> dict[str, Client]:
+    """Those with a model, by name, open until `stack` is left."""
+    found = {}
+    for name, settings in config.all_judges.items():
+        if settings.model is not None:
+            pause = Pause.of(name, settings, runtime)
+            opening = open_judge(settings, runtime, rng=random.Random(), begin=begin, pause=pause)
+            found[name] = await stack.enter_async_context(opening)
+    return found
+
+
+def _arrivals(config: Config, runtime: Runtime, all_listen: anyio.Event) -> Callable[[Source, str], None]:
+    """Waits for all sources to listen; returns what each is to tell its address to."""
+    names = {id(source): name for name, source in named(config.sources)}
+    for name in names.values():
+        runtime.health.expect(name)
+    if not names:
+        all_listen.set()
+
+    def is_listening(source: Source, address: str) -> None:
+        name = names[id(source)]
+        runtime.events.info(Event.LISTENING, "listening for traces", source=name, address=address)
+        runtime.health.addresses[name] = address
+        runtime.health.up(name)
+        if runtime.health.ready:
+            all_listen.set()
+
+    return is_listening
+
+
+C = TypeVar("C", bound=Component)
+
+
+def named(components: Sequence[C]) -> list[tuple[str, C]]:
+    """Each component under its type; a second one of a type under `type_2` and so on."""
+    found: dict[str, C] = {}
+    for one in components:
+        name, number = type_name(one), 1
+        while name in found:
+            number += 1
+            name = f"{type_name(one)}_{number}"
+        found[name] = one
+    return list(found.items())
+
+
+def _metrics() -> Metrics:
+    metrics = Metrics()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=metrics.registry)
+    return metrics
+
+
+def _value(gauge: Gauge) -> float:
+    """What a gauge without labels exports now."""
+    return float(next(iter(next(iter(gauge.collect())).samples)).value)
+
+
+def _states(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> States:
+    """Those of all configured evaluators."""
+    known = [
+        Known(one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=not config.works(one))
+        for one in config.assignments
+    ]
+    return States(known, judges, runtime.clock, runtime.metrics)
+
+
+def _into(windows: Windows, troubles: Troubles, metrics: Metrics, states: States) -> Deliver:
+    """A sink that feeds the alerts in process with what is live, as the rules see it.
+
+    A verdict belongs to the time of the answer, where that is known.
+    """
+
+    async def deliver(judged: Judged) -> None:
+        app = metrics.app(judged.case.app or UNKNOWN_APP)
+        states.saw(judged)
+        if judged.standing is not Standing.LIVE:
+            return
+        if judged.via is Via.OWN:  # that others are silent is no trouble of ours
+            troubles.saw(judged, app)
+        if isinstance(judged.outcome, Score):
+            at = judged.case.answered_at or judged.judged_at
+            windows.add(app, judged.evaluator, at, judged.weight, judged.defect)
+
+    return deliver
+
+
+def _private(config: Config, runtime: Runtime) -> Private:
+    """Drops what is to be forgotten, and masks."""
+    users = pseudonyms.at_hand(config.storage.path)
+    return Private(Redactor(config.redaction, users, runtime.metrics), users, Forgotten(config.storage.path))
+
+
+def _active(config: Config, runtime: Runtime) -> tuple[Assignment, ...]:
+    """The evaluators that can work; says once which cannot, and why."""
+    active = []
+    for assignment in config.assignments:
+        if not config.works(assignment):
+            runtime.events.info(
+                Event.EVALUATOR_OFF,
+                "a judged evaluator is off: its judge has no model",
+                evaluator=assignment.evaluator.name,
+            )
+        else:
+            active.append(assignment)
+    return tuple(active)

@@ -1,0 +1,151 @@
+"""All of it at work: what was remembered is restored, the pipeline runs until it is told to stop, then drains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import anyio
+
+from monitor import __version__, calibration, registry, restore
+from monitor.alerts import run as alerting
+from monitor.alerts.engine import AlertEngine
+from monitor.app import shown
+from monitor.app.judging import Judging, around, judging
+from monitor.app.parts import Parts, Running, open_parts
+from monitor.assembly import Assembly
+from monitor.canary.cases import load as load_canary
+from monitor.canary.run import Canary
+from monitor.clock import Clock, SystemClock
+from monitor.config import Config
+from monitor.errors import MonitorError
+from monitor.model.foreign import USER_FEEDBACK, Via
+from monitor.page import mounting
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.looking import Looking
+from monitor.pipeline.run import Pipeline
+from monitor.pipeline.traffic import TrafficRules
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import UNKNOWN_APP
+
+
+async def run(
+    config: Config,
+    stop: anyio.Event,
+    *,
+    clock: Clock | None = None,
+    started: Callable[[Running], None] = lambda _: None,
+    alerts_every: float = alerting.EVERY,
+) -> None:
+    """Run the monitor until `stop` is set, then drain.
+
+    `started` is called once, before the receivers listen. `alerts_every`: seconds between two looks at the alerts.
+    Raises `ConfigError` (perhaps within an exception group) when it can never work: a port in use, a folder that cannot
+    be written, a model without a price under a budget.
+    """
+    clock = clock if clock is not None else SystemClock()
+    async with AsyncExitStack() as stack:
+        parts = await open_parts(config, clock, stack)
+        seen = await _restored(config, parts)
+        made = judging(config, parts)
+        assembly = Assembly(config.assembly)
+        pipeline = _pipeline(config, parts, made, assembly)
+        for app in sorted(seen):
+            made.evaluation.prepare(app)
+        recall = await _recalled(config, parts, made.evaluation)
+        tries = shown.tries(config, parts)
+        if config.page.enabled:
+            looking = Looking(pipeline, assembly, clock)
+            mounting.mount(shown.facts(config, parts, made, looking, tries), config.page)
+        running, runtime = parts.running, parts.running.runtime
+        runtime.events.info(Event.STARTED, "starting", version=__version__)
+        started(running)
+        canary, engine = _canary(config, parts), _engine(config, parts)
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(
+                partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
+            )
+            beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
+            beside.start_soon(canary.run)
+            beside.start_soon(made.backfill.run, around(config, parts, made.evaluation))
+            if recall is not None:
+                beside.start_soon(recall)
+            if tries is not None:
+                beside.start_soon(tries.run)
+            await pipeline.run(stop, parts.arrived)
+            runtime.events.info(Event.STOPPING, "drained")
+            beside.cancel_scope.cancel()
+    runtime.events.info(Event.STOPPED, "stopped")
+
+
+async def _restored(config: Config, parts: Parts) -> set[str]:
+    """Fill windows, baselines and generations from the history; the apps that it knows."""
+    running, now = parts.running, parts.running.runtime.clock.now()
+    seen = await restore.fill(running.windows, running.history, now, parts.versions)
+    own = {one.evaluator.name for one in config.assignments}
+    await restore.recount(parts.troubles.expectations, running.history, now, own)
+    with contextlib.suppress(MonitorError):
+        known = await running.history.generations()
+        label = running.runtime.metrics.app
+        running.generations.restore(one._replace(app=label(one.app or UNKNOWN_APP)) for one in known)
+    return set(seen)
+
+
+async def _recalled(
+    config: Config, parts: Parts, evaluation: Evaluation
+) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """Have the samplers hear what was judged before; what is still to be heard, and goes on being told, runs beside."""
+    history = parts.running.history
+    memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
+    heard = partial(evaluation.heard, delivered=memory is not history)
+    recall = partial(restore.recall, memory, heard, parts.running.runtime)
+    if memory is history:
+        await recall()
+        return None
+    return recall
+
+
+def _pipeline(config: Config, parts: Parts, made: Judging, assembly: Assembly) -> Pipeline:
+    runtime = parts.running.runtime
+    return Pipeline(
+        sources=config.sources,
+        conventions=registry.conventions(),
+        reading=config.reading,
+        assembly=assembly,
+        evaluation=made.evaluation,
+        spool=parts.spool,
+        runtime=runtime,
+        rate=config.sampling.traces,
+        traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
+        received=parts.troubles.expectations.received,
+        keeper=parts.keeper,
+        private=parts.private,
+        desk=made.desk,
+    )
+
+
+def _canary(config: Config, parts: Parts) -> Canary:
+    return Canary(
+        config.canary,
+        parts.running.assignments,
+        judges=parts.judges,
+        cases=load_canary(config.canary.cases) if config.canary.every is not None else {},
+        runtime=parts.running.runtime,
+        path=config.storage.path / "canary.json",
+        heard=parts.troubles.canaries.ran,
+    )
+
+
+def _engine(config: Config, parts: Parts) -> AlertEngine:
+    return AlertEngine(
+        config.alerts,
+        parts.running.windows,
+        runbooks=config.runbooks,
+        troubles=parts.troubles,
+        versions={USER_FEEDBACK: Via.FEEDBACK.value, **parts.versions},
+        changed=parts.running.generations.latest,
+        page=config.page.url if config.page.enabled else "",
+    )

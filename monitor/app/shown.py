@@ -1,0 +1,56 @@
+"""What the page is given to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor import inquiry
+from monitor.alerts.engine import ALERT_NAME
+from monitor.alerts.policy import policy_for
+from monitor.app.judging import Judging
+from monitor.app.parts import Parts
+from monitor.config import Config
+from monitor.page.facts import Facts
+from monitor.pipeline.looking import Looking
+from monitor.trying.desk import Tries
+
+
+def facts(config: Config, parts: Parts, judging: Judging, looking: Looking, tries: Tries | None) -> Facts:
+    """All that the page looks at. With `tries` it can try an evaluator on a case."""
+    running = parts.running
+
+    def thresholds(app: str, evaluator: str) -> Mapping[str, float]:
+        policy = policy_for(config.alerts, app, evaluator)
+        return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy is not None else {}
+
+    judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
+    return Facts(
+        runtime=running.runtime,
+        windows=running.windows,
+        results=running.history,
+        alerts=lambda: running.alerts,
+        assigned=config.assignments,
+        versions=parts.versions,
+        models={one.evaluator.name: parts.judges[one.judge].model for one in judged},
+        idle=tuple(one.evaluator.name for one in config.assignments if not config.works(one)),
+        thresholds=thresholds,
+        standings=running.states.now,
+        decisive=ALERT_NAME,
+        changed=running.generations.latest,
+        keeps=config.storage.keep,
+        keeps_texts=config.storage.texts_kept == "all",
+        slices=config.slices,
+        asked=inquiry.Inquiry(config, running.runtime.clock, looking),
+        missed=judging.backfill.missed,
+        tries=tries,
+        sliced=judging.slicing.recent,
+    )
+
+
+def tries(config: Config, parts: Parts) -> Tries | None:
+    """For the page; None where it is to have none."""
+    per_hour, salt = config.page.tries_per_hour, config.sampling.salt
+    if not (config.page.enabled and per_hour):
+        return None
+    running = parts.running
+    return Tries(per_hour, running.assignments, config.all_judges, salt=salt, runtime=running.runtime)

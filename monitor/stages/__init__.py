@@ -1,0 +1,43 @@
+"""Every contract of the pipeline, imported from here: Source, Convention, Sampler, Evaluator, Judge, Sink.
+
+    Source -> Intake -> (spool, assembly) -> Convention -> Sampler -> Evaluator (asks a Judge) -> Sink
+
+Authors write the step; the pipeline owns the edges: counting, timing, handing over, catching. A component is a frozen
+pydantic model whose fields are its options in the configuration, so it holds no state: what lives longer than a call is
+a local variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
+
+`component`: what they all are, and the `Runtime` lent to them. `incoming`: source, intake, convention. `sampling`:
+which cases are judged. `judging`: evaluator, judge. `outgoing`: sink.
+"""
+
+from __future__ import annotations
+
+from monitor.stages.component import Component, Runtime, type_name
+from monitor.stages.incoming import Accepted, Convention, Intake, Observation, Source
+from monitor.stages.judging import Evaluator, Judge, Needs, Prompt, Question, Verdict
+from monitor.stages.outgoing import Deliver, Sink
+from monitor.stages.sampling import Drawn, FixedSampler, Lesson, Sampler, Sampling
+
+__all__ = [
+    "Accepted",
+    "Component",
+    "Convention",
+    "Deliver",
+    "Drawn",
+    "Evaluator",
+    "FixedSampler",
+    "Intake",
+    "Judge",
+    "Lesson",
+    "Needs",
+    "Observation",
+    "Prompt",
+    "Question",
+    "Runtime",
+    "Sampler",
+    "Sampling",
+    "Sink",
+    "Source",
+    "Verdict",
+    "type_name",
+]

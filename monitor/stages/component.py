@@ -1,0 +1,42 @@
+"""What every component is, and what the application lends to those that run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
+
+from monitor.clock import Clock
+from monitor.share import Share
+from monitor.telemetry.events import Events
+from monitor.telemetry.health import Health
+from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.site import Site
+from monitor.telemetry.tracing import Tracer
+
+
+class Component(BaseModel):
+    """What a configuration entry becomes. Unknown keys are errors; values never change after start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def type_name(component: Component) -> str:
+    """The `type` of a component, as it stands in the configuration and in metric labels: the name of its file."""
+    return type(component).__module__.rsplit(".", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the application lends to every component that runs: time, metrics, events, health, its share, its pages.
+
+    With `tracer` the monitor tells what it does itself; by default nobody listens.
+    """
+
+    clock: Clock
+    metrics: Metrics
+    events: Events
+    health: Health
+    share: Share = field(default_factory=Share)
+    site: Site = field(default_factory=Site)
+    tracer: Tracer = field(default_factory=Tracer)

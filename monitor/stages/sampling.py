@@ -1,0 +1,118 @@
+"""How likely a case is to be judged, and what a sampler learns from verdicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from monitor.model.case import Case
+from monitor.model.outcome import Score, Standing
+from monitor.stages.component import Component, Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """With which `probability` a case is judged, 0 to 1, and how that came about.
+
+    `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
+    sees it (None: it does not), `inputs` what it saw, `shift` what was added to the log odds of a defect for what is
+    known besides. `thinned`: a cap has lowered the probability. `standing` is that of the result, where the case does
+    not decide it.
+    """
+
+    probability: float
+    target: float
+    risk: float | None = None
+    inputs: tuple[float, ...] = ()
+    thinned: bool = False
+    shift: float = 0.0
+    standing: Standing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """A result of an earlier process, or of another replica, as far as it teaches: what `Sampling.learn` was told then.
+
+    `result` is its id. `inputs` and `shift` as in `Drawn`, no inputs where the sampler saw nothing; `emphasis` how many
+    cases it stands for, relative to an even draw; `defect` None where it is no verdict on production traffic.
+    """
+
+    result: str
+    app: str
+    evaluator: str
+    version: str
+    inputs: tuple[float, ...] = ()
+    shift: float = 0.0
+    emphasis: float = 1.0
+    defect: bool | None = None
+    dollars: float = 0.0
+
+
+class Sampling(Protocol):
+    """A sampler at work for one evaluator. Called on the event loop: microseconds, no waiting.
+
+    `adaptive` says that a probability depends on more than the case: then the pipeline stores the first one of each
+    case, and a case that comes again keeps it.
+    """
+
+    adaptive: bool
+
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
+        """The probability of `case`, of which `local` are the scores of the local evaluators, by name.
+
+        Of it only `part`, above 0 to 1, will be used, since the app's quota is nearly spent: the pipeline multiplies,
+        and a budget is spent on so much of a case.
+        """
+        ...
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        """A case that was drawn has been judged, for `dollars`; `defect` is None where no verdict came about."""
+        ...
+
+    def recall(self, lesson: Lesson) -> None:
+        """The same of a case that another process has judged, with an evaluator of this name and version."""
+        ...
+
+
+class Sampler(Component, ABC):
+    """Decides how likely a case is to be judged. The pipeline draws, by a hash of the trace id."""
+
+    @property
+    def sees(self) -> str:
+        """The local evaluator whose scores it goes by: it must be configured. Empty: none."""
+        return ""
+
+    @abstractmethod
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+        """Begin to sample for `evaluator`. What is learned lives in what is returned."""
+
+
+class FixedSampler(Sampler):
+    """A sampler that goes by the case alone: the same case has the same probability, always and everywhere."""
+
+    @abstractmethod
+    def probability(self, case: Case) -> float:
+        """The probability, 0 <= p <= 1, with which `case` is chosen."""
+
+    def open(self, evaluator: str, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
+        """Nothing to learn, nothing to keep."""
+        return _Fixed(self.probability)
+
+
+class _Fixed:
+    adaptive = False
+
+    def __init__(self, probability: Callable[[Case], float]) -> None:
+        self._probability = probability
+
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - as above
+        probability = self._probability(case)
+        return Drawn(probability, probability)
+
+    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+        pass
+
+    def recall(self, lesson: Lesson) -> None:
+        pass

@@ -1,0 +1,79 @@
+"""Who has looked at texts of the traffic, taken them out, or had them forgotten: one line each, in a file of its own.
+
+The running monitor and the commands write the same file in the storage folder. Lines hold no text of the traffic.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from monitor.telemetry.events import Event, Events
+
+NAME: Final = "audit.jsonl"
+AT_MOST: Final = 16 * 1024**2
+"""Bytes of the file; then it becomes `audit.1.jsonl`, whose place it takes."""
+
+AUDITED: Final = frozenset({Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN})
+_SAY_AGAIN: Final = 300.0
+
+
+class Audit:
+    """The file in `folder`."""
+
+    def __init__(self, folder: Path, events: Events | None = None) -> None:
+        self._path = folder / NAME
+        self._events = events
+        self._lock = threading.Lock()
+        self._said = float("-inf")
+
+    def heard(self, level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:  # noqa: ARG002 - see `Heard`
+        """For `Events.also`: writes what belongs here. Where it cannot be written the log says so, now and then."""
+        if event not in AUDITED:
+            return
+        try:
+            self.write(event, **fields)
+        except OSError as error:
+            now = time.monotonic()
+            if self._events is not None and now - self._said >= _SAY_AGAIN:
+                self._said = now
+                why = error.strerror or error
+                self._events.error(Event.AUDIT_FAILED, f"{self._path} cannot be written, the log alone has it: {why}")
+
+    def write(self, event: Event, **fields: object) -> None:
+        """Add a line. Raises `OSError`."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"time": at, "event": event.value, **fields}, ensure_ascii=True, default=str) + "\n"
+        with self._lock:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                if os.fstat(descriptor).st_size + len(line) > AT_MOST:
+                    self._path.replace(self._path.with_name("audit.1.jsonl"))
+                    os.close(descriptor)
+                    descriptor = os.open(self._path, flags, 0o600)
+                os.write(descriptor, line.encode("ascii"))
+            finally:
+                os.close(descriptor)
+
+
+def record(folder: Path, event: Event, **fields: object) -> None:
+    """The same for a command: who called it stands in the line. A folder without a file that can be written is told."""
+    try:
+        Audit(folder).write(event, who=f"user {_caller()}", **fields)
+    except OSError as error:
+        logging.getLogger("monitor").warning("%s cannot be written: %s", folder / NAME, error.strerror or error)
+
+
+def _caller() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
