@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from monitor.assembly.closed import ClosedTraces
-from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, Counts
+from monitor.assembly.open import TRACE, OpenTrace
+from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, Counts, Look
 from monitor.model.receipt import Receipt
 from monitor.model.span import Part
 from monitor.model.trace import Closed
@@ -16,29 +16,9 @@ from monitor.model.trace import Closed
 _PART = 400
 """What a part takes beside its own bytes, in bytes: objects, table entries."""
 
-_TRACE = 1500
 _INTERNED_AT_MOST = 10_000
 _NARROW = 64
 """Among so few candidates the largest trace is looked for; among more of about the same size any will do."""
-
-
-@dataclass(slots=True)
-class _Open:
-    trace_id: bytes
-    app: str
-    source: str
-    probability: float
-    received_at: float
-    first: float
-    last: float
-    spans: dict[bytes, Part] = field(default_factory=dict)
-    records: dict[bytes, Part] = field(default_factory=dict)
-    receipts: dict[Receipt, None] = field(default_factory=dict)
-    roots: int = 0
-    unended: int = 0
-    size: int = _TRACE
-    size_class: int = 0
-    scheduled: float = float("inf")
 
 
 class Assembly:
@@ -47,11 +27,11 @@ class Assembly:
     def __init__(self, settings: AssemblySettings) -> None:
         self._quiet, self._idle, self._longest = settings.quiet, settings.idle, settings.longest
         self._memory, self._largest, self._most = settings.memory, settings.largest_trace, settings.most_spans
-        self._open: dict[bytes, _Open] = {}
+        self._open: dict[bytes, OpenTrace] = {}
         self._closed = ClosedTraces(settings.remember_closed, settings.remember_for)
         self._ready: list[ClosedTrace] = []
         self._timers: list[tuple[float, bytes]] = []
-        self._by_size: list[dict[bytes, _Open]] = [{} for _ in range(64)]
+        self._by_size: list[dict[bytes, OpenTrace]] = [{} for _ in range(64)]
         self._interned: dict[bytes, bytes] = {}
         self._bytes = 0
 
@@ -73,6 +53,14 @@ class Assembly:
     def is_open(self, trace_id: bytes) -> bool:
         """Whether parts of this trace are awaited."""
         return trace_id in self._open
+
+    def look(self, trace_id: bytes) -> Look | None:
+        """How an open trace stands; None where it is not open."""
+        one = self._open.get(trace_id)
+        if one is None:
+            return None
+        counts = (len(one.spans), len(one.records))
+        return Look(one.app, one.source, one.received_at, self._due(one), *counts, bool(one.roots) and not one.unended)
 
     def is_known(self, trace_id: bytes) -> bool:
         """Whether this trace is open, or closed and remembered: more of it is no new trace."""
@@ -101,9 +89,9 @@ class Assembly:
         if trace is None:
             if trace_id in self._closed:
                 return _added(self._closed.count(trace_id, parts), opened=False)
-            trace = _Open(trace_id, app, source, probability, received_at, now, now)
+            trace = OpenTrace(trace_id, app, source, probability, received_at, now, now)
             self._open[trace_id] = trace
-            self._bytes += _TRACE
+            self._bytes += TRACE
             opened = True
         else:
             trace.probability = min(trace.probability, probability)
@@ -181,7 +169,7 @@ class Assembly:
 
     # -- taking parts
 
-    def _take(self, trace: _Open, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
+    def _take(self, trace: OpenTrace, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
         """Put parts in.
 
         The counts (spans, then records), the index of the first part without room, how many were taken.
@@ -239,11 +227,11 @@ class Assembly:
 
     # -- closing
 
-    def _due(self, trace: _Open) -> float:
+    def _due(self, trace: OpenTrace) -> float:
         wait = self._quiet if trace.roots and not trace.unended else self._idle
         return min(trace.last + wait, trace.first + self._longest)
 
-    def _next(self) -> _Open | None:
+    def _next(self) -> OpenTrace | None:
         """The trace that is due first. A timer stays when its trace's time moves on and is put right when it is up."""
         timers = self._timers
         if len(timers) > 2 * len(self._open) + 1024:
@@ -262,27 +250,16 @@ class Assembly:
             heapq.heapreplace(timers, (due, trace_id))
         return None
 
-    def _reason(self, trace: _Open, now: float) -> Closed:
+    def _reason(self, trace: OpenTrace, now: float) -> Closed:
         if trace.roots and not trace.unended and trace.last + self._quiet <= now:
             return Closed.ROOT_ENDED
         return Closed.TOO_OLD if trace.first + self._longest <= now else Closed.IDLE
 
-    def _close(self, trace: _Open, reason: Closed, now: float) -> None:
+    def _close(self, trace: OpenTrace, reason: Closed, now: float) -> None:
         del self._open[trace.trace_id]
         self._by_size[trace.size_class].pop(trace.trace_id, None)
         self._bytes -= trace.size
-        self._ready.append(
-            ClosedTrace(
-                trace.trace_id,
-                (*trace.spans.values(), *trace.records.values()),
-                reason,
-                trace.app,
-                trace.source,
-                trace.probability,
-                tuple(trace.receipts),
-                trace.received_at,
-            )
-        )
+        self._ready.append(trace.close(reason))
         too_large = reason is Closed.TOO_LARGE
         self._closed.remember(trace.trace_id, trace.spans, trace.records, too_large=too_large, now=now)
 

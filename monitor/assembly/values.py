@@ -67,6 +67,21 @@ class Added(NamedTuple):
     opened: bool
 
 
+class Look(NamedTuple):
+    """An open trace as it stands: when it will be closed if nothing more comes, on the monotonic clock.
+
+    `root_ended` says that it waits only for parts that come late.
+    """
+
+    app: str
+    source: str
+    received_at: float
+    due: float
+    spans: int
+    records: int
+    root_ended: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedTrace:
     """A trace that nothing more is added to. Its holder settles each of its receipts once.

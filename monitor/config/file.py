@@ -58,10 +58,11 @@ def parse(data: Mapping[str, Any]) -> Config:
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same data with each `file` of an evaluator, and `cases` of the canary, made relative to `folder`."""
+    """The same data with each `file` of an evaluator or key, and `cases` of the canary, made relative to `folder`."""
     canary = data.get("canary")
     if isinstance(canary, dict) and isinstance(canary.get("cases"), str):
         data = {**data, "canary": {**canary, "cases": str(folder / canary["cases"])}}
+    data = _with_keys_from(folder, data)
     entries = data.get("evaluators")
     if not isinstance(entries, list):
         return data
@@ -72,6 +73,19 @@ def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, An
         for entry in entries
     ]
     return {**data, "evaluators": moved}
+
+
+def _with_keys_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    def moved(judge: Any) -> Any:
+        named = judge.get("api_key_file") if isinstance(judge, dict) else None
+        if not isinstance(named, str) or not named or named.startswith("${"):  # a variable names a whole path
+            return judge
+        return {**judge, "api_key_file": str(folder / named)}
+
+    found = {"judge": moved(data["judge"])} if "judge" in data else {}
+    if isinstance(data.get("judges"), dict):
+        found["judges"] = {name: moved(judge) for name, judge in data["judges"].items()}
+    return {**data, **found}
 
 
 def _with_environment(value: Any, place: str) -> Any:

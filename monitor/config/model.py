@@ -5,82 +5,31 @@ Unknown keys, duplicate keys and wrong values are errors that name the place, th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
 from monitor.assembly import AssemblySettings
+from monitor.backfill import BackfillSettings
 from monitor.canary import CanarySettings
 from monitor.config.entries import assignment, listed
+from monitor.config.sections import Log, Sampling, Section, Storage
 from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
+from monitor.foreign import ForeignSettings
+from monitor.foreign.rules import known_names
 from monitor.judge.settings import JudgeSettings
 from monitor.page.settings import PageSettings
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.traffic import TrafficSettings
-from monitor.quantities import Duration, Rate, Size
+from monitor.redaction import RedactionSettings
 from monitor.selfwatch import TelemetrySettings
 from monitor.stages import Sink, Source
-
-
-class Section(BaseModel):
-    """A part of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
-
-
-class Sampling(Section):
-    """Which traces are kept at all (head sampling)."""
-
-    traces: Rate = 1.0
-    """Share of traces kept, by a hash of the trace id: a number from 0 to 1, or a percentage. All replicas agree."""
-
-    salt: str = "rag-monitor"
-    """Key of the hash that chooses what evaluators judge. The same in all replicas; another one, another sample."""
-
-
-def default_state_path() -> Path:
-    """Where state lives unless configured: systemd's STATE_DIRECTORY, else the user's state folder."""
-    given = os.environ.get("STATE_DIRECTORY")
-    if given:
-        return Path(given.split(":")[0])
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
-
-
-class Storage(Section):
-    """The folder on disk: the spool of traces that are not yet done, and the history of results."""
-
-    path: Path = Field(default_factory=default_state_path)
-    """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
-    `~/.local/state/rag-monitor`."""
-
-    keep: Duration = 7 * 86400.0
-    """How long results are kept, and how long a trace may wait before it is given up (and counted as `shed`)."""
-
-    at_most: Size = 2 * 1024**3
-    """Bytes that the spool may hold; beyond that the receivers answer "try again later"."""
-
-    keep_texts: bool = False
-    """Keep question, context and answer of judged cases beside their results, to show the worst ones and why."""
-
-
-class Log(Section):
-    """The monitor's own log, on standard error."""
-
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The lowest level that is written. Prompt text never appears, at any level."""
-
-    style: Literal["json", "text"] = "json"
-    """`json`: one object a line. `text`: readable lines."""
-
 
 Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
 
@@ -132,6 +81,9 @@ class Config(Section):
     (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (one of `judges`; default:
     the section `judge`) and `group` (those of one group and judge are asked in one call about the same case)."""
 
+    foreign: ForeignSettings = ForeignSettings()
+    """Verdicts that others reach: tools whose results come with the traces, and users (docs/feedback.md)."""
+
     canary: CanarySettings = CanarySettings()
     """A fixed set of cases that is judged on a schedule, so that a change of the judge itself is noticed."""
 
@@ -156,8 +108,14 @@ class Config(Section):
     traffic: TrafficSettings = TrafficSettings()
     """Which requests count in rates and alerts, and when."""
 
+    backfill: BackfillSettings = BackfillSettings()
+    """Judging afterwards: what was missed while a judge refused, and what is asked for by hand."""
+
     sinks: Annotated[tuple[Sink, ...], Field(validate_default=True)] = DEFAULT_SINKS  # type: ignore[assignment]
     """Where results go. Default: Prometheus metrics on 127.0.0.1:9464."""
+
+    redaction: RedactionSettings = RedactionSettings()
+    """Masking personal data before anybody but the local evaluators sees it."""
 
     storage: Storage = Storage()
     """The folder on disk."""
@@ -202,6 +160,7 @@ class Config(Section):
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
         names = [entry.assignment.evaluator.name for entry in info.data.get("evaluators", ())]
+        names += known_names(info.data.get("foreign", ForeignSettings()), names)
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
         check_policies(value, names)

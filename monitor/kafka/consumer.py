@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import anyio
-from kafka.errors import AuthorizationError, FencedInstanceIdError, KafkaConnectionError, KafkaTimeoutError
-from kafka.errors import SaslAuthenticationFailedError as SaslRefused
 
+from monitor.kafka.causes import POLL_STUCK, SAID, cause_of
 from monitor.kafka.client import ConsumerSettings
 from monitor.kafka.owner import Owner
 from monitor.kafka.series import ConsumerSeries
-from monitor.kafka.values import Look, Partition, PartitionStuck, Passed, Unreadable
+from monitor.kafka.values import Look, Partition, Passed, Unreadable
 from monitor.model.receipt import Receipt
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
@@ -32,20 +31,6 @@ _FINISH_EVERY: Final = 0.02
 _FINISH: Final = 4.0
 _LEAVE: Final = 2.0
 _LOOKS: Final = 3  # a topic may not be known yet when one first looks
-_CAUSES: Final = (
-    ("partition_stuck", PartitionStuck),
-    ("fenced", FencedInstanceIdError),
-    ("unauthorised", (AuthorizationError, SaslRefused)),
-    ("unreachable", (KafkaTimeoutError, KafkaConnectionError)),
-)
-_SAID: Final = {
-    "poll_stuck": (Event.KAFKA_POLL_STUCK, "a poll did not return: going on with a new consumer"),
-    "partition_stuck": (Event.KAFKA_PARTITION_STUCK, "a partition does not move: going on with a new consumer"),
-    "unreachable": (Event.KAFKA_UNREACHABLE, "no broker answers"),
-    "unauthorised": (Event.KAFKA_UNREACHABLE, "the brokers refuse this client"),
-    "fenced": (Event.KAFKA_REBUILT, "another process has the same `instance`"),
-    "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
-}
 
 
 class Consumer:
@@ -173,10 +158,10 @@ class Consumer:
             waited = waited + _WATCH_EVERY if owner.polled_at == polled_at else 0.0
             polled_at = owner.polled_at
             if owner.ended.is_set():
-                return next((name for name, kinds in _CAUSES if isinstance(owner.error, kinds)), "error")
+                return cause_of(owner.error)
             if waited > _STUCK_AFTER:
                 owner.abandon()
-                return "poll_stuck"
+                return POLL_STUCK
 
     def _forget(self, owner: Owner) -> None:
         owner.over = True
@@ -184,7 +169,7 @@ class Consumer:
         self._close(list(self._partitions))
 
     def _say(self, reason: str, error: BaseException | None) -> None:
-        event, message = _SAID[reason]
+        event, message = SAID[reason]
         told = "" if error is None else f"{type(error).__name__}: {error}"[:300]
         if event is Event.KAFKA_UNREACHABLE:
             self.answering(ok=False, why=f"{message}: {told}")

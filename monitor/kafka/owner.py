@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata
 
 from monitor.clock import Clock
 from monitor.kafka import damage
 from monitor.kafka.client import ConsumerSettings, clear_slot, known_partitions, make_consumer, pending_fault
+from monitor.kafka.commits import LAST_COMMIT_MS, Commits
 from monitor.kafka.rebalance import Listener, pause_for
 from monitor.kafka.values import Group, Look, Partition, PartitionStuck, Passed, Unreadable
 
@@ -27,8 +28,6 @@ _LOOK_EVERY: Final = 1.0
 _ASK_EVERY: Final = 3.0
 _ASK_MS: Final = 2_000
 _STUCK_AFTER: Final = 60.0
-_LAST_COMMIT_MS: Final = 1_500
-_LAST_WORDS: Final = 3.0
 _NO_ANSWER: Final = (KafkaError, AttributeError)
 """What kafka-python raises where offsets cannot be had now; the second, where a partition has no known leader."""
 
@@ -50,12 +49,14 @@ class Owner:
         self._clock = clock
         self._call = call
         self._assigned: dict[Any, Partition] = {}
+        self._commits = Commits(
+            self._assigned, partial(self.post, group.committed), request_timeout=settings.request_timeout
+        )
         self._new: set[Any] = set()
         self._sent = self._sent_bytes = 0
         self._holding = False
         self._unanswered = 0
         self._commit_at = self._look_at = self._ask_at = 0.0
-        self._committing_until = 0.0
         self._consumer: Any = None
         self._thread = threading.Thread(target=self._run, name="kafka-owner", daemon=True)
         self.polled_at = clock.monotonic()
@@ -88,11 +89,11 @@ class Owner:
                 consumer.subscribe(list(self._settings.topics), listener=Listener(self))
                 while not self.stop.is_set():
                     self._turn(consumer)
-                self._finish(consumer)
+                self._commits.finish(consumer)
             finally:
                 self._assigned.clear()  # closing gives up all partitions once more
                 with contextlib.suppress(Exception):  # what ended this owner is what matters
-                    consumer.close(timeout_ms=_LAST_COMMIT_MS)
+                    consumer.close(timeout_ms=LAST_COMMIT_MS)
         except BaseException as error:  # noqa: BLE001 - whatever ends the thread is told to the event loop
             self.error = error
         finally:
@@ -115,7 +116,7 @@ class Owner:
             self._begin(consumer, now)
         if now >= self._commit_at:
             self._commit_at = now + _COMMIT_EVERY
-            self._commit(consumer, now)
+            self._commits.begin(consumer, now)
         if now >= self._look_at:
             self._look_at = now + _LOOK_EVERY
             self._look(consumer, now)
@@ -208,10 +209,8 @@ class Owner:
         answered = threading.Event()
         self.post(self._group.give_up, partitions, answered)
         await pause_for(answered.is_set, self._settings.handover + 1.0)
-        marks = self._marks(partitions)
-        if marks and answered.is_set():
-            future = self._consumer.commit_async(marks, callback=self._on_commit)
-            await pause_for(lambda: bool(future.is_done), _LAST_WORDS)
+        if answered.is_set():
+            await self._commits.last_of(self._consumer, partitions)
 
     async def lose(self, places: Iterable[Any]) -> None:
         """Partitions that another member has: too late to commit."""
@@ -222,43 +221,6 @@ class Owner:
 
     def _drop(self, places: Iterable[Any]) -> list[Partition]:
         return [one for at in places if (one := self._assigned.pop(at, None)) is not None]
-
-    # -- offsets
-
-    def _marks(self, partitions: Iterable[Partition]) -> dict[Any, Any]:
-        marks = {}
-        for one in partitions:
-            mark = one.offsets.mark
-            if mark > one.committed:
-                marks[one.at] = OffsetAndMetadata(mark, "", -1)
-        return marks
-
-    def _commit(self, consumer: Any, now: float) -> None:
-        if now < self._committing_until:
-            return  # one at a time: commits that overtake each other would go back
-        marks = self._marks(self._assigned.values())
-        if marks:
-            self._committing_until = now + self._settings.request_timeout
-            consumer.commit_async(marks, callback=self._on_commit)
-
-    def _on_commit(self, marks: dict[Any, Any], answer: Any) -> None:
-        self._committing_until = 0.0
-        ok = not isinstance(answer, Exception)
-        if ok:
-            for at, mark in marks.items():
-                if at in self._assigned:
-                    self._assigned[at].committed = mark.offset
-        self.post(self._group.committed, ok=ok)
-
-    def _finish(self, consumer: Any) -> None:
-        marks = self._marks(self._assigned.values())
-        if marks:
-            try:
-                consumer.commit(marks, timeout_ms=_LAST_COMMIT_MS)
-            except KafkaError:
-                self.post(self._group.committed, ok=False)
-            else:
-                self.post(self._group.committed, ok=True)
 
     # -- looking around
 

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.model.outcome import DefectRule, Spending
+from monitor.errors import JudgeError
+from monitor.model.outcome import Attempt, DefectRule, Spending
 from monitor.stages import Evaluator, Judge, Prompt, Question, Sampler, Verdict
 
 DEFAULT_JUDGE = ""
@@ -33,11 +34,17 @@ class Tally:
         self.model = judge.model
         self.max_characters = judge.max_characters
         self.verdicts: list[Verdict] = []
+        self._tries: list[Attempt] = []
 
     async def ask(self, question: Question | Prompt) -> Verdict:
         """See `stages.Judge.ask`."""
         asked = replace(question, repeat=question.repeat + self._repeat) if self._repeat else question
-        verdict = await self._judge.ask(asked)
+        try:
+            verdict = await self._judge.ask(asked)
+        except JudgeError as error:
+            self._tries += error.tries
+            raise
+        self._tries += verdict.tries
         self.verdicts.append(verdict)
         return verdict
 
@@ -51,6 +58,7 @@ class Tally:
             seconds=seconds,
             attempts=sum(one.attempts for one in self.verdicts),
             cached=bool(self.verdicts) and all(one.cached for one in self.verdicts),
+            tries=tuple(self._tries),
         )
 
 

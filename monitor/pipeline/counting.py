@@ -6,14 +6,14 @@ own, so that no rule has to select; the slices of what is live do as well (`slic
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from monitor.model.case import Traffic
+from monitor.model.foreign import Via
 from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, Standing, UnscoredReason
 from monitor.pipeline.slicing import Slicing
-from monitor.stages import Evaluator
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 
@@ -56,21 +56,39 @@ class _Apart(NamedTuple):
             self.unscored.inc()
 
 
+class Instrument(Protocol):
+    """Whatever gives scores: an evaluator of ours, or somebody else's."""
+
+    @property
+    def name(self) -> str:
+        """Its name in metrics."""
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of its scores."""
+
+    @property
+    def cost(self) -> str:
+        """What a score costs us."""
+
+
 class _Known(NamedTuple):
-    evaluator: Evaluator
-    defect: DefectRule
+    evaluator: Instrument
+    defect: DefectRule | None
     version: str
+    prepared: bool
 
 
 class _Series(NamedTuple):
     selected: Counter
     pending: Gauge
-    score: Histogram
+    score: Histogram | None
     score_weighted: Counter
     cells: dict[tuple[str, bool], _Cell]
     late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
+    contradictions: dict[bool, Counter]
 
 
 def score_boundaries(scale: Scale) -> tuple[float, ...]:
@@ -96,12 +114,22 @@ class Counting:
         self._lags: dict[str, Histogram] = {}
         self._known: dict[str, _Known] = {}
 
-    def declare(self, evaluator: Evaluator, defect: DefectRule, version: str) -> None:
+    def declare(
+        self,
+        evaluator: Instrument,
+        defect: DefectRule | None,
+        version: str,
+        *,
+        source: Via = Via.OWN,
+        shown: str = "",
+        prepared: bool = True,
+    ) -> None:
         """Make the evaluator known, before its first case: its info series and its duration.
 
-        `version` is the one that it has in this process, as its results have it.
+        `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
+        level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
         """
-        self._known[evaluator.name] = _Known(evaluator, defect, version)
+        self._known[evaluator.name] = _Known(evaluator, defect, version, prepared)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
                 "version": version,
@@ -110,16 +138,18 @@ class Counting:
                 "better": evaluator.scale.better,
                 "unit": evaluator.scale.unit,
                 "cost": evaluator.cost,
-                "defect": str(defect),
+                "defect": shown or str(defect),
+                "source": source.value,
             }
         )
         self._durations[evaluator.name] = self._metrics.evaluation_duration.labels(evaluator.name)
         self._lags[evaluator.name] = self._metrics.evaluation_lag.labels(evaluator.name)
 
     def prepare(self, app: str) -> None:
-        """Create all series of `app`, at 0, for every evaluator."""
-        for name in self._known:
-            self._of(app, name)
+        """Create all series of `app`, at 0, for every evaluator that is expected."""
+        for name, known in self._known.items():
+            if known.prepared:
+                self._of(app, name)
 
     def selected(self, app: str, evaluator: str) -> None:
         """An evaluation begins: it is pending until `finished`."""
@@ -131,12 +161,17 @@ class Counting:
         """A pending evaluation came to its outcome after `seconds` of wall clock."""
         series = self._of(judged.case.app, judged.evaluator)
         series.pending.dec()
-        self._durations[judged.evaluator].observe(seconds)
-        outcome = judged.outcome
-        if judged.lag is not None and isinstance(outcome, Score) and judged.standing is not Standing.ASIDE:
+        outcome, timed = judged.outcome, judged.standing not in (Standing.ASIDE, Standing.DISLIKED)
+        if judged.via is Via.OWN:  # how long others took is not known here
+            self._durations[judged.evaluator].observe(seconds)
+        if judged.lag is not None and isinstance(outcome, Score) and timed and judged.via is Via.OWN:
             self._lags[judged.evaluator].observe(judged.lag)
+        if isinstance(outcome, Score) and outcome.contradicts:
+            series.contradictions[judged.defect].inc()
         if judged.standing is Standing.ASIDE:
             self._aside_of(judged).add(judged)
+        elif judged.standing is Standing.DISLIKED:
+            self._count_disliked(judged)
         elif judged.standing is Standing.LATE:
             series.late.add(judged)
         elif isinstance(outcome, Score):
@@ -148,11 +183,18 @@ class Counting:
 
     def _count_live(self, judged: Judged, outcome: Score, series: _Series) -> None:
         series.cells[judged.level, judged.defect].add(judged)
-        series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
+        if series.score is not None:
+            series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
         lowest = self._known[judged.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(judged.weight * (outcome.value - lowest))
         if self._slicing is not None:
             self._slicing.count(self._metrics.app(judged.case.app or UNKNOWN_APP), judged)
+
+    def _count_disliked(self, judged: Judged) -> None:
+        app = self._metrics.app(judged.case.app or UNKNOWN_APP)
+        scored = "defect" if judged.defect else "passed"
+        outcome = scored if isinstance(judged.outcome, Score) else type(judged.outcome).__name__.lower()
+        self._metrics.disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
 
     def _aside_of(self, judged: Judged) -> _Apart:
         app = self._metrics.app(judged.case.app or UNKNOWN_APP)
@@ -171,7 +213,7 @@ class Counting:
         return series
 
     def _create(self, app: str, name: str) -> _Series:
-        metrics, (evaluator, defect, version) = self._metrics, self._known[name]
+        metrics, (evaluator, defect, version, _) = self._metrics, self._known[name]
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
@@ -185,18 +227,30 @@ class Counting:
         return _Series(
             metrics.selected.labels(app, name),
             metrics.evaluations_pending.labels(app, name),
-            metrics.score(name, score_boundaries(evaluator.scale)).labels(app, name, version),
+            _scores(metrics, evaluator, app, version),
             metrics.evaluation_score_weighted.labels(app, name, version),
             cells,
             _Apart.of(late, app, name, version),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
             {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
+            {
+                is_defect: metrics.contradictions.labels(app, name, "defect" if is_defect else "passed")
+                for is_defect in (False, True)
+                if evaluator.cost == "judge"
+            },
         )
 
 
-def _possible(scale: Scale, defect: DefectRule, level: str) -> tuple[bool, ...]:
+def _scores(metrics: Metrics, evaluator: Instrument, app: str, version: str) -> Histogram | None:
+    """The histogram of the scores; None for a scale that begins below 0, for a sum that can fall is no counter."""
+    if evaluator.scale.lowest < 0:
+        return None
+    return metrics.score(evaluator.name, score_boundaries(evaluator.scale)).labels(app, evaluator.name, version)
+
+
+def _possible(scale: Scale, defect: DefectRule | None, level: str) -> tuple[bool, ...]:
     """Which values of `defect` a level can carry: both where the rule cuts through the level, or reads a label."""
-    if defect.kind == "label":
+    if defect is None or defect.kind == "label":
         return (False, True)
     starts = [one.start for one in scale.levels] + [scale.highest]
     start = scale.start_of(level)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from monitor.errors import InvalidData
+from monitor.model.foreign import VerdictBatch
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
 from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
+from monitor.pipeline.foreign_intake import VerdictIntake
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.row_intake import RowIntake
 from monitor.spool import Spool
@@ -25,7 +27,10 @@ class Door:
         spool: Spool,
         runtime: Runtime,
         handed_over: Callable[[], None],
+        *,
+        verdicts: VerdictIntake | None = None,
     ) -> None:
+        self._verdicts = verdicts
         self._handed_over = handed_over
         self._traces = traces
         self._rows = rows
@@ -39,6 +44,12 @@ class Door:
     async def accept_rows(self, batch: RowBatch) -> None:
         """See `stages.Intake.accept_rows`."""
         await self._rows.accept(batch)
+
+    async def accept_verdicts(self, batch: VerdictBatch) -> None:
+        """See `stages.Intake.accept_verdicts`."""
+        if self._verdicts is None:
+            raise InvalidData("verdicts of others are not taken here")
+        await self._verdicts.accept(batch)
 
     def hand_over(self, receipts: Iterable[Receipt]) -> None:
         """See `stages.Intake.hand_over`."""
@@ -58,7 +69,9 @@ class Door:
         recovered = 0
         async for record, receipt, expired in self._spool.replay():
             try:
-                if record.signal == "cases":
+                if record.signal == "verdicts" and self._verdicts is not None:
+                    self._verdicts.take_up(record, receipt, expired=expired)
+                elif record.signal == "cases":
                     await self._rows.take_up(record, receipt, expired=expired)
                 else:
                     self._traces.take_up(record, receipt, expired=expired)

@@ -11,6 +11,7 @@ from prometheus_client import Counter
 from monitor.clock import Clock
 from monitor.model.case import Case, Traffic
 from monitor.model.outcome import Judged, Score, result_id
+from monitor.pipeline import noting
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.quotas import AppQuota, Quotas
 from monitor.pipeline.seen import Seen
@@ -44,6 +45,8 @@ class Drawing:
         salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
             judged at 10 %, and in all replicas.
         quotas: of judgements, by app; `"*"` is for each app that is not named.
+        raises: whether the probability of a case may be raised for what is known of it at that time: then all draws are
+            kept, for a case that comes again may find more known.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class Drawing:
         runtime: Runtime,
         salt: str,
         quotas: Mapping[str, Quota] | None = None,
+        raises: bool = False,
     ) -> None:
+        self._raises = raises
         self._versions = versions
         self._draws = draws
         self._runtime = runtime
@@ -75,17 +80,23 @@ class Drawing:
             if name in self._judged and self._quotas.bound(app):
                 self._thinned_of(app, name)
 
-    def draw(self, assignment: Assignment, case: Case, local: Mapping[str, Score], *, applies: bool) -> Drawn | None:
+    def draw(
+        self, assignment: Assignment, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float = 0.0
+    ) -> Drawn | None:
         """With which probability the evaluator has chosen `case`, where it has.
 
-        A case to which the evaluator does not apply takes no part of a budget or quota.
+        A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
+        is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
         """
         name = assignment.evaluator.name
         sampling = self._samplings[name]
         quota = self._quotas.of(case.app) if applies and name in self._judged else None
-        if not sampling.adaptive and quota is None:
+        room = 1.0
+        kept_anyway = self._raises and applies and name in self._judged
+        if not sampling.adaptive and quota is None and not kept_anyway:
             drawn = sampling.draw(case, local)
         elif not applies:
+            self._note(case, name, None)
             return None
         else:
             key = result_id(case.request_id, name, self._versions[name])
@@ -93,16 +104,30 @@ class Drawing:
             if kept is not None:
                 drawn = Drawn(*kept)
             else:
-                drawn = sampling.draw(case, local) if quota is None else self._within(quota, name, case, local)
-                if self._draws is not None and drawn.probability > 0:
+                room = 1.0 if quota is None else quota.room()
+                drawn = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
+                if 0 < drawn.probability < at_least and room == 1 and name in self._judged:
+                    if quota is not None:
+                        quota.take(at_least - drawn.probability)
+                    drawn = replace(drawn, probability=at_least)
+                certain = drawn.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
+                if self._draws is not None and drawn.probability > 0 and not certain:
                     self._draws.keep_draw(key, drawn.probability, drawn.target)
                 if sampling.adaptive:
                     self._of(case.app, name).add(drawn)
-        return drawn if _consistent.chosen(case.request_id, self._salt, drawn.probability) else None
+        chosen = _consistent.chosen(case.request_id, self._salt, drawn.probability)
+        self._note(case, name, drawn, chosen=chosen, room=room)
+        return drawn if chosen else None
 
-    def _within(self, quota: AppQuota, name: str, case: Case, local: Mapping[str, Score]) -> Drawn:
+    def _note(self, case: Case, name: str, drawn: Drawn | None, *, chosen: bool = False, room: float = 1.0) -> None:
+        note = noting.current()
+        if note is not None:
+            if note.draw is None:
+                note.draw = _consistent.value(case.request_id, self._salt)
+            note.drew(name, drawn, chosen=chosen, room=room)
+
+    def _within(self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]) -> Drawn:
         """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
-        room = quota.room()
         drawn = self._samplings[name].draw(case, local, room)
         if room < 1:
             drawn = replace(drawn, probability=drawn.probability * room, target=drawn.target * room)
@@ -116,6 +141,7 @@ class Drawing:
         if not sampling.adaptive:
             return
         counts = isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION
+        counts = counts and drawn.standing is None
         teaches = counts and self._teaches(judged.id)
         sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.spending.dollars)
         if counts:

@@ -1,47 +1,39 @@
-"""From a case to its results: who evaluates it, with which weight, and what came of it.
-
-The only place that catches evaluator faults: whatever goes wrong becomes `Unscored` with a reason and is counted.
-"""
+"""From a case to its results: who evaluates it, when its judge has a turn for it, and what came of it."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import MappingProxyType
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from monitor.errors import JudgeError
 from monitor.judge.panel import Panel, Seat
+from monitor.judge.pause import Pause
 from monitor.model.case import Case
 from monitor.model.outcome import (
     Judged,
     Outcome,
     Score,
     Selection,
-    Skipped,
     Spending,
+    Standing,
     Unscored,
     UnscoredReason,
     result_id,
 )
-from monitor.pipeline import edges
+from monitor.pipeline import edges, noting
+from monitor.pipeline.again import JudgingAgain
 from monitor.pipeline.assignment import Assignment, Tally, versions
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.delivery import Delivered, Delivery, tell_of
 from monitor.pipeline.drawing import Drawing, Draws
-from monitor.pipeline.fair import LATE, Client, FairQueue
+from monitor.pipeline.fair import BACKFILL, LATE, Client, FairQueue
 from monitor.pipeline.results import Results
 from monitor.pipeline.traffic import Quota
-from monitor.samplers import _consistent
-from monitor.stages import Deliver, Drawn, Evaluator, Judge, Lesson, Runtime
-from monitor.telemetry.events import Event
-
-_log = logging.getLogger(__name__)
+from monitor.stages import Deliver, Drawn, Judge, Lesson, Runtime
 
 _NO_SCORES: Mapping[str, Score] = MappingProxyType({})
 
@@ -55,6 +47,7 @@ class Evaluation:
 
     Args:
         judges: by name; `assignments` must not hold judged evaluators whose judge is not among them.
+        pauses: those of the judges, by name: each is told of the judgements that it costs.
         sinks: by the name under which their failures are counted.
         draws: keeps the first probability of each case; None where no case can come again.
         salt: key of the hash that draws: the same in all replicas.
@@ -63,6 +56,8 @@ class Evaluation:
         shares: weights by app at the judges, > 0; 1 for others.
         quotas: of judgements, by app; `"*"` is for each app that is not named.
         results: what makes them; by default nothing is ever late.
+        raises: whether `judged_for` will be asked to raise probabilities.
+        missed: is told of each judgement that was not made as its judge refuses; quick, never raises.
     """
 
     def __init__(
@@ -82,15 +77,19 @@ class Evaluation:
         shares: Mapping[str, float] | None = None,
         quotas: Mapping[str, Quota] | None = None,
         results: Results | None = None,
+        pauses: Mapping[str, Pause] | None = None,
+        raises: bool = False,
+        missed: Callable[[Case, Judged], None] = lambda _case, _judged: None,
     ) -> None:
         self._local = [one for one in assignments if one.evaluator.cost == "local"]
         self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
         self._judges = judges
+        self._pauses = pauses or {}
+        self._missed = missed
         self._delivery = Delivery(sinks, delivered, runtime)
         self._counting = counting
         self._delivered = delivered
         self._runtime = runtime
-        self._salt = salt
         self._results = results or Results(runtime)
         self._queue = FairQueue(
             turns or {},
@@ -99,15 +98,10 @@ class Evaluation:
             clock=runtime.clock,
             patience=self._results.late_after,
         )
-        self._repeat = repeat
-        self._repeats = {
-            (one.evaluator.name, outcome): runtime.metrics.judge_repeats.labels(one.evaluator.name, outcome)
-            for one in self._judged
-            for outcome in ("same", "other", "unscored")
-        }
+        self._again = JudgingAgain(self._judged, judges, repeat, salt=salt, runtime=runtime)
         self._versions = versions(assignments, judges)
         self._drawing = Drawing(
-            assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt, quotas=quotas
+            assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt, quotas=quotas, raises=raises
         )
         for one in assignments:
             counting.declare(one.evaluator, one.defect, self._versions[one.evaluator.name])
@@ -116,6 +110,10 @@ class Evaluation:
     def waiting(self) -> int:
         """Characters of text of the cases that wait for a judge or are with one now."""
         return self._queue.size
+
+    def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
+        """A turn at `judge` when nobody else waits for one, for what is judged afterwards; held for the context."""
+        return self._queue.turn(judge, Client("", BACKFILL), 0)
 
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
@@ -139,6 +137,10 @@ class Evaluation:
         await self.deliver(results)
         return scores
 
+    async def deliver_one(self, judged: Judged) -> None:
+        """Returns when the sinks have the result."""
+        await self._delivery.one(judged)
+
     async def deliver(self, results: Sequence[Judged]) -> None:
         """Returns when the sinks have `results`."""
         await self._delivery.all(results)
@@ -158,10 +160,30 @@ class Evaluation:
                     scores[name] = judged.outcome
         return scores, results
 
-    def judged_for(self, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> list[tuple[Assignment, Drawn]]:
-        """The judged evaluators that chose `case`, and how; `local` are the scores of the local ones."""
-        drawn = ((one, self._draw(one, case, local)) for one in self._judged)
+    def judged_for(
+        self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0
+    ) -> list[tuple[Assignment, Drawn]]:
+        """The judged evaluators that chose `case`, and how; `local` are the scores of the local ones.
+
+        `at_least` as in `Drawing.draw`.
+        """
+        drawn = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
         return [(one, how) for one, how in drawn if how is not None]
+
+    def others(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> tuple[Assignment, ...]:
+        """The judged evaluators that apply to `case` and did not choose it."""
+        judged_by = {one.evaluator.name for one, _ in chosen}
+        left = (one for one in self._judged if one.evaluator.name not in judged_by)
+        return tuple(one for one in left if edges.missing(one.evaluator, case) is None)
+
+    async def run_disliked(self, case: Case, assignments: Sequence[Assignment]) -> None:
+        """As `run_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
+        how = Drawn(1.0, 1.0, standing=Standing.DISLIKED)
+        new = [one for one in assignments if not self._delivered.remembered(self._id(one, case))]
+        await self.run_judged(case, [(one, how) for one in new])
+
+    def _id(self, one: Assignment, case: Case) -> str:
+        return result_id(case.request_id, one.evaluator.name, self._versions[one.evaluator.name])
 
     async def run_judged(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
         """Every evaluator in `chosen` on `case`, side by side; returns when the sinks have the results."""
@@ -196,18 +218,29 @@ class Evaluation:
             seat = panel.seat() if panel is not None else None
             group.start_soon(self._evaluate_judged, assignment, case, drawn, began, seat)
 
-    def _draw(self, assignment: Assignment, case: Case, local: Mapping[str, Score] = _NO_SCORES) -> Drawn | None:
+    def _draw(
+        self, assignment: Assignment, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0
+    ) -> Drawn | None:
         """How `case` was drawn, if it was chosen and is not judged yet."""
-        evaluator = assignment.evaluator
-        drawn = self._drawing.draw(assignment, case, local, applies=edges.missing(evaluator, case) is None)
+        evaluator, note = assignment.evaluator, noting.current()
+        missing = edges.missing(evaluator, case)
+        drawn = self._drawing.draw(assignment, case, local, applies=missing is None, at_least=at_least)
+        if note is not None and missing is not None:
+            note.add(evaluator.name, missing=missing.value)
         if drawn is None:
             return None
         key = result_id(case.request_id, evaluator.name, self._versions[evaluator.name])
-        return None if self._delivered.remembered(key) else drawn
+        if not self._delivered.remembered(key):
+            return drawn
+        if note is not None:
+            note.add(evaluator.name, chosen=False, repeated=True)
+        return None
 
     async def _evaluate_judged(
         self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None
     ) -> None:
+        if (note := noting.current()) is not None:
+            note.admitted(assignment.evaluator.name)
         with self._runtime.tracer.part(f"evaluate {assignment.evaluator.name}") as work:
             judged = await self._evaluate(assignment, case, drawn, began, seat)
             if work.recorded:
@@ -215,60 +248,31 @@ class Evaluation:
         await self._delivery.one(judged)
         asked = judged.spending.attempts > 0 or judged.spending.cached  # else it was scored by rule
         if asked and isinstance(judged.outcome, Score):
-            await self._judge_again(assignment, case, judged.outcome)
+            await self._again.judge(assignment, case, judged.outcome)
 
     async def _evaluate(
         self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None = None
     ) -> Judged:
         evaluator, clock = assignment.evaluator, self._runtime.clock
-        missing = edges.missing(evaluator, case)
         tally = Tally(seat or self._judges[assignment.judge]) if evaluator.cost == "judge" else None
-        outcome: Outcome
-        if missing is not None:
-            outcome = Skipped(missing)
-        else:
-            try:
-                if tally is None:
-                    outcome = await anyio.to_thread.run_sync(edges.run_local, evaluator, case)
-                else:
-                    outcome = await evaluator.evaluate(case, tally)
-                outcome = edges.checked(evaluator, outcome)
-            except JudgeError as error:
-                outcome = Unscored(error.reason, str(error))
-            except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
-                self._failed(evaluator, error)
-                outcome = Unscored(UnscoredReason.ERROR, type(error).__name__)
+        outcome = await edges.outcome_of(evaluator, case, tally, self._runtime.events)
         if seat is not None:
             await seat.leave()
         spent = tally.spending(clock.monotonic() - began) if tally else Spending(seconds=clock.monotonic() - began)
         return self._finish(assignment, case, drawn, outcome, spent)
 
-    async def _judge_again(self, assignment: Assignment, case: Case, first: Score) -> None:
-        """For a few cases, whether the same judge says the same again. Changes no result."""
-        if not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._repeat.get(assignment.judge, 0.0)):
-            return
-        evaluator, rule = assignment.evaluator, assignment.defect
-        try:
-            second = edges.checked(
-                evaluator, await evaluator.evaluate(case, Tally(self._judges[assignment.judge], repeat=1))
-            )
-        except Exception:  # noqa: BLE001 - what went wrong is counted with the judge's requests, by reason
-            agreement = "unscored"
-        else:
-            same = isinstance(second, Score) and rule.matches(second) == rule.matches(first)
-            agreement = "same" if same else "other" if isinstance(second, Score) else "unscored"
-        self._repeats[evaluator.name, agreement].inc()
-
     def _finish(self, assignment: Assignment, case: Case, drawn: Drawn, outcome: Outcome, spending: Spending) -> Judged:
         version = self._versions[assignment.evaluator.name]
         selection = Selection(drawn.probability, drawn.target, drawn.inputs, drawn.shift)
-        judged = self._results.make(assignment, version, case, outcome, selection=selection, spending=spending)
+        judged = self._results.make(
+            assignment, version, case, outcome, selection=selection, spending=spending, stands=drawn.standing
+        )
         self._counting.finished(judged, spending.seconds)
         self._drawing.judged(drawn, case, judged)
+        if isinstance(outcome, Unscored) and outcome.reason is UnscoredReason.PAUSED:
+            self._missed(case, judged)
+            if (pause := self._pauses.get(assignment.judge)) is not None:
+                pause.missed()
+        if (note := noting.current()) is not None:
+            note.finished(judged)
         return judged
-
-    def _failed(self, evaluator: Evaluator, error: Exception) -> None:
-        _log.debug("evaluator %s failed", evaluator.name, exc_info=error)
-        self._runtime.events.error(
-            Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
-        )

@@ -8,6 +8,8 @@ IEEE/ACM Transactions on Networking 5(5), 1997.)
 A judgement that has waited for so long that its verdict will be late goes on waiting apart, as its app's backlog: else
 fresh verdicts would come late as well until all of it is worked off, and nobody would hear of what happens now.
 
+What is judged afterwards (`BACKFILL`) has its turn when nobody else waits, and moves nobody's time on.
+
 What does not fit any more is taken from the app that holds most for its weight: the loud one pays for being loud.
 """
 
@@ -25,11 +27,15 @@ import anyio
 from monitor.clock import Clock
 
 LATE: Final = "late"
+BACKFILL: Final = "backfill"
 _MOST_CLIENTS: Final = 1_000
 
 
 class Client(NamedTuple):
-    """Who waits: an app; apart from it, but of its weight, its traffic of each other class and its backlog (`LATE`)."""
+    """Who waits: an app; apart from it, but of its weight, its traffic of each other class and its backlog (`LATE`).
+
+    `BACKFILL` is behind them all.
+    """
 
     app: str
     traffic: str = ""
@@ -104,9 +110,11 @@ class FairQueue:
         if lane.free > 0:
             self._set_late_apart(lane)
         while lane.free > 0 and lane.waiting:
-            client = min(lane.waiting, key=lambda one: max(lane.starts.get(one, 0.0), lane.now))
-            lane.now = max(lane.starts.get(client, 0.0), lane.now)
-            lane.starts[client] = lane.now + 1 / self._shares.get(client.app, 1.0)
+            others = [one for one in lane.waiting if one.traffic != BACKFILL]
+            client = min(others or lane.waiting, key=lambda one: max(lane.starts.get(one, 0.0), lane.now))
+            if others:
+                lane.now = max(lane.starts.get(client, 0.0), lane.now)
+                lane.starts[client] = lane.now + 1 / self._shares.get(client.app, 1.0)
             lane.free -= 1
             turn = self._next(lane, client)
             turn.granted = True
@@ -123,7 +131,7 @@ class FairQueue:
 
     def _set_late_apart(self, lane: _Lane) -> None:
         late_since = self._clock.monotonic() - self._patience
-        for client in [one for one in lane.waiting if one.traffic != LATE]:
+        for client in [one for one in lane.waiting if one.traffic not in (LATE, BACKFILL)]:
             while client in lane.waiting and lane.waiting[client][0].since < late_since:
                 turn = self._next(lane, client)
                 self._hold(client, -turn.size)
@@ -133,7 +141,7 @@ class FairQueue:
 
     def _give_up_one(self) -> bool:
         """Give up the newest of the client that holds most for its weight; False where nothing waits."""
-        waiting = {client for lane in self._lanes.values() for client in lane.waiting}
+        waiting = {one for lane in self._lanes.values() for one in lane.waiting if one.traffic != BACKFILL}
         if not waiting:
             return False
         loudest = max(waiting, key=lambda one: self._held.get(one, 0) / self._shares.get(one.app, 1.0))

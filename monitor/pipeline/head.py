@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from monitor.errors import InvalidData
+from monitor.foreign import telemetry
+from monitor.model.foreign import ForeignVerdict
 from monitor.model.span import EncodedGroup, Part, Signal, SpanBatch
 from monitor.otlp import decode, wire
 from monitor.samplers import _consistent
@@ -14,7 +16,7 @@ SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
 
 _VERDICT_MARK = b"gen_ai.evaluation."
-"""A log record with this one is somebody's verdict, perhaps our own coming back: it says nothing of the request."""
+"""A log record with this one may be somebody's verdict; our own, coming back, is none."""
 
 
 class Kept(NamedTuple):
@@ -26,7 +28,10 @@ class Kept(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own."""
+    """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own.
+
+    `verdicts` are those of others in log records of their own, whatever became of the trace: they are among `groups`.
+    """
 
     groups: list[EncodedGroup]
     kept: dict[bytes, Kept]
@@ -35,6 +40,7 @@ class Sorted(NamedTuple):
     unidentified: dict[str, int]
     counts: dict[str, int]
     fault: str
+    verdicts: list[ForeignVerdict]
 
 
 class _Service(NamedTuple):
@@ -71,7 +77,7 @@ class HeadSampling:
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
         """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
-        found = Sorted([], {}, {}, {}, {}, {}, "")
+        found = Sorted([], {}, {}, {}, {}, {}, "", [])
         sort = self._sort_spans if batch.signal == "traces" else self._sort_records
         fault = ""
         for group in batch.groups:
@@ -129,7 +135,9 @@ class HeadSampling:
         fault = ""
         for item in items:
             fate = "kept"
-            if _VERDICT_MARK in item or not (service.tells or any(mark in item for mark in self._record_marks)):
+            if _VERDICT_MARK in item:
+                fate = self._verdict(item, resource, scope, found)
+            elif not (service.tells or any(mark in item for mark in self._record_marks)):
                 fate = "unrelated"
             else:
                 try:
@@ -139,13 +147,24 @@ class HeadSampling:
                     fault, fate = str(error), "invalid"
                 else:
                     fate = self._keep_record(trace_id, part, service.app, rate, found)
-            if fate == "kept":
+            if fate in ("kept", "verdict"):
                 mine.append(item)
-            else:
+            if fate != "kept":
                 counts[fate] = counts.get(fate, 0) + 1
         if mine:
             found.groups.append(EncodedGroup(resource, scope, mine))
         return fault
+
+    def _verdict(self, item: bytes, resource: bytes, scope: bytes, found: Sorted) -> str:
+        """Somebody's verdict is no part of its trace: it need not be kept, and may be closed long since."""
+        try:
+            verdict = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope)))
+        except InvalidData:
+            return "unrelated"
+        if verdict is None:
+            return "unrelated"
+        found.verdicts.append(verdict)
+        return "verdict"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:
         """A record carries no tracestate: it follows its trace where that is open already, else the hash decides."""

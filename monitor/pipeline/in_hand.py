@@ -55,6 +55,10 @@ class InHand:
         oldest = next(iter(self._all), None)
         return None if oldest is None else oldest.received_at
 
+    def is_unread(self, request_id: str) -> bool:
+        """Whether a request is complete and waits to be read. Looks at all."""
+        return any(complete.request_id == request_id for complete in self._unread)
+
     async def idle(self) -> None:
         """Wait until nothing is in hand."""
         while self._all:

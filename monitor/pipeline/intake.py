@@ -9,15 +9,17 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import Counter
 
 from monitor.assembly import Assembly, Counts
 from monitor.errors import InvalidData, Overloaded
+from monitor.model.foreign import ForeignVerdict
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
+from monitor.pipeline import foreign_late
 from monitor.pipeline.complete import WholeTrace
 from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
@@ -27,7 +29,7 @@ from monitor.stages import Accepted, Runtime
 from monitor.telemetry.tracing import NOTHING, Work
 
 _SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large")
-_RECORD_FATES = (*_SPAN_FATES, "unrelated")
+_RECORD_FATES = (*_SPAN_FATES, "unrelated", "verdict")
 
 
 class TraceIntake:
@@ -40,6 +42,8 @@ class TraceIntake:
         backlog: says why nothing more can be taken now, or an empty string.
         added: called after traces were handed to assembly, so that its timer can be set anew.
         repeated: is told of each request that came again after it was complete, with the receipt of that delivery.
+        verdicts: takes those of others that came in log records or on late spans, with the receipt of their delivery to
+            share.
     """
 
     def __init__(
@@ -55,7 +59,9 @@ class TraceIntake:
         backlog: Callable[[], str],
         added: Callable[[], None],
         repeated: Callable[[str, Receipt], None],
+        verdicts: Callable[[Sequence[ForeignVerdict], Receipt | None], None] | None = None,
     ) -> None:
+        self._verdicts = verdicts
         self._rate = rate
         self._meta = json.dumps({"rate": rate}).encode()
         self._spool = spool
@@ -94,8 +100,8 @@ class TraceIntake:
 
     def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
-        if record.signal == "cases":
-            raise InvalidData("a delivery of rows holds no spans")
+        if record.signal == "cases" or record.signal == "verdicts":  # noqa: PLR1714 - as the type checker follows it
+            raise InvalidData(f"a delivery of {record.signal} holds no spans")
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
         try:
             found = self._head.sort(batch, float(json.loads(record.meta)["rate"]))
@@ -135,6 +141,10 @@ class TraceIntake:
                 self._repeated(trace_id.hex(), batch.receipt)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
+            if added.spans.late and self._verdicts is not None:
+                self._verdicts(foreign_late.read(trace_id, entry.parts, entry.probability), receipt)
+        if found.verdicts and self._verdicts is not None:
+            self._verdicts(found.verdicts, receipt)
         if receipt is not None:
             receipt.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():

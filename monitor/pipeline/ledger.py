@@ -31,6 +31,7 @@ class Fate(StrEnum):
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     SHED = "shed"  # given up: it waited in the spool for longer than `storage.keep`
+    FORGOTTEN = "forgotten"  # somebody asked for it to be forgotten (`rag-monitor forget`) before it was judged
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
     JUDGED = "judged"
 
@@ -48,6 +49,7 @@ class Ledger:
     Args:
         first_seen: called with the name of each app before its first trace is counted.
         told: called with the app, as its label, and the number of traces whenever some were received.
+        noted: called with the app, as its label, the source, the fate and the number of traces whenever some ended.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class Ledger:
         metrics: Metrics,
         first_seen: Callable[[str], None] = lambda _: None,
         told: Callable[[str, int], None] = lambda _app, _traces: None,
+        noted: Callable[[str, str, Fate, int], None] = lambda _app, _source, _fate, _traces: None,
     ) -> None:
         self._metrics = metrics
         self._first_seen = first_seen
         self._told = told
+        self._noted = noted
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
         """Traces that came in and have not ended, over all apps."""
@@ -77,6 +81,7 @@ class Ledger:
         page.fates[fate].inc()
         page.pending.dec()
         self.pending -= 1
+        self._noted(page.app, source, fate, 1)
 
     def passed(self, app: str, source: str, fate: Fate, traces: int = 1) -> None:
         """Traces that were seen and ended at once."""
@@ -84,6 +89,7 @@ class Ledger:
         page.received.inc(traces)
         page.fates[fate].inc(traces)
         self._told(page.app, traces)
+        self._noted(page.app, source, fate, traces)
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))

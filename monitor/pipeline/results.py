@@ -24,6 +24,7 @@ class Results:
         slices: the attributes by which rates are sliced; they stay with the results.
         late_after: seconds after its answer from which a verdict is late.
         generations: is told of the versions behind each live verdict.
+        standing: how all results stand, where their cases do not decide it.
     """
 
     def __init__(
@@ -33,10 +34,12 @@ class Results:
         slices: Sequence[str] = (),
         late_after: float = math.inf,
         generations: Generations | None = None,
+        standing: Standing | None = None,
     ) -> None:
         self._runtime = runtime
         self._slices = tuple(slices)
         self._generations = generations
+        self._standing = standing
         self.late_after = late_after
 
     def is_late(self, case: Case) -> bool:
@@ -52,8 +55,12 @@ class Results:
         *,
         selection: Selection,
         spending: Spending,
+        stands: Standing | None = None,
     ) -> Judged:
-        """The result of an evaluation that ends now; `selection` is how its evaluator came to choose the case."""
+        """The result of an evaluation that ends now; `selection` is how its evaluator came to choose the case.
+
+        `stands`: how the result stands, where the case does not decide it.
+        """
         evaluator, now = assignment.evaluator, self._runtime.clock.now()
         scored = outcome if isinstance(outcome, Score) else None
         judged = Judged(
@@ -66,7 +73,7 @@ class Results:
             defect=bool(scored and assignment.defect.matches(scored)),
             spending=spending,
             judged_at=now,
-            standing=standing(case, now, self.late_after),
+            standing=stands or self._standing or standing(case, now, self.late_after),
             generation=Generation(
                 evaluator=version,
                 judge=spending.model,

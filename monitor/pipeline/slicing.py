@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from prometheus_client import Counter
 
 from monitor.clock import Clock
+from monitor.estimates.rates import Sums
+from monitor.estimates.sliced import Sliced
 from monitor.model.outcome import Judged
 from monitor.telemetry.metrics import OVERFLOW, Metrics, printable
 
@@ -40,6 +42,8 @@ class Slicing:
         self._names = tuple(names)
         self._metrics = metrics
         self._clock = clock
+        self.recent = Sliced(clock)
+        """Those of the last day."""
         self._seen: dict[_Place, dict[str, float]] = {}  # the last time of each value
         self._cells: dict[_Place, dict[tuple[str, str, str, bool], _Cells]] = {}
 
@@ -52,6 +56,8 @@ class Slicing:
             cells.number.inc()
             cells.weight.inc(judged.weight)
             cells.squares.inc(judged.weight**2)
+            at = judged.case.answered_at or judged.judged_at
+            self.recent.add((app, judged.evaluator), name, value, at, Sums.of(judged.weight, defect=judged.defect))
 
     def _value(self, place: _Place, given: str) -> str:
         value = printable(given)
@@ -77,6 +83,7 @@ class Slicing:
         return {defect: cells[evaluator, version, value, defect] for defect in (False, True)}
 
     def _remove(self, place: _Place, value: str) -> None:
+        self.recent.remove(*place, value)
         cells = self._cells[place]
         for evaluator, version, held, defect in [key for key in cells if key[2] == value]:
             del cells[evaluator, version, held, defect]

@@ -140,7 +140,7 @@ class TrafficRules:
     def sort(self, reading: Reading) -> Reading | Fate:
         """The reading with its class, its probability as it is now; or where the request ends instead."""
         case = reading.case
-        if self._is_dropped(case):
+        if self._dropped_by(case):
             return Fate.FILTERED
         traffic = self.class_of(case)
         rate = self._settings.rates.get(traffic, 1.0)
@@ -150,6 +150,11 @@ class TrafficRules:
             self._announce(case.app, traffic)
         probability = case.probability * rate if reading.status.judgeable else case.probability
         return replace(reading, case=replace(case, traffic=traffic, probability=probability))
+
+    def left_out_by(self, case: Case) -> str:
+        """The option because of which `sort` has ended the request, as it stands in the configuration."""
+        option = self._dropped_by(case)
+        return option or f"traffic.rates.{self.class_of(case).value}"
 
     def class_of(self, case: Case) -> Traffic:
         """What the case was made for."""
@@ -168,10 +173,13 @@ class TrafficRules:
                 traffic=traffic.value,
             )
 
-    def _is_dropped(self, case: Case) -> bool:
+    def _dropped_by(self, case: Case) -> str:
         if not self._settings.health_checks and _is_health_check(case.attributes):
-            return True
-        return any(one.pattern.match(slices.value(case, one.attribute)) for one in self._settings.drop)
+            return "traffic.health_checks"
+        drop = enumerate(self._settings.drop)
+        found = (index for index, one in drop if one.pattern.match(slices.value(case, one.attribute)))
+        index = next(found, None)
+        return "" if index is None else f"traffic.drop[{index}]"
 
 
 def _is_health_check(attributes: Mapping[str, str]) -> bool:

@@ -41,11 +41,17 @@ def chosen(trace_id: str, salt: str, probability: float) -> bool:
     The same on every call and in every process. What is chosen at one probability is chosen at every greater one. The
     draw does not depend on the bits that `keep` decides by, nor on draws with another salt.
     """
-    key = salt.encode("utf-8", "surrogatepass")
-    if len(key) > _LONGEST_KEY:
-        key = hashlib.blake2b(key).digest()
-    digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), key=key, digest_size=7).digest()
-    return int.from_bytes(digest) < probability * _ALL
+    return _draw(trace_id, salt) < probability * _ALL
+
+
+def value(trace_id: str, salt: str) -> float:
+    """What `chosen` holds a probability against, 0 <= value < 1: the trace is chosen where the probability is above."""
+    return _draw(trace_id, salt) / _ALL
+
+
+def least_rate(trace_id: bytes) -> float:
+    """The lowest rate at which `keep` keeps a trace without tracestate, 0 < rate <= 1."""
+    return (_ALL - int.from_bytes(trace_id[-7:])) / _ALL
 
 
 def randomness(trace_id: bytes, trace_state: str) -> int:
@@ -58,16 +64,12 @@ def parse_threshold(text: str) -> int | None:
     return int(text.ljust(_DIGITS, "0"), 16) if _THRESHOLD.fullmatch(text) else None
 
 
-def format_threshold(threshold: int) -> str:
-    """The `th` value of a rejection threshold, 0 <= threshold < 2^56. Raises `ValueError` outside of that."""
-    if not 0 <= threshold < _ALL:
-        raise ValueError(f"a threshold lies between 0 and 2^56 - 1, not at {threshold}")
-    return f"{threshold:014x}".rstrip("0") or "0"
-
-
-def threshold_of(probability: float) -> int:
-    """The rejection threshold of a sampler that keeps with `probability`, 2^-56 <= probability <= 1."""
-    return _ALL - round(probability * _ALL)
+def _draw(trace_id: str, salt: str) -> int:
+    key = salt.encode("utf-8", "surrogatepass")
+    if len(key) > _LONGEST_KEY:
+        key = hashlib.blake2b(key).digest()
+    digest = hashlib.blake2b(trace_id.encode("utf-8", "surrogatepass"), key=key, digest_size=7).digest()
+    return int.from_bytes(digest)
 
 
 def _ot_fields(trace_state: str) -> dict[str, str]:

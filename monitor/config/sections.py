@@ -1,0 +1,98 @@
+"""The sections of the configuration that belong to no room of their own: head sampling, the folder on disk, the log."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from monitor.quantities import Duration, Rate, Size
+from monitor.sinks.history import Texts
+
+
+class Section(BaseModel):
+    """A part of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+
+
+class Sampling(Section):
+    """Which traces are kept at all (head sampling)."""
+
+    traces: Rate = 1.0
+    """Share of traces kept, by a hash of the trace id: a number from 0 to 1, or a percentage. All replicas agree."""
+
+    salt: str = "rag-monitor"
+    """Key of the hash that chooses what evaluators judge. The same in all replicas; another one, another sample."""
+
+
+def default_state_path() -> Path:
+    """Where state lives unless configured: systemd's STATE_DIRECTORY, else the user's state folder."""
+    given = os.environ.get("STATE_DIRECTORY")
+    if given:
+        return Path(given.split(":")[0])
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
+
+
+class Storage(Section):
+    """The folder on disk: the spool of traces that are not yet done, and the history of results."""
+
+    path: Path = Field(default_factory=default_state_path)
+    """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
+    `~/.local/state/rag-monitor`."""
+
+    keep: Duration = 7 * 86400.0
+    """How long results are kept, and how long a trace may wait before it is given up (and counted as `shed`)."""
+
+    at_most: Size = 2 * 1024**3
+    """Bytes that the spool may hold; beyond that the receivers answer "try again later"."""
+
+    retain: Annotated[Duration, Field(ge=0)] = 0.0
+    """How long the spool keeps a delivery after it is done with, such as `24h`, for `rag-monitor backfill --from
+    spool`: in a file beside it, of half of `at_most` beyond that, the oldest making room first. Its texts are on disk
+    for as long, whatever `texts` says, and each delivery is written twice. Default: not at all."""
+
+    texts: Texts = "verdicts"
+    """`all`: question, context and answer of judged cases are kept beside their results, to show the worst ones and
+    why. `verdicts`: only verdicts with their reasons, which may quote them. `none`: verdicts and numbers, and no word
+    of anybody; a trace itself waits in the spool until it is judged, whatever stands here. See docs/privacy.md."""
+
+    keep_texts: bool | None = None
+    """The old name of `texts`: true is `all`, false is `verdicts`."""
+
+    keep_texts_for: Duration | None = Field(default=None, gt=0)
+    """How long texts are kept, reasons of verdicts among them, such as `2d`; after that verdicts and numbers are left
+    until `keep` ends. Default: as long as the result itself."""
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Storage:
+        if self.keep_texts is not None and "texts" in self.model_fields_set:
+            raise ValueError("`keep_texts` is the old name of `texts`: give `texts` alone")
+        if self.texts == "none" and self.retain > 0:
+            raise ValueError("`retain` keeps deliveries as they came, and with `texts: none` no text is kept: give one")
+        return self
+
+    @property
+    def texts_kept(self) -> Texts:
+        """Which texts are kept, by whichever name it was said."""
+        return self.texts if self.keep_texts is None else "all" if self.keep_texts else "verdicts"
+
+    trails: Annotated[Duration, Field(ge=0)] = 86400.0
+    """How long it is kept what became of each request, for `rag-monitor why`: spans, probabilities, attempts and
+    reasons, no texts. 0: not at all. Sums of it by the minute are kept as long as results."""
+
+    trails_at_most: Annotated[Size, Field(gt=0)] = 256 * 1024**2
+    """Bytes that these may take; beyond it the oldest go first. A request takes about a kilobyte."""
+
+
+class Log(Section):
+    """The monitor's own log, on standard error."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """The lowest level that is written. Prompt text never appears, at any level."""
+
+    style: Literal["json", "text"] = "json"
+    """`json`: one object a line. `text`: readable lines."""
