@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -11,9 +11,10 @@ from urllib.parse import quote
 from monitor.errors import MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Judged, Score, Standing
-from monitor.sinks import _lessons
+from monitor.pseudonyms import UserKey
+from monitor.sinks import _erasing, _lessons
 from monitor.sinks._rows import as_json, dump, load
-from monitor.sinks._search import Search
+from monitor.sinks._search import BY_TRACE, Search
 from monitor.stages import Lesson
 
 _SCHEMA = """
@@ -60,20 +61,30 @@ def create(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA secure_delete = FAST")
-        db.executescript(_SCHEMA + _lessons.SCHEMA)
+        db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten, also where it filled whole pages
+        db.executescript(_SCHEMA + _lessons.SCHEMA + _erasing.SCHEMA)
     except sqlite3.Error:
         db.close()
         raise
     return db
 
 
-def insert(db: sqlite3.Connection, results: Iterable[Judged], *, texts: bool) -> None:
-    """Add results within the transaction of the caller; one whose id is known changes nothing."""
+def insert(
+    db: sqlite3.Connection,
+    results: Iterable[Judged],
+    *,
+    texts: bool,
+    quotes: bool = True,
+    users: UserKey | None = None,
+) -> None:
+    """Add results within the transaction of the caller; one whose id is known changes nothing.
+
+    `texts` and `quotes` as in `_rows.as_json`; with `users` it is remembered whose results they are.
+    """
     for one in results:
         score = one.outcome.value if isinstance(one.outcome, Score) else None
         app = one.case.app.encode("utf-8", "replace").decode()
-        row = as_json(one, texts=texts)
+        row = as_json(one, texts=texts, quotes=quotes)
         values = (
             one.id,
             one.judged_at,
@@ -85,9 +96,13 @@ def insert(db: sqlite3.Connection, results: Iterable[Judged], *, texts: bool) ->
             score,
             dump(row),
         )
+        if one.standing is Standing.BACKFILL:  # what was due and came to nothing has been judged since
+            db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
         if added:
             _lessons.keep(db, row, one.judged_at)
+            if users is not None and one.case.user_id:
+                _erasing.keep_person(db, users.of(one.case.user_id), one.case.request_id, one.judged_at)
         if added and score is not None and one.standing is Standing.LIVE:
             answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
             minute = int(answered_at // _MINUTE * _MINUTE)
@@ -116,6 +131,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
     _lessons.prune(db, before)
+    _erasing.prune(db, before)
     return deleted == _PRUNE_AT_ONCE
 
 
@@ -155,8 +171,8 @@ class Reader:
         return [load(body) for (body,) in self._query(*wanted.sql())]
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """All results of one trace, oldest first."""
-        return self._rows("trace_id = ?", [trace_id], "at", 1000)
+        """All results of one trace, oldest first; long texts of the case stand in the first that has them alone."""
+        return [load(body) for (body,) in self._query(BY_TRACE, [trace_id])]
 
     def sums_since(self, since: float) -> list[Sums]:
         """Sums of scored results by the minute, oldest first, from the minute that holds `since` on."""
@@ -180,6 +196,20 @@ class Reader:
             Known(app, evaluator, Generation(**load(parts)), began, seen)
             for app, evaluator, parts, began, seen in found
         ]
+
+    def verdicts(self, ids: Collection[str]) -> set[str]:
+        """Which results, by id, are there and came to a verdict, or to none being due: all that is not `unscored`."""
+        wanted = list(ids)
+        parts = [wanted[start : start + _PRUNE_AT_ONCE] for start in range(0, len(wanted), _PRUNE_AT_ONCE)]
+        sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
+        return {id_ for part in parts for (id_,) in self._query(sql.format(", ".join("?" * len(part))), part)}
+
+    def numbers(self, evaluator: str, since: float, app: str | None = None) -> dict[str, int]:
+        """How many results of an evaluator are `defect`, `passed`, `unscored` and `skipped` since that second."""
+        only, values = ("", [evaluator, since]) if app is None else (" AND app = ?", [evaluator, since, app])
+        kind = "CASE WHEN outcome <> 'score' THEN outcome WHEN defect THEN 'defect' ELSE 'passed' END"
+        sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
+        return dict(self._query(sql, values))
 
     def lessons(self) -> list[Lesson]:
         """What the newest verdicts teach, oldest first."""

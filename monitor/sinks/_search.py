@@ -24,6 +24,16 @@ _BODY = (
 )
 
 
+BY_TRACE = (
+    "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
+    "SELECT id FROM results WHERE trace_id = ?1 AND json_valid(CAST(body AS TEXT))"
+    " AND json_type(CAST(body AS TEXT), '$.response') = 'text' ORDER BY at, id LIMIT 1) THEN body"
+    " ELSE json_remove(CAST(body AS TEXT), '$.request', '$.retrieved_context', '$.response') END"
+    " FROM results WHERE trace_id = ?1 ORDER BY at, id LIMIT 1000"
+)
+"""Each evaluator's result holds the texts of the case again: what is long is read once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """What is looked for. `since` and `until` are wall-clock seconds of the verdict, `until` exclusive. No apps: any.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from monitor.model.foreign import Via
 from monitor.model.outcome import Judged, Score, Skipped
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL has no NUL, UTF-8 no half of a surrogate pair
@@ -50,6 +51,8 @@ def tell(judged: Judged, *, explanations: bool) -> Told:
         "weight": judged.weight,
         "model": clean(judged.spending.model),
     }
+    if judged.via is not Via.OWN:
+        facts["via"] = judged.via.value
     if score is not None:
         facts |= {"defect": judged.defect, "level": clean(judged.level)}
     return Told(

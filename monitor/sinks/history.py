@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import anyio.lowlevel
 import anyio.to_thread
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from monitor import pseudonyms
 from monitor.errors import ConfigError, MonitorError
+from monitor.forgotten import Forgotten
 from monitor.model.generation import Known
 from monitor.model.outcome import Judged
 from monitor.quantities import Duration, Size
 from monitor.sinks._batches import batching
+from monitor.sinks._erasing import blank
 from monitor.sinks._results import Reader, Sums, create, insert, prune
 from monitor.sinks._search import Search
 from monitor.spool.files import make_private
@@ -27,6 +30,8 @@ from monitor.stages import Deliver, Lesson, Runtime, Sink
 from monitor.telemetry.events import Event
 
 __all__ = ["History", "Sums"]
+
+Texts: TypeAlias = Literal["all", "verdicts", "none"]
 
 _TIDY_EVERY = 60.0
 _AT_ONCE = 100  # lessons between which others have their turn
@@ -49,8 +54,27 @@ class History(Sink):
     at_most: Size = Field(default=1024**3, gt=0)
     """What the database may take; beyond it the oldest results go first."""
 
-    keep_texts: bool = False
-    """Whether question, context and answer are kept, to be shown; else only the verdict, which may quote them."""
+    texts: Texts = "verdicts"
+    """`all`: question, context and answer are kept, to be shown. `verdicts`: only the verdict with its reasons, which
+    may quote them. `none`: verdicts and numbers, and no word of anybody."""
+
+    keep_texts: bool | None = None
+    """The old name of `texts`: true is `all`, false is `verdicts`."""
+
+    keep_texts_for: Duration | None = Field(default=None, gt=0)
+    """How long texts are kept, reasons of verdicts among them; after that a result is left as if `texts` were `none`.
+    Default: as long as the result itself."""
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.keep_texts is not None and "texts" in self.model_fields_set:
+            raise ValueError("`keep_texts` is the old name of `texts`: give `texts` alone")
+        return self
+
+    @property
+    def texts_kept(self) -> Texts:
+        """Which texts are kept, by whichever name it was said."""
+        return self.texts if self.keep_texts is None else "all" if self.keep_texts else "verdicts"
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails.
@@ -109,6 +133,10 @@ class History(Sink):
         """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
+    async def verdicts(self, ids: Collection[str]) -> set[str]:
+        """Which results, by id, are there and not `unscored`; none where there is no history yet."""
+        return await anyio.to_thread.run_sync(self._reader.verdicts, ids) if self._file().exists() else set()
+
     async def generations(self) -> list[Known]:
         """The versions that verdicts came from so far."""
         return await anyio.to_thread.run_sync(self._reader.generations)
@@ -130,6 +158,9 @@ class _Writer:
         self._clock = runtime.clock
         self._events = runtime.events
         self._db: sqlite3.Connection | None = None
+        self._users: pseudonyms.UserKey | None = None
+        self._said = False
+        self._forgotten = Forgotten(path.parent)
         self._tidied = float("-inf")
 
     def open(self) -> None:
@@ -145,14 +176,23 @@ class _Writer:
         db = self._connection()
         try:
             db.execute("BEGIN IMMEDIATE")
-            insert(db, results, texts=self._options.keep_texts)
-            self._tidy(db)
+            texts = self._options.texts_kept
+            wanted = [one for one in results if not self._is_forgotten(one)]
+            insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
+            erased = self._tidy(db)
             db.execute("COMMIT")
+            if erased:
+                _fold_in(db)
         except sqlite3.Error as error:
             raise MonitorError(f"history: {self._path} cannot be written: {error}") from error
         finally:
             if db.in_transaction:
                 self.close()  # and with it what was half done; the next call opens it anew
+
+    def _is_forgotten(self, one: Judged) -> bool:
+        """It was judged, or on its way here, while somebody asked for it to be forgotten."""
+        user = self._users.of(one.case.user_id) if self._users is not None else ""
+        return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.judged_at)
 
     def close(self) -> None:
         if self._db is not None:
@@ -161,6 +201,8 @@ class _Writer:
             self._db = None
 
     def _connection(self) -> sqlite3.Connection:
+        if self._users is None:
+            self._learn_users()
         if self._db is None:
             try:
                 self._db = create(self._path)
@@ -169,6 +211,15 @@ class _Writer:
                     raise MonitorError(f"history: {self._path} cannot be opened: {error}") from error
                 self._db = self._begin_afresh(error)
         return self._db
+
+    def _learn_users(self) -> None:
+        """Without the key results are kept all the same; only nobody can ask for those of one user."""
+        try:
+            self._users = pseudonyms.load_or_make(self._path.parent)
+        except OSError as error:
+            if not self._said:
+                self._events.warning(Event.SINK_FAILED, f"whose results are kept cannot be noted: {error}")
+            self._said = True
 
     def _begin_afresh(self, error: Exception) -> sqlite3.Connection:
         try:
@@ -181,10 +232,11 @@ class _Writer:
         self._events.error(Event.SINK_FAILED, message, path=str(self._path), aside=str(aside))
         return made
 
-    def _tidy(self, db: sqlite3.Connection) -> None:
+    def _tidy(self, db: sqlite3.Connection) -> bool:
+        """Delete what is too old, now and then; whether this was such a time."""
         now = self._clock.monotonic()
         if now - self._tidied < _TIDY_EVERY:
-            return
+            return False
         wall = self._clock.now()
         more = prune(
             db,
@@ -192,5 +244,17 @@ class _Writer:
             sums_before=wall - self._options.keep_sums,
             at_most=self._options.at_most,
         )
+        if self._options.keep_texts_for is not None:
+            more = blank(db, wall - self._options.keep_texts_for) or more
         if not more:
             self._tidied = now
+        return True
+
+
+def _fold_in(db: sqlite3.Connection) -> None:
+    """Empty the write-ahead log, in which what was erased still stands. Where somebody is reading, the next time."""
+    with contextlib.suppress(sqlite3.Error):  # what was to be written is written
+        db.execute("PRAGMA busy_timeout = 0")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with contextlib.suppress(sqlite3.Error):
+        db.execute("PRAGMA busy_timeout = 5000")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -22,12 +23,14 @@ from monitor.serving.auth import Gate, open_gate
 from monitor.serving.listener import Listener, bind, in_words
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
-from monitor.telemetry.site import Answer
+from monitor.telemetry.site import VIEWER, Answer, Viewer
 
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
+_Receive = Callable[[], Awaitable[dict[str, Any]]]
 _Gate = Gate | Callable[[str | None], None]
 _TEXT = "text/plain; charset=utf-8"
 _NOT_FOUND = 404
+_LARGEST_BODY = 16 * 1024
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 
@@ -81,13 +84,13 @@ class _Endpoints:
         self._runtime = runtime
         self._gate = gate
 
-    async def __call__(self, scope: dict[str, Any], _receive: object, send: _Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         more: list[tuple[bytes, bytes]] = []
         try:
             status, kind, body = self._answer(scope["method"], scope["path"], headers)
             if status == _NOT_FOUND:
-                page = await self._page(scope, headers)
+                page = await self._page(scope, headers, receive)
                 if page is not None:
                     status, kind, body = page.status, page.kind, page.body
                     more = [(name.encode(), value.encode()) for name, value in page.headers.items()]
@@ -101,30 +104,63 @@ class _Endpoints:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     def _answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        if method not in ("GET", "HEAD"):
+        if method not in ("GET", "HEAD") and not (method == "POST" and self._runtime.site.takes(path)):
             return 405, _TEXT, b"only GET and HEAD\n"
         if path == "/-/healthy":
             return 200, _TEXT, b"healthy\n"
-        self._gate(_as_bearer(headers.get("authorization")))
+        authorization = _as_bearer(headers.get("authorization"))
+        if path == "/-/ready":
+            return self._ready(authorization)
+        self._gate(authorization)
         if path == "/metrics":
             encode, kind = exposition.choose_encoder(headers.get("accept", ""))
             return 200, kind, encode(self._runtime.metrics.registry)
-        if path == "/-/ready":
-            return self._ready()
         return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
 
-    async def _page(self, scope: dict[str, Any], headers: dict[str, str]) -> Answer | None:
+    async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> Answer | None:
         site = self._runtime.site
         if self._gate is open_gate and not site.is_named(headers.get("host", "")):
-            known = b"this page is not served under that name: set page.url to the address that people use\n"
+            known = b"this page is not served under that name: set page.url or page.hosts to what people use\n"
             return Answer(421, _TEXT, known)
-        return await site.answer(scope["path"], scope["query_string"].decode("latin-1"), headers)
+        VIEWER.set(_viewer(scope, headers, known=self._gate is not open_gate))
+        if scope["method"] != "POST":
+            return await site.answer(scope["path"], scope["query_string"].decode("latin-1"), headers)
+        body = await _body(receive)
+        if body is None:
+            return Answer(413, _TEXT, f"at most {_LARGEST_BODY} bytes are read\n".encode(), {"connection": "close"})
+        return await site.take(scope["path"], headers, body)
 
-    def _ready(self) -> tuple[int, str, bytes]:
+    def _ready(self, authorization: str | None) -> tuple[int, str, bytes]:
+        """Probes have no token: they hear whether, and only who may come in hears why not."""
         health = self._runtime.health
         if health.ready:
             return 200, _TEXT, b"ready\n"
+        try:
+            self._gate(authorization)
+        except Unauthenticated:
+            return 503, _TEXT, b"not ready\n"
         return 503, _TEXT, f"not ready: {'; '.join(health.reasons)}\n".encode()
+
+
+async def _body(receive: _Receive) -> bytes | None:
+    """What is posted; None where it is too much."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body"))
+        if len(body) > _LARGEST_BODY:
+            return None
+    return bytes(body)
+
+
+def _viewer(scope: dict[str, Any], headers: dict[str, str], *, known: bool) -> Viewer:
+    """Tokens have no names: whoever holds one can tell its first eight digits, and nobody the token from them."""
+    peer = str((scope.get("client") or ("",))[0])
+    if not known:
+        return Viewer(peer=peer)
+    token = (_as_bearer(headers.get("authorization")) or "").partition(" ")[2].strip()
+    return Viewer(f"token {hashlib.sha256(token.encode()).hexdigest()[:8]}", peer)
 
 
 def _as_bearer(authorization: str | None) -> str | None:

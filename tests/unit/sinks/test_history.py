@@ -13,6 +13,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Standing, Unscored, UnscoredReason
 from monitor.sinks import history as history_module
+from monitor.sinks._results import Reader
 from monitor.sinks._rows import as_json
 from monitor.sinks.history import History, Sums
 from tests.unit.sinks.results import judged, runtime
@@ -83,6 +84,22 @@ async def test_only_scores_enter_the_worst_and_the_sums(history: History) -> Non
         ("skipped", "no_context"),
         ("unscored", "timeout"),
     ]
+
+
+async def test_results_of_an_evaluator_are_counted_by_what_came_of_them(history: History) -> None:
+    timeout = Unscored(UnscoredReason.TIMEOUT, "30 s")
+    await deliver(
+        history,
+        *(judged(number, 4.0) for number in (1, 2)),
+        judged(3, 1.0, app="bank"),
+        judged(4, outcome=timeout, level="", defect=False),
+        judged(5, evaluator="relevance"),
+    )
+    found = Reader(history.path)
+    assert found.numbers("groundedness", 0.0) == {"passed": 2, "defect": 1, "unscored": 1}
+    assert found.numbers("groundedness", 0.0, "bank") == {"defect": 1}
+    assert found.numbers("groundedness", 1_700_000_004.0) == {"unscored": 1}
+    assert found.numbers("nobody", 0.0) == {}
 
 
 async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: History) -> None:

@@ -17,6 +17,7 @@ from monitor.model.case import Traffic
 from monitor.model.generation import Generation
 from monitor.model.outcome import (
     Judged,
+    Score,
     Selection,
     Skipped,
     SkippedReason,
@@ -37,6 +38,7 @@ RESULTS = [
     judged(1),
     judged(2, selection=CHOSEN, generation=Generation(evaluator="v1", judge="m", prompt="p", index="i", service="s")),
     judged(3, selection=Selection(1.0, 1.0), spending=Spending("m", 0.01, 100, 20, 1.5, 2)),
+    judged(7, outcome=Score(1.0, "fine", contradicts=True)),
     judged(4, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
     judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, standing=Standing.LATE),
     replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),

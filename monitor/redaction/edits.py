@@ -1,0 +1,95 @@
+"""Changes of a text: what is put in place of what, and where the rest stands afterwards. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+_NEAR: Final = 250
+"""Characters: no piece but a long secret is longer."""
+
+
+class Edit(NamedTuple):
+    """`text` in the place of what is between two offsets, the end exclusive."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A text with placeholders, and where what was in the text before stands in it now."""
+
+    text: str
+    passes: tuple[tuple[Edit, ...], ...] = ()
+
+    def stretch(self, start: int, end: int) -> tuple[int, int, bool]:
+        """Where the stretch from `start` to `end` is now, placeholders whole; and whether any of it was masked."""
+        changed = False
+        for edits in self.passes:
+            start, end, hit = _moved(edits, start, end)
+            changed = changed or hit
+        return start, end, changed
+
+
+def _moved(edits: tuple[Edit, ...], start: int, end: int) -> tuple[int, int, bool]:
+    shift, first, last, hit = 0, start, end, False
+    for edit in edits:
+        grown = len(edit.text) - (edit.end - edit.start)
+        if edit.end <= start:
+            first += grown
+        elif edit.start < start:
+            first = edit.start + shift
+        if edit.end <= end:
+            last += grown
+        elif edit.start < end:
+            last = edit.start + shift + len(edit.text)
+        hit = hit or (edit.start < end and edit.end > start)
+        shift += grown
+    return first, last, hit
+
+
+def around(text: str, edits: Iterable[Edit]) -> Iterator[slice]:
+    """The parts of a text that lie about what was just put into it, to the next white space, joined where they meet."""
+    shift, first, last = 0, 0, -1
+    for edit in edits:
+        start = edit.start + shift
+        shift += len(edit.text) - (edit.end - edit.start)
+        before, after = max(0, start - _NEAR), min(len(text), start + len(edit.text) + _NEAR)
+        while before > 0 and not text[before - 1].isspace() and before > start - 2 * _NEAR:
+            before -= 1
+        while after < len(text) and not text[after].isspace() and after < start + 2 * _NEAR:
+            after += 1
+        if last >= before:
+            last = max(last, after)
+            continue
+        if last >= 0:
+            yield slice(first, last)
+        first, last = before, after
+    if last >= 0:
+        yield slice(first, last)
+
+
+def apart(edits: list[Edit]) -> list[Edit]:
+    """In the order of the text, none over another: those that overlap become one, under the name of the longest."""
+    joined: list[tuple[Edit, int]] = []
+    for edit in sorted(edits, key=lambda one: (one.start, -one.end)):
+        size = edit.end - edit.start
+        if joined and edit.start < joined[-1][0].end:
+            last, longest = joined[-1]
+            name = edit.text if size > longest else last.text
+            joined[-1] = Edit(last.start, max(last.end, edit.end), name), max(size, longest)
+        else:
+            joined.append((edit, size))
+    return [edit for edit, _ in joined]
+
+
+def put(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all of `edits`, which are in order and apart."""
+    told, at = [], 0
+    for edit in edits:
+        told += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join((*told, text[at:]))
