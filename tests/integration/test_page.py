@@ -14,6 +14,7 @@ from tests.support.tools import wait_until
 CONFIG = {
     "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness"}],
     "alerts": [{"evaluator": "overlap_groundedness", "warning": "5%", "windows": [{"window": "1m", "z": 2}]}],
+    "slices": ["gen_ai.request.model", "tenant"],
     "page": {"url": "http://monitor.example", "trace_url": "https://traces.example/{trace_id}"},
 }
 
@@ -43,6 +44,15 @@ def test_what_came_in_is_on_the_overview_with_its_alert(monitor):
     assert (app["received"], app["ended"], rate["judged"], rate["defects"]) == (21, {"judged": 21}, 21, 20)
     assert rate["firing"][0]["name"] == "RagDefectRateHigh"
     assert "RagDefectRateHigh" in monitor.get("/?window=10m")
+
+
+def test_a_rate_stands_there_by_slice_too_and_a_case_says_its_own(monitor):
+    (app,) = api(monitor, "overview?window=10m")["apps"]
+    (by_model,) = app["rates"][0]["slices"]  # nobody has stated a tenant
+    (one,) = by_model["values"]
+    assert (by_model["name"], one["judged"], one["defects"], one["enough"]) == ("gen_ai.request.model", 21, 20, True)
+    assert api(monitor, f"cases/{monitor.bad[0]}")["slices"] == {"gen_ai.request.model": one["value"], "tenant": ""}
+    assert "By gen_ai.request.model" in monitor.get("/?window=10m")
 
 
 def test_an_evaluator_without_a_judge_is_shown_as_off(monitor):

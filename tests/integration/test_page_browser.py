@@ -73,6 +73,8 @@ def to_case(name: str) -> str:
 
 
 PAGES = ["/", "/answers?outcome=any&limit=200", "/alerts", *map(to_case, CASES)]
+PAGES += [f"/why?trace={quote(CASES['script'])}", f"/why?trace={quote(CASES['turning'], errors='replace')[:200]}"]
+PAGES += ["/why?evaluator=overlap_groundedness"]
 
 
 @pytest.mark.parametrize("path", PAGES)
