@@ -13,6 +13,8 @@ import anyio.to_thread
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.sections import Storage
+from monitor.foreign.rules import known_names
+from monitor.model.foreign import Via
 from monitor.model.trail import Trail
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.row_intake import randomness
@@ -26,9 +28,11 @@ from monitor.why import (
     Answer,
     Evaluating,
     EvaluatorFacts,
+    Foreign,
     Open,
     Situation,
     TraceFacts,
+    expected_via,
     of_evaluator,
     of_trace,
 )
@@ -36,7 +40,9 @@ from monitor.why import (
 FILE: Final = "trail.db"
 """The name of the file within the storage folder."""
 
-_BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
+BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
+"""Options of samplers that cap what is judged."""
+
 _OF_A_JUDGE: Final = ("model", "timeout", "concurrency", "max_characters")
 _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
@@ -146,12 +152,32 @@ class Inquiry:
             facts = replace(facts, sums=sums, reaches_back=span[0] if span else None)
         if self._results.exists():
             facts = replace(facts, unscored=self._newest_unscored(facts))
+        if facts.name not in self._own:
+            facts = replace(facts, foreign=self._foreign(facts))
         return of_evaluator(facts, self._situation())
 
     def _newest_unscored(self, facts: EvaluatorFacts) -> Mapping[str, Any] | None:
         apps = (facts.app,) if facts.app else ()
         wanted = Search(apps=apps, evaluator=facts.name, since=facts.since, outcome="unscored", order="newest", limit=1)
         return next(iter(Results(self._results).search(wanted)), None)
+
+    @property
+    def _own(self) -> list[str]:
+        return [one.evaluator.name for one in self._config.assignments]
+
+    def _foreign(self, facts: EvaluatorFacts) -> Foreign | None:
+        """What came of an evaluator that is not ours; None where nothing is known of one of this name."""
+        expected = facts.name in known_names(self._config.foreign, self._own)
+        if not self._results.exists():
+            return Foreign(via=expected_via(facts.name)) if expected else None
+        results = Results(self._results)
+        apps = (facts.app,) if facts.app else ()
+        newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
+        via = newest[0].get("via", Via.OWN) if newest else expected_via(facts.name)
+        if via == Via.OWN or not (newest or expected):
+            return None
+        numbers = results.numbers(facts.name, facts.since, facts.app or None)
+        return Foreign(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
 
     @property
     def _has_trails(self) -> bool:
@@ -170,6 +196,7 @@ class Inquiry:
             results=config.storage.keep,
             live=self._live is not None,
             shared=any(type_name(source) == "kafka" for source in config.sources),
+            foreign=known_names(config.foreign, self._own),
         )
 
 
@@ -185,7 +212,7 @@ def evaluating(config: Config, index: int, one: Assignment) -> Evaluating:
         works=config.works(one),
         rate=sampler.rate if isinstance(sampler, Uniform) else None,
         sampler=type_name(sampler),
-        budget=next((name for name in _BUDGETS if getattr(sampler, name, None) is not None), ""),
+        budget=next((name for name in BUDGETS if getattr(sampler, name, None) is not None), ""),
         watched=any(policy.evaluator == one.evaluator.name for policy in config.alerts),
         needs=frozenset(one.evaluator.needs),
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from monitor import people
+from monitor import pseudonyms
 from monitor.backfill.cases import Item, Origin
 from monitor.cli import offline
 from monitor.config import Config
@@ -126,7 +126,7 @@ class Choice:
             waiting_limit=sys.maxsize,
             repeat={},
         )
-        users = people.at_hand(self._config.storage.path)
+        users = pseudonyms.at_hand(self._config.storage.path)
         redactor = Redactor(self._config.redaction, users, runtime.metrics)
         forgotten = Forgotten(self._config.storage.path)
         found: list[Item] = []

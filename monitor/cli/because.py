@@ -17,7 +17,7 @@ from rich.text import Text
 from monitor import config as configuration
 from monitor.cli.exported import seconds_ago
 from monitor.cli.scrape import Port
-from monitor.cli.table import clean
+from monitor.cli.words import clean
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.inquiry import Inquiry

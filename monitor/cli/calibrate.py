@@ -44,18 +44,18 @@ def calibrate(
     no label belongs to a result.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import calibrated  # noqa: PLC0415
+    from monitor.cli import calibrated, calibrated_kept, calibrated_report  # noqa: PLC0415
 
     loaded = configuration.load(config)
     found = calibrated.run(labels, results or calibrated.configured(loaded), audits=audits)
     if metrics is not None:
-        calibrated.write_metrics(found, metrics)
+        calibrated_kept.write_metrics(found, metrics)
     if save and found.judges:
-        calibrated.save(found, loaded.storage.path)
+        calibrated_kept.save(found, loaded.storage.path)
     if as_json:
-        typer.echo(calibrated.as_json(found))
+        typer.echo(calibrated_report.as_json(found))
     else:
-        for line in calibrated.lines(found):
+        for line in calibrated_report.lines(found):
             typer.echo(line)
     for trouble in found.troubles:
         typer.echo(trouble, err=True)

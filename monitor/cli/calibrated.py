@@ -1,21 +1,17 @@
-"""Joining people's labels with results for `rag-monitor calibrate`, and saying what comes of it."""
+"""Joining people's labels with results for `rag-monitor calibrate`, and what comes of it."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from prometheus_client import CollectorRegistry, write_to_textfile
 
-from monitor import calibration
-from monitor.cli import columns
-from monitor.cli.table import percent
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.estimates.correction import (
@@ -23,7 +19,6 @@ from monitor.estimates.correction import (
     Corrected,
     Label,
     Quality,
-    Share,
     by_difference,
     by_quality,
     quality,
@@ -32,7 +27,6 @@ from monitor.estimates.rates import Estimate, Sums, interval_95
 from monitor.model.outcome import Standing
 from monitor.sinks._results import Reader
 from monitor.sinks.jsonl import JsonLines
-from monitor.telemetry.calibration_metrics import CalibrationMetrics
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -154,10 +148,13 @@ def _cells(labels: Sequence[Label]) -> Iterator[Cell]:
         yield Cell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))
 
 
+_NO_SAMPLE = (Standing.ASIDE, Standing.BACKFILL, Standing.DISLIKED)
+
+
 def _results(files: Sequence[Path], troubles: list[str]) -> Iterator[tuple[str, _Result]]:
-    """Results of production traffic with a verdict, by id."""
+    """Results of production traffic with a verdict, by id; what was judged afterwards would count its time twice."""
     for row, place in _rows(files, "--results", troubles):
-        if row.get("outcome") != "score" or row.get("standing") == Standing.ASIDE:
+        if row.get("outcome") != "score" or row.get("standing") in _NO_SAMPLE:
             continue
         one = _result(row)
         if one is None or not isinstance(row.get("id"), str):
@@ -225,85 +222,3 @@ def _history(path: Path, option: str) -> list[dict[str, Any]]:
         return Reader(path).results(limit=-1)
     except MonitorError as error:
         raise ConfigError(f"{option}: {error}") from None
-
-
-def write_metrics(found: Calibrated, path: Path) -> None:
-    """Write the labels' sums in the text format of Prometheus, never half. Raises `ConfigError`."""
-    registry = CollectorRegistry()
-    calibration.export(_kept(found), CalibrationMetrics(registry))
-    try:
-        write_to_textfile(str(path), registry)
-    except OSError as error:
-        raise ConfigError(f"--metrics: {path} cannot be written: {error.strerror}") from None
-
-
-def save(found: Calibrated, folder: Path) -> None:
-    """Keep the labels' sums for the monitor whose `storage` is `folder`. Raises `ConfigError`."""
-    try:
-        calibration.save(calibration.Calibration(judges=_kept(found)), folder)
-    except OSError as error:
-        raise ConfigError(f"--save: {folder / calibration.FILE} cannot be written: {error.strerror}") from None
-
-
-def _kept(found: Calibrated) -> list[calibration.Judge]:
-    return [
-        calibration.Judge(
-            evaluator=one.judge.evaluator,
-            version=one.judge.version,
-            cells=[calibration.Cell(**asdict(cell)) for cell in one.cells],
-            audited=list(_drawn(one.audited)) if one.audited is not None else [],
-        )
-        for one in found.judges
-    ]
-
-
-def _drawn(raw: Sums) -> Iterator[calibration.Drawn]:
-    good = max(raw.weight - raw.defect_weight, 0.0)
-    for defect, results, weight, squares in (
-        (True, raw.defects, raw.defect_weight, raw.defect_weight_squares),
-        (False, raw.judged - raw.defects, good, raw.good_weight_squares),
-    ):
-        yield calibration.Drawn(verdict=defect, results=results, weight=weight, weight_squares=squares)
-
-
-def as_json(found: Calibrated) -> str:
-    """One JSON object; shares from 0 to 1, null where nothing is known."""
-    return orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2).decode()
-
-
-def lines(found: Calibrated) -> Iterator[str]:
-    """What the labels say, a column for each judge."""
-    notes = [f"{found.unmatched} of them belong to none"] if found.unmatched else []
-    notes += [f"{found.disputed} results with contradicting labels are left out"] if found.disputed else []
-    yield "; ".join([f"{found.labels} labels, {found.results} results with a verdict", *notes])
-    if not found.judges:
-        return
-    yield ""
-    table = [_column(one) for one in found.judges]
-    names = ["", "  version", "labelled defective", "labelled good", "sensitivity", "  95 % interval", "specificity"]
-    names += ["  95 % interval", "raw defect rate", "  95 % interval", "corrected rate", "  95 % interval", "  by"]
-    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
-
-
-def _column(one: Calibration) -> list[str]:
-    return [
-        one.judge.evaluator,
-        one.judge.version,
-        str(one.quality.defects),
-        str(one.quality.good),
-        *_share(one.quality.sensitivity),
-        *_share(one.quality.specificity),
-        percent(one.raw.rate),
-        _limits(one.raw),
-        percent(one.corrected.rate) if one.corrected else "-",
-        _limits(one.corrected) if one.corrected else "-",
-        one.method,
-    ]
-
-
-def _share(share: Share | None) -> tuple[str, str]:
-    return (percent(share.value), _limits(share)) if share else ("-", "-")
-
-
-def _limits(one: Share | Estimate | Corrected) -> str:
-    return f"{percent(one.lower)} to {percent(one.upper)}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from monitor.cli.embedded import Started
-    from monitor.cli.table import View
+    from monitor.cli.view import View
 
 REDRAW = 0.5
 

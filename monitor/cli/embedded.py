@@ -17,7 +17,8 @@ import anyio
 
 from monitor import app, config
 from monitor.cli import seen
-from monitor.cli.table import View
+from monitor.cli.troubled import troubled
+from monitor.cli.view import View
 from monitor.clock import Clock, SystemClock
 from monitor.demo import feeder
 from monitor.telemetry import logs
@@ -33,7 +34,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
         "sources": [{"type": "otlp_http", "port": http}, {"type": "otlp_grpc", "port": grpc}],
         "sinks": [{"type": "prometheus", "port": metrics}],
         "assembly": {"quiet": "500ms"},
-        "storage": {"path": str(folder), "keep_texts": True},
+        "storage": {"path": str(folder), "texts": "all"},
         "evaluators": [{"type": "overlap_groundedness"}],
         "alerts": [
             {
@@ -137,6 +138,7 @@ def _view(
             "metrics": f"http://{_HOST}:{metrics}/metrics",
             "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
         },
+        notes=tuple(troubled(running.states.now())),
     )
 
 

@@ -20,6 +20,7 @@ from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.client import open_judge
+from monitor.judge.key import Key
 from monitor.judge.provider import takes
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import JudgeSettings
@@ -70,13 +71,23 @@ def keys(config: Config) -> Iterator[Finding]:
         if settings.model is None or settings.is_classifier:
             continue
         variable = f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_API_KEY"
-        if settings.api_key is not None and settings.api_key.get_secret_value():
+        if settings.api_key_file is not None:
+            yield _key_file(place, settings)
+        elif settings.api_key is not None and settings.api_key.get_secret_value():
             yield ok(place, "has a key, which is not tried")
         elif os.environ.get(variable):
             yield ok(place, f"has no `api_key`, but {variable} is set; it is not tried")
         else:
             mend = f"set `api_key` or {variable}, unless this provider wants none or another variable"
             yield warning(place, f"has no `api_key`, and {variable} is not set", mend)
+
+
+def _key_file(place: str, settings: JudgeSettings) -> Finding:
+    try:
+        Key(settings).load()
+    except ConfigError as error:
+        return failed(place, str(error), "let the file hold the provider's key and nothing else, readable by this user")
+    return ok(place, "has a key in its `api_key_file`, which is not tried")
 
 
 async def judges(config: Config) -> AsyncIterator[Finding]:

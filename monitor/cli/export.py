@@ -46,18 +46,21 @@ def export(
 ) -> None:
     """Write judged cases from the history, one JSON object a line: deduplicated, redacted, with `defect` left open.
 
-    Fill in `defect` with true or false, and `rag-monitor calibrate` takes the file. Needs `storage.keep_texts`. Labels
+    Fill in `defect` with true or false, and `rag-monitor calibrate` takes the file. Needs `storage.texts: all`. Labels
     of defects alone say nothing of what a judge misses: for that take --sample, which is drawn from all verdicts, or
     with --defects from the defects. Exit status 1 when there is nothing to write.
     """
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli import exported  # noqa: PLC0415
     from monitor.errors import ConfigError  # noqa: PLC0415
+    from monitor.telemetry import audit  # noqa: PLC0415
+    from monitor.telemetry.events import Event  # noqa: PLC0415
 
     if every and defects:
         raise ConfigError("--all: takes any verdict, --defects only one: give one of both")
+    storage = configuration.load(config).storage
     found = exported.collect(
-        configuration.load(config).storage,
+        storage,
         exported.Wanted(
             defects=defects or not (every or sample),
             sample=sample,
@@ -68,6 +71,9 @@ def export(
         ),
     )
     exported.write(found, shape.value, output, sys.stdout)
+    if found.rows:
+        requests = sorted({row["request_id"] for row in found.rows})
+        audit.record(storage.path, Event.TEXTS_EXPORTED, by="export", redacted=redaction, requests=requests)
     typer.echo(exported.told(found), err=True)
     if not found.rows:
         raise typer.Exit(1)

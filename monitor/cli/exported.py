@@ -6,14 +6,17 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 from monitor.cli.export_shapes import SHAPES
-from monitor.config.model import Storage
+from monitor.config.sections import Storage
 from monitor.errors import ConfigError, MonitorError
 from monitor.evaluators._personal import pieces
+from monitor.model.case import Traffic
+from monitor.model.foreign import Via
 from monitor.model.outcome import Standing
 from monitor.quantities import parse_duration
 from monitor.sinks._results import Reader
@@ -74,11 +77,11 @@ def collect(storage: Storage, wanted: Wanted) -> Exported:
         found = Reader(path).search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
-    results = [row for row in found if row["standing"] != Standing.ASIDE]
-    told = [row for row in results if "response" in row]
+    results = [row for row in found if row["standing"] != Standing.ASIDE and row["traffic"] == Traffic.PRODUCTION]
+    told = [row for row in (_with_texts(row, Reader(path)) for row in results) if "response" in row]
     if results and not told:
         raise ConfigError(
-            "storage.keep_texts: is needed for an export; of these results only the verdicts were kept. Set it to true:"
+            "storage.texts: `all` is needed for an export; of these results only the verdicts were kept. Set it:"
             " it holds for what is judged from then on"
         )
     chosen = list(_once(told))
@@ -87,6 +90,16 @@ def collect(storage: Storage, wanted: Wanted) -> Exported:
     masks = _Masks() if wanted.redacted else None
     rows = [_row(row, seen, masks) for row, seen in chosen]
     return Exported(rows, len(results), len(results) - len(told), masks.number if masks else 0, len(found) == _MOST)
+
+
+def _with_texts(row: dict[str, Any], history: Reader) -> dict[str, Any]:
+    """The row; of a verdict of others with the texts of the case, which stand with those of ours."""
+    if "response" in row or row.get("via", Via.OWN) == Via.OWN:
+        return row
+    with suppress(MonitorError):
+        ours = next((one for one in history.by_trace(row["trace_id"]) if "response" in one), {})
+        return row | {key: ours[key] for key in ("request", "retrieved_context", "response", "user_id") if key in ours}
+    return row
 
 
 def write(found: Exported, shape: str, output: Path | None, stdout: TextIO) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import orjson
 
-from monitor.cli.table import clean
+from monitor.cli.words import clean
 
 Level: TypeAlias = Literal["ok", "warning", "failed"]
 

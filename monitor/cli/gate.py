@@ -53,6 +53,18 @@ def gate(
     prometheus: Annotated[
         str | None, typer.Option("--prometheus", metavar="URL", help="Ask it. Default: the history in `storage`.")
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="With --prometheus: holds its bearer token. Default: $RAG_MONITOR_PROMETHEUS_TOKEN.",
+        ),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option("--ca-file", metavar="FILE", help="With --prometheus: the authorities that sign it, PEM."),
+    ] = None,
     config: ConfigPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of lines.")] = False,
     junit: Annotated[
@@ -70,6 +82,7 @@ def gate(
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.alerts import rules_gate  # noqa: PLC0415
     from monitor.cli import gate_history, gate_prometheus, gate_report, gated  # noqa: PLC0415
+    from monitor.errors import ConfigError  # noqa: PLC0415
 
     if template is not None:
         text = rules_gate.argo_rollouts() if template is Template.ARGO_ROLLOUTS else rules_gate.flagger()
@@ -86,7 +99,10 @@ def gate(
         stable=stable,
     )
     if prometheus is not None:
-        source: gated.Source = gate_prometheus.Prometheus(prometheus)
+        shown = gate_prometheus.token(token_file)
+        source: gated.Source = gate_prometheus.Prometheus(prometheus, token=shown, ca_file=ca_file)
+    elif token_file is not None or ca_file is not None:
+        raise ConfigError("--token-file, --ca-file: are for --prometheus, which is not given")
     else:
         source = gate_history.History(configuration.load(config).storage.path / "history.db")
     found = gated.decide(asked, source, time.time())

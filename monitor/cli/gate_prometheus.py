@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import os
 import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -16,21 +18,37 @@ from monitor.alerts import rules_gate
 from monitor.cli.gated import Began, Key, Side
 from monitor.errors import ConfigError
 from monitor.estimates.rates import Sums
+from monitor.outgoing.client import ClientTls
 from monitor.quantities import format_duration
 
+TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
 _SECONDS: Final = 30.0
 _MOST: Final = 64 * 1024 * 1024
 
 
 class Prometheus:
-    """Asks its HTTP API, directly: through no proxy. `increase()` does not see what a series began with."""
+    """Asks its HTTP API, directly: through no proxy. `increase()` does not see what a series began with.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        token: shown as `Authorization: Bearer TOKEN`, to this address alone: not to where it may send on.
+        ca_file: certificates of the authorities that sign it, PEM; those that are trusted anyway unless given.
+    """
+
+    def __init__(self, url: str, *, token: str = "", ca_file: Path | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ConfigError(f"--prometheus: {url!r} is not an address such as http://prometheus:9090")
         self._base = url.rstrip("/")
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._token = token
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if ca_file is not None:
+            if parts.scheme != "https":
+                raise ConfigError("--ca-file: needs an address of --prometheus that begins with https://")
+            try:
+                handlers.append(urllib.request.HTTPSHandler(context=ClientTls(ca_file=ca_file).context()))
+            except ConfigError as error:
+                raise ConfigError(f"--ca-file: {error}") from None
+        self._opener = urllib.request.build_opener(*handlers)
 
     def blocks(self, side: Side, evaluator: str, start: float, end: float, length: float) -> Mapping[Key, list[Sums]]:
         """As `gated.Source` says; of stretches that are not whole only those that are."""
@@ -54,8 +72,11 @@ class Prometheus:
 
     def _ask(self, path: str, query: Mapping[str, str]) -> list[Any]:
         address = f"{self._base}/api/v1/{path}"
+        request = urllib.request.Request(address, urlencode(query).encode())  # noqa: S310 - http or https, see above
+        if self._token:
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
-            with self._opener.open(address, urlencode(query).encode(), timeout=_SECONDS) as answer:
+            with self._opener.open(request, timeout=_SECONDS) as answer:
                 body = json.loads(answer.read(_MOST))
             return list(body["data"]["result"])
         except urllib.error.HTTPError as error:
@@ -64,6 +85,24 @@ class Prometheus:
             raise ConfigError(f"--prometheus: {self._base} answers with {error.code}: {told}") from None
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"--prometheus: {self._base}: cannot be asked: {error}") from None
+
+
+def token(file: Path | None) -> str:
+    """The token in `file`, or in the variable `RAG_MONITOR_PROMETHEUS_TOKEN`; empty: none. Raises `ConfigError`."""
+    if file is None:
+        found = os.environ.get(TOKEN, "").strip()
+        where = TOKEN
+    else:
+        try:
+            found = file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--token-file: {file} cannot be read: {error}") from None
+        where = f"--token-file: {file}"
+        if not found:
+            raise ConfigError(f"{where} is empty")
+    if not found.isascii() or not found.isprintable() or " " in found:
+        raise ConfigError(f"{where}: a token is one word of plain ASCII")
+    return found
 
 
 def _sums(values: Mapping[str, float]) -> Sums:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from monitor.cli.gated import EXIT_STATUS, Check, Report
-from monitor.cli.table import percent
+from monitor.cli.words import percent
 from monitor.errors import ConfigError
 from monitor.estimates.gating import MOST_MORE, Answer
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import anyio
 
-from monitor import compose, registry, rows
+from monitor import compose, registry
 from monitor.cli.captures import Files
 from monitor.config import Config
-from monitor.errors import ConfigError, InvalidData, MonitorError
+from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Reading
 from monitor.sinks.history import History
+from monitor.telemetry import audit
+from monitor.telemetry.events import Event
+from monitor.trying.kept import of_row
 
 
 def find(config: Config, named: str, number: int | None, notes: TextIO) -> Case:
@@ -65,39 +66,10 @@ def _of_history(config: Config, trace_id: str) -> Case:
     if row is None:
         raise ConfigError(
             f"--case: the history knows trace {trace_id} without its texts: they are kept, from then on, "
-            "with `storage.keep_texts: true`"
+            "with `storage.texts: all`"
         )
     case = of_row(row)
     if case is None:
         raise ConfigError(f"--case: the texts of trace {trace_id} in the history cannot be read")
+    audit.record(config.storage.path, Event.TEXTS_VIEWED, by="try", requests=[trace_id])
     return case
-
-
-def of_row(row: Mapping[str, Any]) -> Case | None:
-    """The case of a result that was kept with its texts; None where it has none.
-
-    What the history does not keep is missing: the service's own prompt, and expected answers.
-    """
-    if "response" not in row:
-        return None
-    own = {key: row.get(key) for key in ("request", "retrieved_context", "response", "model", "session_id", "user_id")}
-    given: dict[str, Any] = {
-        "request_id": row.get("trace_id"),
-        **own,
-        "usage": {},
-        "context_source": "row",
-        "app": row.get("app"),
-    }
-    read_trace = partial(compose.read, conventions=registry.conventions())
-    try:
-        reading = rows.read(rows.recognise(given), read_trace, source="history")
-    except InvalidData:
-        return None
-    attributes = row.get("attributes")
-    return replace(
-        reading.case,
-        span_id=str(row.get("span_id") or ""),
-        convention=str(row.get("convention") or ""),
-        answered_at=float(row.get("answered_at") or 0.0),
-        attributes={str(name): str(value) for name, value in attributes.items()} if attributes else {},
-    )

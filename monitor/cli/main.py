@@ -6,6 +6,7 @@ import typer
 
 from monitor import __version__
 from monitor.cli import (
+    backfill,
     benchmark,
     calibrate,
     cases,
@@ -15,7 +16,9 @@ from monitor.cli import (
     doctor,
     evaluate,
     export,
+    forget,
     gate,
+    health,
     plan,
     preview,
     reference,
@@ -23,6 +26,7 @@ from monitor.cli import (
     run,
     top,
     try_case,
+    why,
 )
 
 app = typer.Typer(
@@ -51,16 +55,20 @@ app.command()(run.run)
 app.command()(demo.demo)
 app.command()(top.top)
 app.command()(check.check)
+app.command()(health.health)
 app.command()(doctor.doctor)
 app.command()(cases.cases)
 app.command()(coverage.coverage)
 app.command()(evaluate.evaluate)
 app.command("try")(try_case.try_case)
 app.command()(benchmark.benchmark)
+app.command()(why.why)
 app.command()(export.export)
+app.command()(forget.forget)
 app.command()(calibrate.calibrate)
 app.command()(plan.plan)
 app.command()(preview.preview)
+app.command()(backfill.backfill)
 app.command()(gate.gate)
 app.command()(rules.rules)
 app.command()(reference.reference)

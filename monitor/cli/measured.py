@@ -19,7 +19,7 @@ from monitor.benchmark.quality import Labelled, Quality, Spread, Tested, measure
 from monitor.benchmark.threshold import Confusion
 from monitor.cli import columns, labelled_rows, offline, progress
 from monitor.cli.run import in_event_loop
-from monitor.cli.table import clean, percent
+from monitor.cli.words import clean, percent
 from monitor.config import Config
 from monitor.model.outcome import DefectRule, Judged, Score
 from monitor.pipeline.assignment import Assignment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TextIO
@@ -12,7 +12,6 @@ from typing import TextIO
 import anyio
 
 from monitor import registry
-from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError
@@ -25,9 +24,9 @@ from monitor.pipeline.edges import with_facts
 from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Drawn, Judge, Runtime
-from monitor.telemetry.events import Events
-from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
+from monitor.trying.apart import Nothing, paid, runtime
+
+__all__ = ["Nothing", "chosen", "paid", "runtime", "score"]
 
 
 def chosen(config: Config, names: str | None, notes: TextIO) -> list[Assignment]:
@@ -56,23 +55,6 @@ def chosen(config: Config, names: str | None, notes: TextIO) -> list[Assignment]
 
 def _listed(names: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-
-
-class Nothing:
-    """Remembers no result: everything is judged."""
-
-    def remembered(self, result: str) -> bool:  # noqa: ARG002 - the contract's signature
-        """Never."""
-        return False
-
-    def remember(self, results: Iterable[str]) -> None:
-        """Does not."""
-
-
-def runtime() -> Runtime:
-    """What components borrow, without a monitor around them: its metrics are looked at by nobody."""
-    metrics = Metrics()
-    return Runtime(clock=SystemClock(), metrics=metrics, events=Events(metrics), health=Health())
 
 
 async def score(
@@ -125,13 +107,3 @@ async def score(
                     continue
                 await slots.acquire()
                 judging.start_soon(judge, known, by)
-
-
-def paid(runtime: Runtime) -> float:
-    """US dollars that the judges' calls have cost, those that came to no verdict included."""
-    return sum(
-        sample.value
-        for family in runtime.metrics.judge_cost.collect()
-        for sample in family.samples
-        if sample.name.endswith("_total")
-    )

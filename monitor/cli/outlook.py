@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, cast
 from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.cli import columns
 from monitor.cli.scrape import Port, Refused
-from monitor.cli.table import RateRow, State, View
+from monitor.cli.troubled import told, troubled
+from monitor.cli.view import RateRow, State, View
 from monitor.cli.watched import NAMES, WINDOW, Rated, Reading, Watched, as_object, read
 from monitor.errors import MonitorError
 from monitor.estimates.rates import Sums, doubled, estimate, interval_95, judged_to_tell
@@ -86,6 +87,10 @@ class Outlook:
             "window_seconds": watched.seconds or None,
             "rates": [self._rate_object(rated, sums) for rated, sums in newest.rates.items()],
             "alerts": list(self._firing()),
+            "evaluators": [
+                {"evaluator": name, "state": str(one.state), "why": one.why, "remedy": one.remedy}
+                for name, one in told(newest.states, self._standings()).items()
+            ],
             "ledger": dict(newest.ledger),
             "received_per_second": per_second[0] if per_second else None,
             "judged_per_second": per_second[1] if per_second else None,
@@ -148,6 +153,15 @@ class Outlook:
         known = (state for sums in (window, total) if (state := _against(thresholds, sums)) is not None)
         return next(known, "not enough data")
 
+    def _standings(self) -> dict[str, dict[str, str]]:
+        """The sentences that go with the states of evaluators, where there is a page."""
+        found = {}
+        for one in _list(self._overview, "evaluators"):
+            texts = {key: text for key in ("state", "why", "remedy") if isinstance(text := one.get(key), str)}
+            if isinstance(one.get("name"), str):
+                found[one["name"]] = texts
+        return found
+
     def _notes(self, newest: Reading, now: float) -> Iterator[str]:
         per_second = self._watched.per_second()
         parts = [f"up {_duration(newest.at - newest.started)}"] if newest.started else []
@@ -166,6 +180,7 @@ class Outlook:
             rate = f", {columns.dollars(hourly)} an hour now" if hourly else ""
             cost = f", {columns.dollars(one.dollars)} since start" if one.dollars else ""
             yield f"judge {model}: {one.requests:,} calls{failed}, {one.tokens:,} tokens{cost}{rate}"
+        yield from troubled(told(newest.states, self._standings()))
         lost = [f"{number:,} by {name} of {app}" for (app, name), number in sorted(newest.unscored.items()) if number]
         if lost:
             yield f"not scored since start: {', '.join(lost)}"

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from monitor.cli import columns, planned, tried
-from monitor.cli.previewed import FACTORS, MONTH, Previewed, Unit, dollars
-from monitor.cli.table import clean, percent
+from monitor.cli.previewed import MONTH, Previewed, Unit, dollars
+from monitor.cli.trailed import FACTORS, Trailed
+from monitor.cli.words import clean, percent
 from monitor.config import Config
 
-LISTED = 20
 _EXCERPT = 60
 _DAY = 86_400.0
 _SIX_HOURS = 21_600.0
@@ -32,27 +32,52 @@ def a_day(text: str | None) -> float | None:
 def lines(config: Config, found: Previewed, traffic: float | None, tokens_out: int, *, prompt: bool) -> Iterator[str]:
     """The answer in words."""
     recorded = found.recorded
-    fates = ", ".join(f"{number} {fate}" for fate, number in recorded.fates.most_common()) or "none"
-    yield f"{recorded.fates.total()} requests: {fates}"
+    if recorded.trailed is not None:
+        yield from _trailed(recorded.trailed)
+    else:
+        fates = ", ".join(f"{number} {fate}" for fate, number in recorded.fates.most_common()) or "none"
+        yield f"{recorded.fates.total()} requests: {fates}"
     yield from recorded.notes
-    yield f"{found.judged} of them would be judged by a language model"
+    yield f"{found.judged:,.0f} of them would be judged by a language model"
     for case, by in found.listed:
         query = clean(case.request.query)
         shown = query if len(query) <= _EXCERPT else f"{query[: _EXCERPT - 1]}…"
+        if recorded.trailed is not None and not case.response:
+            shown = "(no text is kept)"
         yield f"  {clean(case.request_id)}  {', '.join(by)}  {shown}"
     if found.judged > len(found.listed):
-        yield f"  and {found.judged - len(found.listed)} more"
+        yield f"  and {found.judged - len(found.listed):,.0f} more"
     if prompt and found.first is not None:
         yield ""
         yield f"--- what would be sent for {clean(found.first[0])}{'' if found.judged else ', were it chosen'}"
         yield from tried.prompt(found.first[1])
     elif prompt:
-        yield "there is no prompt: no case would be sent to a judge"
+        without = recorded.trailed is not None and not recorded.cases and bool(found.units)
+        why = "no text is kept that it could be made of" if without else "no case would be sent to a judge"
+        yield f"there is no prompt: {why}"
     if not found.units:
         yield "no judged evaluator has a model: set `judge.model`"
         return
     yield ""
     yield from _money(config, found, traffic, tokens_out)
+
+
+def _trailed(trailed: Trailed) -> Iterator[str]:
+    """What the trails of a running monitor say, counted for all that came."""
+    yield f"{trailed.came:,.0f} requests came, of which head sampling kept {trailed.kept_then:,.0f} then"
+    by_number = sorted(trailed.fates.items(), key=lambda one: -one[1])
+    fates = ", ".join(f"{number:,.0f} {fate}" for fate, number in by_number if round(number))
+    yield f"under this configuration: {fates}"
+    for name, one in trailed.evaluators.items():
+        said = f"{name} would choose {one.chosen:,.0f} of {one.applies:,.0f} that it applies to"
+        if one.room and one.unknown >= one.applies:
+            said = f"{name} applies to {one.applies:,.0f}; how many it would choose cannot be foretold: {one.room}"
+        elif one.room:
+            said += f", by the probabilities of then: {one.room}, which cannot be foretold"
+            said += f"; of {one.unknown:,.0f} none is known" if one.unknown else ""
+        if one.assumed:
+            said += "; it was not at work then: whether it applies is partly assumed"
+        yield said
 
 
 def _money(config: Config, found: Previewed, traffic: float | None, tokens_out: int) -> Iterator[str]:
@@ -68,12 +93,17 @@ def _money(config: Config, found: Previewed, traffic: float | None, tokens_out: 
     times = traffic / recorded.total
     how = "counted by litellm" if found.counted else "estimated, rather too high: litellm cannot count them"
     yield f"tokens of prompts are {how}; {tokens_out} of each answer are assumed; only first calls are known"
+    for unit in found.units:
+        if unit.known_by == "judgements":
+            yield f"{unit.name}: no text is kept; tokens are those that its judgements took, on average, all calls"
+        elif unit.known_by == "nothing":
+            yield f"{unit.name}: no text is kept, no judgement known; tokens are those of the instructions: at least"
     yield ""
     rows: list[Sequence[str]] = [("", "judged", "judged", "tokens", "dollars a month at", "", "")]
     rows.append(("", "here", "a day", "a prompt", "a third", "this rate", "three times"))
     rows += [_row(config, unit, times, tokens_out) for unit in found.units]
     yield from columns.aligned(rows)
-    if any(unit.adaptive for unit in found.units):
+    if recorded.trailed is None and any(unit.adaptive for unit in found.units):
         yield "budgets, boosts and quotas begin from nothing here, and learn nothing: the real shares will differ"
     yield ""
     for unit in found.units:
@@ -82,9 +112,11 @@ def _money(config: Config, found: Previewed, traffic: float | None, tokens_out: 
 
 def _row(config: Config, unit: Unit, times: float, tokens_out: int) -> Sequence[str]:
     months = [dollars(config, unit, tokens_out, number) for number in range(len(FACTORS))]
-    each = unit.tokens[1] / unit.shares[1] if unit.shares[1] else 0.0
+    each = unit.tokens[1] / unit.shares[1] if unit.shares[1] else unit.each
+    if unit.unforetold:
+        return (unit.name, "?", "?", f"{each:,.0f}", *("?" for _ in FACTORS))
     money = ["no price" if one is None else columns.dollars(one * times * MONTH) for one in months]
-    return (unit.name, str(unit.chosen), f"{unit.shares[1] * times:,.0f}", f"{each:,.0f}", *money)
+    return (unit.name, f"{unit.chosen:,.0f}", f"{unit.shares[1] * times:,.0f}", f"{each:,.0f}", *money)
 
 
 def _needed(config: Config, unit: Unit, times: float, tokens_out: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ import typer
 from monitor.alerts.engine import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policy_for
 from monitor.cli import columns
-from monitor.cli.table import percent
+from monitor.cli.words import percent
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.estimates.change import FAMILIES, HOUR

@@ -20,7 +20,7 @@ def preview(
     ] = None,
     *,
     since: Annotated[
-        str | None, typer.Option(metavar="6h", help="Instead of files: so much of the running monitor's history.")
+        str | None, typer.Option(metavar="6h", help="Instead of files: what a running monitor has recorded of so long.")
     ] = None,
     traffic: Annotated[
         str | None, typer.Option(metavar="N/day", help="Requests a day. Default: by the time span of what is recorded.")
@@ -36,7 +36,7 @@ def preview(
     if (since is None) == (not paths):
         raise typer.BadParameter("give files, or --since", param_hint="FILE")
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import outlook_of, previewed, recorded  # noqa: PLC0415
+    from monitor.cli import outlook_of, previewed, recorded, trailed  # noqa: PLC0415
     from monitor.cli.run import in_event_loop  # noqa: PLC0415
     from monitor.clock import SystemClock  # noqa: PLC0415
     from monitor.quantities import parse_duration  # noqa: PLC0415
@@ -56,7 +56,7 @@ def preview(
     done: list[Previewed] = []
 
     async def main() -> None:
-        done.append(await previewed.run(loaded, found, outlook_of.LISTED))
+        done.append(await previewed.run(loaded, found, trailed.LISTED))
 
     in_event_loop(main)
     for line in outlook_of.lines(loaded, done[0], a_day, tokens_out, prompt=prompt):

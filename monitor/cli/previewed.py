@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from monitor.cli import offline
 from monitor.cli.recorded import Recorded
+from monitor.cli.trailed import FACTORS, Trailed, together
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
@@ -20,7 +21,7 @@ from monitor.judge.prices import tariff
 from monitor.judge.provider import count_tokens
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import Budget, CacheSettings
-from monitor.model.case import Case
+from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
@@ -29,27 +30,42 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, FixedSampler, Judge, Runtime
 
-FACTORS: Final = (1 / 3, 1.0, 3.0)
-"""The rates that are looked at: a third of the configured one, that one, and three times that."""
-
 MONTH: Final = 30.0  # days
+
+_BARE: Final = Case(
+    request_id="",
+    request=Request("-", (Message("user", "-"),)),
+    retrieved_context=(Document("-"),),
+    response="-",
+    expected_response="-",
+)
+"""Stands in where the history has no texts: what is sent for it is hardly more than the instructions."""
 
 
 @dataclass(slots=True)
 class Unit:
     """What is asked in one call: one evaluator, or several of a group. Sums are weighted by requests.
 
-    `chosen` counts the cases that are judged; `asked` those that a judge would be asked about at a rate of 1. `shares`
-    and `tokens` are expected per factor: requests judged, and tokens of their prompts.
+    `chosen` counts the cases that are judged; `asked` those that a judge would be asked about at a rate of 1, and
+    `at_most` the tokens of their prompts. `shares` and `tokens` are expected per factor: requests judged, and tokens of
+    their prompts. Where trails say who is chosen, `each` is what one prompt has, `known_by` says from what that is
+    known (prompts as they would be sent, judgements that were made, a prompt without any text), and `unforetold` that
+    nothing can be said of who would be chosen.
     """
 
     members: tuple[Assignment, ...]
     model: str
-    chosen: int = 0
+    chosen: float = 0.0
     asked: float = 0.0
+    at_most: float = 0.0
+    known_by: Literal["prompts", "judgements", "nothing"] = "prompts"
     shares: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
     tokens: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
     adaptive: bool = False
+    each: float = 0.0
+    unforetold: bool = False
+    bare: float = 0.0
+    """Tokens of the prompt for a case of a few letters."""
 
     @property
     def name(self) -> str:
@@ -65,7 +81,7 @@ class Previewed:
 
     recorded: Recorded
     units: list[Unit]
-    judged: int = 0
+    judged: float = 0.0
     listed: list[tuple[Case, tuple[str, ...]]] = field(default_factory=list)
     first: tuple[str, Exchange] | None = None
     counted: bool = True
@@ -73,15 +89,11 @@ class Previewed:
 
 
 def units(config: Config) -> list[Unit]:
-    """The judged evaluators that have a judge, those of one group and judge together."""
-    found: dict[tuple[str, str], list[Assignment]] = {}
-    for one in config.assignments:
-        if one.evaluator.cost == "judge" and config.works(one):
-            found.setdefault((one.judge, one.group or f"\0{one.evaluator.name}"), []).append(one)
+    """What is asked, nothing counted yet."""
     made = []
-    for members in found.values():
+    for members in together(config):
         varies = any(not isinstance(one.sampler, FixedSampler) for one in members) or bool(config.traffic.quotas)
-        made.append(Unit(tuple(members), config.judge_of(members[0]).model or "", adaptive=varies))
+        made.append(Unit(members, config.judge_of(members[0]).model or "", adaptive=varies))
     return made
 
 
@@ -109,7 +121,8 @@ async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
             _evaluation(config, [replace(one, sampler=Uniform()) for one in unit.members], judges, runtime, _nowhere)
             for unit in done.units
         ]
-        for case, weight in recorded.cases:
+        cases = recorded.cases or ([(_BARE, 0.0)] if recorded.trailed is not None else [])
+        for case, weight in cases:
             clock.advance(max(case.answered_at - clock.now(), 0.0))
             local, _ = await drawing.score_local(case)
             known = with_facts(case, local)
@@ -122,13 +135,39 @@ async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
                     continue  # does not apply, or is scored by rule
                 mine = [one.evaluator.name for one in unit.members if one.evaluator.name in chosen]
                 _add(done, unit, known, exchanges, weight, is_chosen=bool(mine))
-                if done.first is None or (mine and not done.judged and not by):
+                if case is not _BARE and (done.first is None or (mine and not done.judged and not by)):
                     done.first = (known.request_id, exchanges[0])
                 by += mine
             done.judged += bool(by)
             if by and len(done.listed) < listed:
                 done.listed.append((known, tuple(by)))
+    if recorded.trailed is not None:
+        _by_trails(done, recorded.trailed)
     return done
+
+
+def _by_trails(done: Previewed, trailed: Trailed) -> None:
+    """Who is chosen, by the trails of all requests; of the cases with texts only the tokens of their prompts remain."""
+    texts = {case.request_id: case for case, _ in done.recorded.cases}
+    done.judged = trailed.judged
+    done.listed = [(texts.get(name, Case(request_id=name)), by) for name, by in trailed.listed]
+    found = {tuple(one.evaluator.name for one in unit.members): unit for unit in trailed.units}
+    for unit in done.units:
+        names = tuple(one.evaluator.name for one in unit.members)
+        each = unit.at_most / unit.asked if unit.asked else 0.0
+        sent: dict[str, int] = {}
+        for name in names:
+            for case, tokens in done.recorded.spent.get(name, {}).items():
+                sent[case] = sent.get(case, 0) + tokens
+        if not each and sent:
+            each, unit.known_by = sum(sent.values()) / len(sent), "judgements"
+        elif not each:
+            each, unit.known_by = unit.bare, "nothing"
+        known = found.get(names)
+        unit.chosen, unit.asked = (known.chosen, known.applies) if known else (0.0, 0.0)
+        unit.each, unit.unforetold = each, known is not None and 0 < known.applies <= known.unknown
+        unit.shares = list(known.shares) if known else [0.0] * len(FACTORS)
+        unit.tokens = [share * each for share in unit.shares]
 
 
 def _evaluation(
@@ -166,8 +205,11 @@ def _add(
         exact = count_tokens(unit.model, one.messages)
         done.counted = done.counted and exact is not None
         tokens += exact if exact is not None else estimate_tokens(message["content"] for message in one.messages)
+    if case.request_id == _BARE.request_id:
+        unit.bare = float(tokens)
     unit.chosen += is_chosen
     unit.asked += weight
+    unit.at_most += weight * tokens
     rate = float(is_chosen)
     if not unit.adaptive:
         samplers = [one.sampler for one in unit.members]

@@ -12,8 +12,9 @@ from typing import Any, TextIO
 import anyio
 
 from monitor import compose, registry
-from monitor.cli import given, offline
+from monitor.cli import offline
 from monitor.cli.captures import Files
+from monitor.cli.trailed import Trailed, of_trails
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
@@ -22,6 +23,7 @@ from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
 from monitor.samplers import _consistent
 from monitor.sinks.history import History
+from monitor.trying.kept import of_row
 
 _MOST = 5000
 """Results of the history that are looked at, the newest: their texts are held in memory."""
@@ -33,6 +35,9 @@ class Recorded:
 
     `cases` come with the number of requests that each stands for, in the order of their answers. `span` is the time
     between the first and the last answer in seconds, 0 where it is not known.
+
+    With `trailed` that answers who would be kept and chosen, and the cases, those whose texts the history has, serve
+    as examples. `spent` are the tokens that prompts took, by evaluator and case, as the history has it.
     """
 
     fates: Counter[str] = field(default_factory=Counter)
@@ -41,6 +46,8 @@ class Recorded:
     span: float = 0.0
     unreadable: int = 0
     notes: list[str] = field(default_factory=list)
+    trailed: Trailed | None = None
+    spent: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
@@ -72,28 +79,45 @@ def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
 
 
 def of_history(config: Config, since: float, now: float) -> Recorded:
-    """The requests of the last `since` seconds that a monitor has judged, each for as many as it stands for.
+    """The requests of the last `since` seconds: all that have come, where a monitor has kept trails.
 
-    Raises `ConfigError` where there is no history, or none with texts.
+    Without trails those that it has judged, each for as many as it stands for. Raises `ConfigError` where there are
+    neither trails nor a history with texts, or where they cannot be read.
     """
+    trailed = of_trails(config, since, now)
     path = config.storage.path / "history.db"
-    if not path.exists():
+    if not path.exists() and trailed is None:
         raise ConfigError(f"--since: there is no history at {path}")
     try:
-        found = anyio.run(partial(History(path=path).results, since=now - since, limit=_MOST))
+        found = anyio.run(partial(History(path=path).results, since=now - since, limit=_MOST)) if path.exists() else []
     except MonitorError as error:
         raise ConfigError(f"--since: {error}") from None
+    done = _of_results(found)
+    if trailed is not None:
+        done.trailed, done.spent, done.span, done.total = trailed, _spent(found), trailed.span, trailed.came
+        done.notes = trailed.notes
+        if not done.cases:
+            done.notes.append("the history has no texts: they are kept, from then on, by storage.texts: all")
+    elif found and not done.cases:
+        raise ConfigError("--since: the history has no texts: they are kept, from then on, by storage.texts: all")
+    return done
+
+
+def _of_results(found: Sequence[dict[str, Any]]) -> Recorded:
     traces: dict[str, tuple[dict[str, Any], float]] = {}
     for row in found:
         key, weight = str(row.get("trace_id")), float(row.get("weight") or 1.0)
         before = traces.get(key)
         traces[key] = (before[0], min(before[1], weight)) if before else (row, weight)
-    done = Recorded(notes=["of requests that no evaluator had chosen the history knows nothing"])
+    unknown = (
+        "of requests that no evaluator had chosen the history knows nothing: storage.trails keeps what became of all"
+    )
+    done = Recorded(notes=[unknown])
     if len(found) == _MOST:
         done.notes.append(f"only the newest {_MOST} results were looked at")
     times = []
     for row, weight in traces.values():
-        case = given.of_row(row)
+        case = of_row(row)
         if case is None:
             done.fates["without texts"] += 1
             continue
@@ -102,10 +126,19 @@ def of_history(config: Config, since: float, now: float) -> Recorded:
         done.total += weight
         done.cases.append((replace(case, traffic=traffic), weight))
         times.append(case.answered_at)
-    if found and not done.cases:
-        raise ConfigError("--since: the history has no texts: they are kept, from then on, by storage.keep_texts: true")
     _finish(done, times)
     return done
+
+
+def _spent(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Of each case that a judge was really asked about, what it was sent, by evaluator and case."""
+    spent: dict[str, dict[str, int]] = {}
+    for row in found:
+        judge = row.get("judge") or {}
+        if judge.get("attempts") and judge.get("input_tokens"):
+            of_evaluator = spent.setdefault(str(row.get("evaluator")), {})
+            of_evaluator[str(row.get("trace_id"))] = int(judge["input_tokens"])
+    return spent
 
 
 def _finish(done: Recorded, times: Sequence[float]) -> None:

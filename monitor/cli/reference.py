@@ -35,6 +35,7 @@ def _configuration() -> Iterator[str]:
     from monitor import config, registry  # noqa: PLC0415
     from monitor.alerts import notify  # noqa: PLC0415
     from monitor.alerts.policy import AlertPolicy  # noqa: PLC0415
+    from monitor.foreign.settings import ForeignEvaluator  # noqa: PLC0415
     from monitor.stages import Evaluator, Sampler, Sink, Source  # noqa: PLC0415
 
     yield "# Configuration"
@@ -47,22 +48,16 @@ def _configuration() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for name, field in config.Config.model_fields.items():
         yield f"| `{name}` | {_oneline(field.description)} | {_default_of_section(field)} |"
-    for name in (
-        "sampling",
-        "assembly",
-        "reading",
-        "judge",
-        "canary",
-        "page",
-        "traffic",
-        "storage",
-        "log",
-        "telemetry",
-    ):
-        yield ""
-        yield f"## {name}"
-        yield ""
-        yield from _options(config.Config.model_fields[name].annotation, name)
+    for name, field in config.Config.model_fields.items():
+        if hasattr(field.annotation, "model_fields"):
+            yield ""
+            yield f"## {name}"
+            yield ""
+            yield from _options(field.annotation, name)
+    yield ""
+    yield "## foreign.evaluators (entries)"
+    yield ""
+    yield from _options(ForeignEvaluator, "foreign.evaluators[]")
     yield ""
     yield "## alerts (entries)"
     yield ""
@@ -106,21 +101,22 @@ def _options(model: Any, place: str) -> Iterator[str]:
     yield from _rows(model, "")
 
 
-def _rows(model: Any, prefix: str) -> Iterator[str]:
+def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
+    """The options of `model`; their defaults are those of `given`, where one is the default of all of them."""
     for name, field in model.model_fields.items():
         nested = field.annotation if hasattr(field.annotation, "model_fields") else None
-        default = "" if nested else _default(field)
+        value = field.default if given is None else getattr(given, name)
+        default = "" if nested else _default(field, value)
         yield f"| `{prefix}{name}` | {_oneline(field.description)} | {default} |"
         if nested is not None:
-            yield from _rows(nested, f"{prefix}{name}.")
+            yield from _rows(nested, f"{prefix}{name}.", value if isinstance(value, nested) else None)
 
 
-def _default(field: Any) -> str:
+def _default(field: Any, value: Any) -> str:
     if field.is_required():
         return "required"
     if field.default_factory is not None:
         return "see text"
-    value = field.default
     if value is None:
         return "none"
     if isinstance(value, bool):

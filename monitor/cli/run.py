@@ -7,11 +7,14 @@ import gc
 import importlib.util
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import typer
+
+from monitor.errors import ConfigError
 
 if TYPE_CHECKING:
     from monitor.config import Config
@@ -55,13 +58,21 @@ async def _stop_on_signal(stop: anyio.Event) -> None:
 
 def in_event_loop(main: Callable[[], Awaitable[None]]) -> None:
     """Run an async function to its end, on uvloop where it is installed; a `ConfigError` inside comes out as itself."""
-    from monitor.pipeline.run import first_config_error  # noqa: PLC0415
-
     uvloop = importlib.util.find_spec("uvloop") is not None
     try:
         anyio.run(main, backend_options={"use_uvloop": uvloop})
     except BaseExceptionGroup as group:
-        found = first_config_error(group)
+        found = _first_config_error(group)
         if found is None:
             raise
         raise found from None
+
+
+def _first_config_error(group: BaseException) -> ConfigError | None:
+    """The configuration error inside a task group's exception, if that is what ended it."""
+    if isinstance(group, ConfigError):
+        return group
+    if isinstance(group, BaseExceptionGroup):
+        with suppress(StopIteration):
+            return next(found for one in group.exceptions if (found := _first_config_error(one)) is not None)
+    return None

@@ -21,7 +21,7 @@ from monitor.cli import columns, offline, progress
 from monitor.cli.captures import Files
 from monitor.cli.results_file import Results, Row, appending, resume
 from monitor.cli.run import in_event_loop
-from monitor.cli.table import percent
+from monitor.cli.words import percent
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.estimates.rates import Z_95, Sums, interval_95

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -22,6 +23,7 @@ TOKEN_VARIABLE: Final = "RAG_MONITOR_TOKEN"  # noqa: S105 - its name
 
 _SECONDS: Final = 5.0
 _MOST: Final = 64 * 1024 * 1024  # bytes of an answer
+_LINE: Final = 1024  # bytes of an answer that is shown
 _UNAUTHORIZED = 401
 
 
@@ -96,14 +98,21 @@ class Port:
             return None
         return found if isinstance(found, dict) else None
 
+    def says(self, path: str) -> tuple[int, str]:
+        """Status and text at `path`, one line. Raises `MonitorError` where nobody answers."""
+        status, body = self._get(path)
+        line = " ".join(body[:_LINE].decode("utf-8", "replace").split())
+        return status, "".join(one if one.isprintable() else "?" for one in line)
+
     def _get(self, path: str) -> tuple[int, bytes]:
         request = urllib.request.Request(self.base + path, headers=self._headers)  # noqa: S310 - the scheme is checked
         try:
             with self._opener.open(request, timeout=_SECONDS) as answer:
                 return answer.status, answer.read(_MOST)
         except urllib.error.HTTPError as error:
-            with error:
-                return error.code, b""
+            with error, contextlib.suppress(OSError, http.client.HTTPException):
+                return error.code, error.read(_LINE)
+            return error.code, b""
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise MonitorError(f"{self.base}: no monitor answers: {_why(error)}") from None
 

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from monitor.alerts import regression
 from monitor.alerts.engine import ALERT_NAME, AlertState, Status
 from monitor.alerts.policy import Severity
-from monitor.cli.table import AlertRow, RateRow, State, WorstAnswer
+from monitor.cli.view import AlertRow, RateRow, State, WorstAnswer
 from monitor.estimates.rates import interval_95
 from monitor.estimates.windows import Windows
 from monitor.model.outcome import Judged, Score

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from rich.box import ROUNDED, SIMPLE_HEAD
 from rich.console import Group, RenderableType
@@ -14,10 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.bars import Axis, IntervalBar, Sparkline
-
-State: TypeAlias = Literal["ok", "no alert", "not enough data", "warning", "critical"]
-"""`no alert`: none is configured for this rate."""
-Severity: TypeAlias = Literal["warning", "critical"]
+from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
+from monitor.cli.words import clean, clock, duration, percent
 
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
 _SHOWN = {
@@ -29,74 +24,6 @@ _SHOWN = {
 }
 _EXCERPT = 320
 _SMALLEST_SCALE = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateRow:
-    """One evaluator on one app. Rates are shares, 0 to 1; None where nothing was judged.
-
-    `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a verdict.
-    `threshold` is that of the least severity which is configured. `since_start` is the rate since the monitor was
-    started and how many were judged for it, where that is another one.
-    """
-
-    evaluator: str
-    app: str
-    rate: float | None
-    lower: float | None
-    upper: float | None
-    judged: int
-    trend: Sequence[float | None] = ()
-    state: State = "ok"
-    threshold: float | None = None
-    since_start: tuple[float, int] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertRow:
-    """A firing alert. `lower` is the limit that was held against `threshold`; `window` and `firing_for` in seconds."""
-
-    name: str
-    severity: Severity
-    evaluator: str
-    app: str
-    rate: float
-    lower: float
-    threshold: float
-    window: float
-    firing_for: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorstAnswer:
-    """One defective answer. `unsupported` are offsets into `answer`, end exclusive."""
-
-    evaluator: str
-    app: str
-    question: str
-    answer: str
-    score: float
-    explanation: str
-    unsupported: Sequence[tuple[int, int]] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
-
-    `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps fates to
-    traces, `received` first; `addresses` names to addresses, in the order to show them. `notes` are plain lines.
-    """
-
-    elapsed: float
-    phase: str
-    window: float | None = 60.0
-    rates: Sequence[RateRow] = ()
-    alerts: Sequence[AlertRow] = ()
-    worst: Sequence[WorstAnswer] = ()
-    ledger: Mapping[str, int] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
 
 
 def render(view: View) -> RenderableType:
@@ -111,7 +38,7 @@ def render(view: View) -> RenderableType:
 
 def lines(before: View | None, now: View) -> list[str]:
     """What changed between two views, a plain line each, for output that is not a terminal."""
-    at = f"{_clock(now.elapsed)} "
+    at = f"{clock(now.elapsed)} "
     said: list[str] = []
     if before is None:
         said += [f"{at}{name}: {clean(address)}" for name, address in now.addresses.items()]
@@ -135,31 +62,7 @@ def lines(before: View | None, now: View) -> list[str]:
 def summary(view: View) -> str:
     """The state of everything in one plain line, for a sign of life now and then."""
     parts = [f"received {view.ledger.get('received', 0)}", *(f"{_of(row)}: {_rate_words(row)}" for row in view.rates)]
-    return clean(f"{_clock(view.elapsed)} {'; '.join(parts)}")
-
-
-def clean(text: str) -> str:
-    """`text` with all that could steer a terminal replaced, character for character, so that offsets stay valid."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_harmless(character) for character in text)
-
-
-def _harmless(character: str) -> str:
-    if character in "\n\r\t\v\f\u2028\u2029\x85":
-        return " "
-    # Controls, invisible and direction-changing characters, lone surrogates, private use and unassigned; the
-    # joiner that Persian and Indic words need is none of these.
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
-        return "\N{REPLACEMENT CHARACTER}"
-    return character
-
-
-def percent(share: float | None) -> str:
-    """A share in percent with a digit where it matters: `2.4 %`, `31 %`; a dash for None."""
-    if share is None:
-        return "-"
-    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"  # noqa: PLR2004 - rounds to 10 from there
+    return clean(f"{clock(view.elapsed)} {'; '.join(parts)}")
 
 
 def _heading(view: View) -> RenderableType:
@@ -167,7 +70,7 @@ def _heading(view: View) -> RenderableType:
     table.add_column(ratio=1)
     table.add_column(justify="right", no_wrap=True)
     title = Text.assemble(("rag-monitor", "bold"), "  ", clean(view.phase))
-    table.add_row(title, Text(_clock(view.elapsed), "dim"))
+    table.add_row(title, Text(clock(view.elapsed), "dim"))
     addresses = Text("   ").join(
         Text.assemble((f"{clean(name)} ", "dim"), clean(address)) for name, address in view.addresses.items()
     )
@@ -178,7 +81,7 @@ def _rates(view: View) -> RenderableType:
     rows, scale = view.rates, _scale(view.rates)
     table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("app\n  evaluator", no_wrap=True, overflow="ellipsis", min_width=16, max_width=34)
-    over = "since start" if view.window is None else f"last {_words(view.window)}"
+    over = "since start" if view.window is None else f"last {duration(view.window)}"
     table.add_column(f"defects,\n{over}", justify="right", no_wrap=True, min_width=13)
     table.add_column(Axis(scale), ratio=3, min_width=12)
     table.add_column("judged", justify="right", no_wrap=True)
@@ -241,7 +144,7 @@ def _alert(alert: AlertRow) -> RenderableType:
         (f"{clean(alert.app)}  {clean(alert.evaluator)}\n", "bold"),
         (percent(alert.rate), "bold"),
         f" of answers are defective, surely more than {percent(alert.lower)} (threshold {percent(alert.threshold)})\n",
-        (f"over the last {_words(alert.window)}, firing for {_words(alert.firing_for)}", "dim"),
+        (f"over the last {duration(alert.window)}, firing for {duration(alert.firing_for)}", "dim"),
     )
     title = Text(f"ALERT {alert.severity.upper()} {clean(alert.name)}", style)
     return Panel(body, title=title, title_align="left", border_style=style, box=ROUNDED)
@@ -302,17 +205,5 @@ def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
 def _alert_words(alert: AlertRow) -> str:
     return (
         f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, surely more than "
-        f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {_words(alert.window)}"
+        f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {duration(alert.window)}"
     )
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def _words(seconds: float) -> str:
-    """A duration as people say it: `45 s`, `3 min`, `6 h`, `7 d`."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size and (seconds % size == 0 or seconds >= 10 * size):
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"

@@ -9,7 +9,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.live import Live
 
-from monitor.cli.table import View, lines, render, summary
+from monitor.cli.table import lines, render, summary
+from monitor.cli.view import View
 
 SIGN_OF_LIFE = 15.0
 _ROW = 2  # lines of one rate

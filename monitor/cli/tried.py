@@ -2,65 +2,25 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Any
 
 import orjson
 
 from monitor.cli import columns, offline
-from monitor.cli.table import clean
+from monitor.cli.words import clean
 from monitor.config import Config
-from monitor.judge.client import open_judge
-from monitor.judge.recording import Exchange, Recording
-from monitor.judge.settings import JudgeSettings
+from monitor.judge.recording import Exchange
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.assignment import Assignment, Tally
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.evaluate import Evaluation
-from monitor.samplers.uniform import Uniform
-from monitor.stages import Judge
+from monitor.pipeline.assignment import Assignment
+from monitor.trying import judging
+from monitor.trying.judging import Once, Tried
 
-_APART: Final = 1_000
-"""Between the numbers under which two repeats ask: more than an evaluator asks the same question within one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Once:
-    """One time: the result, and the calls that were made for it."""
-
-    judged: Judged
-    exchanges: tuple[Exchange, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """All times, in their order; `together`: the evaluators that were asked in the same call. `paid` in US dollars."""
-
-    one: Assignment
-    case: Case
-    settings: JudgeSettings | None
-    together: tuple[str, ...]
-    times: tuple[Once, ...]
-    paid: float
-
-    @property
-    def scored(self) -> list[Judged]:
-        """The results that are verdicts."""
-        return [time.judged for time in self.times if isinstance(time.judged.outcome, Score)]
-
-    @property
-    def flips(self) -> int:
-        """How many verdicts are not the most frequent one, a defect or none."""
-        counts = Counter(judged.defect for judged in self.scored)
-        return len(self.scored) - max(counts.values(), default=0)
+__all__ = ["Once", "Tried", "as_json", "assignments", "lines", "prompt", "run", "verdict"]
 
 
 def assignments(config: Config, name: str) -> list[Assignment]:
@@ -69,53 +29,13 @@ def assignments(config: Config, name: str) -> list[Assignment]:
     Raises `ConfigError` for one that nobody has, or that has no judge.
     """
     (tried,) = offline.chosen(config, name, sys.stderr)
-    others = [
-        replace(one, sampler=Uniform(rate=1.0))
-        for one in config.assignments
-        if tried.group and one.group == tried.group and one.judge == tried.judge and config.works(one)
-    ]
-    return [tried, *(one for one in others if one.evaluator.name != tried.evaluator.name)]
+    return judging.group(tried, [one for one in config.assignments if config.works(one)])
 
 
 async def run(config: Config, who: Sequence[Assignment], case: Case, times: int) -> Tried:
     """Evaluate `times` times, one after the other, past every cache. Raises `ConfigError` where a judge cannot work."""
-    runtime = offline.runtime()
-    exchanges: list[Exchange] = []
-    results: list[Judged] = []
-    found: list[Once] = []
-
-    async def keep(judged: Judged) -> None:
-        results.append(judged)
-
-    one = who[0]
-    settings = config.judge_of(one) if one.evaluator.cost == "judge" else None
-    async with AsyncExitStack() as stack:
-        judges: dict[str, Judge] = {}
-        if settings is not None:
-            seam = partial(Recording, exchanges=exchanges)
-            opening = open_judge(settings, runtime, rng=random.Random(), seam=seam)
-            judges[one.judge] = await stack.enter_async_context(opening)
-        for number in range(times):
-            exchanges.clear()
-            results.clear()
-            evaluation = Evaluation(
-                who,
-                judges={name: Tally(judge, repeat=number * _APART) for name, judge in judges.items()},
-                sinks={"tried": keep},
-                counting=Counting(runtime.metrics),
-                delivered=offline.Nothing(),
-                runtime=runtime,
-                salt=config.sampling.salt,
-                waiting_limit=sys.maxsize,
-                repeat={},
-            )
-            local = await evaluation.run_local(case)
-            known = with_facts(case, local)
-            await evaluation.run_judged(known, evaluation.judged_for(known, local))
-            judged = next(result for result in results if result.evaluator == one.evaluator.name)
-            found.append(Once(judged, tuple(exchanges)))
-    together = tuple(other.evaluator.name for other in who[1:])
-    return Tried(one, case, settings, together, tuple(found), offline.paid(runtime))
+    settings = config.judge_of(who[0]) if who[0].evaluator.cost == "judge" else None
+    return await judging.run(who, case, times, settings=settings, salt=config.sampling.salt, runtime=offline.runtime())
 
 
 def as_json(tried: Tried) -> str:
@@ -158,17 +78,12 @@ def _call(tried: Tried, one: Exchange) -> dict[str, Any]:
     return {
         "messages": one.messages,
         "max_tokens": one.max_tokens,
-        "temperature": _temperature(tried, one),
+        "temperature": tried.temperature(one),
         "response_format": one.response_format,
         "logprobs": one.logprobs,
         "reply": asdict(reply) if reply is not None else None,
         "fault": one.fault or None,
     }
-
-
-def _temperature(tried: Tried, one: Exchange) -> float | None:
-    configured = tried.settings.temperature if tried.settings is not None else None
-    return configured if one.temperature is None else one.temperature
 
 
 def lines(tried: Tried) -> Iterator[str]:
@@ -196,7 +111,7 @@ def _shown(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[str
     yield f"--- prompt as sent{f', call {number} of {calls}' if calls > 1 else ''}"
     yield from prompt(one)
     form = "none asked for" if one.response_format is None else one.response_format.get("type", "asked for")
-    yield f"[at most {one.max_tokens} tokens, temperature {_temperature(tried, one)}, response format: {form}]"
+    yield f"[at most {one.max_tokens} tokens, temperature {tried.temperature(one)}, response format: {form}]"
     yield ""
     yield "--- reply as it came"
     reply = one.reply

@@ -30,6 +30,7 @@ NAMES: Final = frozenset(
         _SQUARES,
         "ragmonitor_unscored_total",
         "ragmonitor_evaluations_pending",
+        "ragmonitor_evaluator_state",
         "ragmonitor_traces_received_total",
         "ragmonitor_traces_total",
         "ragmonitor_traces_pending",
@@ -68,7 +69,8 @@ class Judge:
 class Reading:
     """One scrape in the words of this command. `at` is its wall-clock second, as are `started` and `oldest`.
 
-    `oldest` is when the oldest trace that is not done yet arrived, 0 where there is none; `lag` None without Kafka.
+    `states` are those of evaluators. `oldest` is when the oldest trace that is not done yet arrived, 0 where there is
+    none; `lag` None without Kafka.
     """
 
     at: float
@@ -82,6 +84,7 @@ class Reading:
     judges: Mapping[str, Judge]
     oldest: float
     lag: int | None
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def received(self) -> int:
@@ -110,6 +113,7 @@ def read(samples: Samples, at: float) -> Reading:
         judges=_judges(samples),
         oldest=samples.total("ragmonitor_oldest_pending_timestamp_seconds"),
         lag=int(sum(value for _, value in lag)) if lag else None,
+        states={one["evaluator"]: one["state"] for one, is_it in samples.of("ragmonitor_evaluator_state") if is_it},
     )
 
 

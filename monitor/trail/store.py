@@ -101,6 +101,15 @@ class Reader:
                 found.append(unpack(body))
         return found
 
+    def between(self, since: float, until: float, limit: int) -> list[Trail]:
+        """The newest `limit` trails of requests that ended between two wall-clock seconds, newest first."""
+        sql = "SELECT body FROM trails WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
+        found = []
+        for (body,) in self._query(sql, [since, until, limit]):
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # as above
+                found.append(unpack(body))
+        return found
+
     def sums(self, since: float, until: float, app: str | None = None) -> list[Sum]:
         """What was done from the minute that holds `since` up to `until`, in wall-clock seconds, by step."""
         where, values = "at >= ? AND at <= ?", [since // MINUTE * MINUTE, until]

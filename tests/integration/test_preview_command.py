@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from monitor.sinks.history import History
 from tests.support import llm as say
 from tests.support.command import command, write_rows
 from tests.support.llm import LLMServer
+from tests.support.monitor import MonitorProcess
+from tests.support.tools import wait_until
 from tests.support.traces import CAPTURES
 
 CONTEXT = "The town library opens at nine. Books may be kept for three weeks."
@@ -195,3 +199,100 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
     gone = command("preview", "--since", "6h", "-c", written(tmp_path, storage={"path": str(tmp_path / "none")}))
     assert (gone.exit_code, "there is no history" in gone.stderr) == (2, True)
     assert command("preview").exit_code == 2
+
+
+def spread(number: int) -> str:
+    """An id with its 56 random bits spread evenly, as those of real traces are."""
+    return f"{number:018x}{number * 0x9E3779B97F4A7C % (1 << 56):014x}"
+
+
+def kept(rate: float) -> list[str]:
+    return [name for name in map(spread, range(1, 101)) if _consistent.keep(bytes.fromhex(name), "", rate)[0]]
+
+
+def filled(monitor: MonitorProcess) -> MonitorProcess:
+    """After a hundred requests, of which head sampling at one half keeps its part."""
+    rows = [{**row(n), "id": spread(n), "app": "shop"} for n in range(1, 101)]
+    assert monitor.post("\n".join(map(json.dumps, rows)).encode(), "/v1/cases", "application/x-ndjson") == 200
+    number = len(kept(0.5))
+    wait_until(lambda: monitor.total("ragmonitor_trails_total", outcome="kept") == number, 60, f"{number} trails")
+    return monitor
+
+
+def running(folder: Path, **settings: Any) -> MonitorProcess:
+    local = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": [], "sampling": {"traces": 0.5}}
+    return MonitorProcess(folder, {**local, **settings})
+
+
+@pytest.fixture(scope="module")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
+    """A running monitor that keeps texts and judges nothing but locally."""
+    folder = tmp_path_factory.mktemp("running")
+    with running(folder, storage={"path": str(folder / "state"), "texts": "all"}) as started:
+        yield filled(started)
+
+
+def asked(monitor: MonitorProcess, folder: Path, *arguments: object, **settings: Any) -> str:
+    """What a preview beside the monitor says of another configuration, at ten thousand requests a day."""
+    base = {"storage": {"path": str(monitor.folder / "state")}, "alerts": [], "sampling": {"traces": 0.5}}
+    given = written(folder, **{**base, **settings})
+    return previewed("--since", "1h", "-c", given, "--traffic", "10000/day", *arguments)
+
+
+def test_beside_a_running_monitor_all_that_came_is_known_and_who_would_be_chosen_of_what_it_kept(monitor, tmp_path):
+    shown = asked(monitor, tmp_path, "--prompt")
+    there = kept(0.5)
+    wanted = [name for name in there if _consistent.chosen(name, "rag-monitor", 0.3)]
+    assert f"100 requests came, of which head sampling kept {len(there)} then" in shown
+    assert f"under this configuration: {len(there)} kept, {100 - len(there)} sampled_out" in shown
+    assert f"groundedness would choose {len(wanted)} of {len(there)} that it applies to; it was not at work" in shown
+    assert f"{len(wanted)} of them would be judged by a language model" in shown
+    assert set(listed(shown)) <= set(wanted)
+    assert len(listed(shown)) == min(len(wanted), 20)
+    assert "How long, " in shown
+    assert re.search("--- what would be sent for (.*)", shown)[1] in wanted  # type: ignore[index]
+    assert CONTEXT in shown
+    (line,) = [one for one in shown.splitlines() if one.startswith("groundedness  ")]
+    _, here, a_day, tokens, *_ = re.split(r" {2,}", line.strip())
+    assert (here, a_day) == (str(len(wanted)), f"{len(there) * 0.3 * 100:,.0f}")
+    assert int(tokens.replace(",", "")) > 100
+
+
+def test_at_a_lower_head_rate_it_is_the_hash_of_the_kept_ids_at_a_higher_one_the_sums(monitor, tmp_path):
+    lower = asked(monitor, tmp_path, sampling={"traces": 0.2})
+    assert f"under this configuration: {100 - len(kept(0.2))} sampled_out, {len(kept(0.2))} kept" in lower
+    assert set(listed(lower)) <= set(kept(0.2))
+    assert "scaled" not in lower
+    higher = asked(monitor, tmp_path, sampling={"traces": 0.8})
+    assert "under this configuration: 80 kept, 20 sampled_out" in higher
+    assert "of what it left out no id is recorded" in higher
+
+
+def test_the_traffic_of_a_day_follows_from_all_that_came(monitor, tmp_path):
+    shown = previewed("--since", "1h", "-c", written(tmp_path, storage={"path": str(monitor.folder / "state")}))
+    found = re.search(r"^([\d,]+) requests a day, by the", shown, re.MULTILINE)
+    assert found is not None
+    assert int(found[1].replace(",", "")) >= 100 * 24  # within the hour
+
+
+def test_a_budget_is_said_not_to_be_foretold(monitor, tmp_path):
+    budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]
+    shown = asked(monitor, tmp_path, evaluators=budget)
+    assert "cannot be foretold: its sampler adapts to the traffic (per_day: 50)" in shown
+    assert re.search(r"^groundedness +\? +\? +[\d,]+ +\? +\? +\?$", shown, re.MULTILINE)
+
+
+def test_without_texts_the_tokens_are_those_that_judgements_took_and_the_setting_that_keeps_texts_is_named(tmp_path):
+    with LLMServer() as llm:
+        llm.always(say.verdict(observations=["seen"], explanation="scripted", score=5, claims=[]))
+        judge = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": llm.url, "repeat": 0}
+        evaluators = [{"type": "relevance"}, {"type": "coherence", "sample": 0}]
+        with running(tmp_path, judge=judge, evaluators=evaluators) as judging:
+            filled(judging)
+            shown = asked(judging, tmp_path, "--prompt", judge=judge, evaluators=evaluators)
+    assert "storage.texts: all" in shown
+    assert f"relevance would choose {len(kept(0.5))} of {len(kept(0.5))} that it applies to\n" in shown
+    assert "(no text is kept)" in shown
+    assert "relevance: no text is kept; tokens are those that its judgements took" in shown
+    assert "coherence: no text is kept, no judgement known" in shown
+    assert "there is no prompt: no text is kept that it could be made of" in shown

@@ -1,0 +1,42 @@
+"""How texts, shares and times are written for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def clean(text: str) -> str:
+    """`text` with all that could steer a terminal replaced, character for character, so that offsets stay valid."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_harmless(character) for character in text)
+
+
+def _harmless(character: str) -> str:
+    if character in "\n\r\t\v\f\u2028\u2029\x85":
+        return " "
+    # Controls, invisible and direction-changing characters, lone surrogates, private use and unassigned; the
+    # joiner that Persian and Indic words need is none of these.
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+def percent(share: float | None) -> str:
+    """A share in percent with a digit where it matters: `2.4 %`, `31 %`; a dash for None."""
+    if share is None:
+        return "-"
+    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"  # noqa: PLR2004 - rounds to 10 from there
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds: `12:05`."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def duration(seconds: float) -> str:
+    """A duration as people say it: `45 s`, `3 min`, `6 h`, `7 d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and (seconds % size == 0 or seconds >= 10 * size):
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
