@@ -15,12 +15,14 @@ from monitor.content.request import Answered, Asked
 from monitor.content.settings import ReadingSettings
 from monitor.content.sources import first_said, mapped
 from monitor.content.status import Made
-from monitor.model.case import Case, Reading
+from monitor.model.case import Case, Joined, Reading
 from monitor.model.trace import Trace
 from monitor.stages import Convention
 
 _NANOSECONDS: Final = 1_000_000_000
 _PLAIN: Final = ReadingSettings()
+_MOST_JOINED: Final = 40
+_NAME: Final = 80  # characters of a span's name
 
 
 class Composed(NamedTuple):
@@ -45,7 +47,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     if not telling:
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
         verdict, why = status.without_words(forest)
-        return Composed(Reading(verdict, nothing, why), forest)
+        return Composed(Reading(verdict, nothing, why, _joined(forest)), forest)
     found = calls.calls(forest)
     answered = request.answered(forest, found)
     limit = cut.limit_of(trace)
@@ -54,7 +56,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     asked = request.asked(forest, found, answered, limit, templates)
     case = _case(trace, forest, answered, asked, given)
     verdict, why = status.of_case(trace, forest, Made(found, answered, given, case, limit))
-    return Composed(Reading(verdict, case, why), forest, answered, asked, given)
+    return Composed(Reading(verdict, case, why, _joined(forest)), forest, answered, asked, given)
 
 
 def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given: Context) -> Case:
@@ -89,6 +91,19 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given:
         probability=trace.probability,
         seconds=_seconds(roots[0]),
         answered_at=max(ends) / _NANOSECONDS if max(ends) > 0 else trace.received_at,
+    )
+
+
+def _joined(forest: Forest) -> tuple[Joined, ...]:
+    """The spans, for whoever asks what a case was read from."""
+    return tuple(
+        Joined(
+            node.span.name[:_NAME],
+            node.span.span_id,
+            node.seen.kind if node.seen else "",
+            node.seen.convention if node.seen else "",
+        )
+        for node in forest.nodes[:_MOST_JOINED]
     )
 
 

@@ -10,12 +10,14 @@ from monitor.alerts.missing import Expectations
 from monitor.errors import MonitorError
 from monitor.estimates.rates import Sums
 from monitor.estimates.windows import Windows
+from monitor.model.foreign import Via
 from monitor.sinks.history import History
 from monitor.stages import Lesson, Runtime, Sink, type_name
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
 _HOUR = 3600.0
+_OF_OTHERS = tuple(via.value for via in Via if via is not Via.OWN)  # the versions that verdicts of others have
 
 
 async def fill(windows: Windows, history: History, now: float, current: Mapping[str, str]) -> set[str]:
@@ -31,7 +33,7 @@ async def fill(windows: Windows, history: History, now: float, current: Mapping[
         for row in [*hours, *await history.sums_since(minutes // 3600 * 3600)]:
             app = row.app or UNKNOWN_APP
             apps.add(app)
-            if row.version != current.get(row.evaluator):
+            if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
                 continue
             squares = row.weight_squares
             defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)

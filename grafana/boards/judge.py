@@ -243,9 +243,9 @@ def _agreement() -> Panel:
 
     return curve(
         "Do judge and users agree?",
-        "Of the answers of the last seven days that users disliked, the share that the evaluator calls a defect, too; of"
-        " those that they liked, the share that it lets pass. Look at the two apart: disliked answers are judged more"
-        " often. Of few votes it is rough.",
+        "Of the answers of the last seven days that users disliked, the share that the evaluator calls a defect, too;"
+        " of those that they liked, the share that it lets pass. Look at the two apart: disliked answers are judged"
+        " more often. Of few votes it is rough.",
         SHARE,
         Query(share("defect", "down"), "{{app}} / {{evaluator}}: disliked, and a defect"),
         Query(share("passed", "up"), "{{app}} / {{evaluator}}: liked, and passed"),

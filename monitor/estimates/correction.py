@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.estimates.rates import Z_95, Sums, effective_judged
 from monitor.estimates.shares import score_interval
@@ -63,6 +64,30 @@ class Corrected:
     rate: float
     lower: float
     upper: float
+
+
+class Cell(NamedTuple):
+    """The labels with one verdict of the judge and one of people, whether defects: number, weights, squares."""
+
+    verdict: bool
+    truth: bool
+    labels: int
+    weight: float
+    weight_squares: float
+
+
+def quality_of(cells: Iterable[Cell]) -> Quality:
+    """As `quality`, of labels that were summed up before: one cell of a kind at most."""
+    found: dict[bool, list[Cell]] = {True: [], False: []}
+    for cell in cells:
+        if cell.labels:
+            found[cell.truth].append(cell)
+    return Quality(
+        _share_of(found[True], right=True),
+        _share_of(found[False], right=False),
+        sum(cell.labels for cell in found[True]),
+        sum(cell.labels for cell in found[False]),
+    )
 
 
 def quality(labels: Sequence[Label]) -> Quality:
@@ -144,11 +169,19 @@ def by_difference(raw: Sums, audits: Sequence[Label]) -> Corrected | None:
 
 def _share(parts: Iterable[tuple[float, bool]]) -> Share | None:
     counted = list(parts)
-    if not counted:
-        return None
-    weight = math.fsum(one for one, _ in counted)
-    effective = weight**2 / math.fsum(one**2 for one, _ in counted)
-    value = min(math.fsum(one for one, right in counted if right) / weight, 1.0)
+    weight, squares = math.fsum(one for one, _ in counted), math.fsum(one**2 for one, _ in counted)
+    return _shared(math.fsum(one for one, right in counted if right), weight, squares) if counted else None
+
+
+def _share_of(cells: Sequence[Cell], *, right: bool) -> Share | None:
+    weight, squares = math.fsum(one.weight for one in cells), math.fsum(one.weight_squares for one in cells)
+    agreed = math.fsum(one.weight for one in cells if one.verdict == right)
+    return _shared(agreed, weight, squares) if weight > 0 and squares > 0 else None
+
+
+def _shared(part: float, weight: float, squares: float) -> Share:
+    effective = weight**2 / squares
+    value = min(part / weight, 1.0)
     return Share(value, *score_interval(value, effective, Z_95), effective)
 
 

@@ -50,7 +50,7 @@ _PHONE_WORD = re.compile(
 )
 _NO_PHONE_WORD = re.compile(
     "(?:order|invoice|ticket|ref(?:erence)?|case|article|item|part|serial|version|isbn|issn|account|tracking"
-    r"|customer|bestell\w*|rechnung\w*|auftrag\w*|commande|facture|pedido|factura|ordine|fattura|id|no|nr|#)\W{0,3}"
+    r"|customer|bestell\w*|rechnung\w*|auftrag\w*|commande|facture|pedido|factura|ordine|fattura|\b(?:id|no|nr)|#)\W{0,3}"
     r"(?:(?:is|number|no|nr|id)\W{0,3}){0,2}$",
     re.IGNORECASE,
 )
@@ -68,7 +68,7 @@ _VERSION_WORD = re.compile(r"(?:\bv|version|release|build|firmware|section|§)\W
 _PASSPORT = re.compile(
     r"(?:passport|reisepass\w*|pass-?nr|passeport|pasaporte|passaporto|passaporte|паспорт\w{0,3}|护照|パスポート"
     r"|여권)[^.!?\n\d]{0,25}?"
-    r"(?<![A-Za-z0-9])([A-Z]{0,2}\d{6,9}|[A-Z][A-Z0-9]{8})(?![A-Za-z0-9])",
+    r"(?<![A-Za-z0-9])([A-Z]{0,2}\d{6,9}|[A-Z](?=[A-Z]{0,7}\d)[A-Z0-9]{8})(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
 _WALLET = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{25,59}|[13][1-9A-HJ-NP-Za-km-z]{25,34})(?!\w)")

@@ -39,7 +39,7 @@ class PiiLeak(Evaluator):
     """
 
     name: ClassVar[str] = "pii_leak"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     scale: ClassVar[Scale] = Scale(
         lowest=0.0,
         highest=2.0,

@@ -13,7 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourcePro
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanProto
 
 from monitor.errors import InvalidData
-from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, SpanStatus, Value
+from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, SpanLink, SpanStatus, Value
 from monitor.model.trace import Closed, Trace
 
 MAX_DEPTH: Final = 24
@@ -21,6 +21,9 @@ MAX_DEPTH: Final = 24
 
 MAX_NUMBERS: Final = 32
 """Numbers that are kept of a longer array that starts with one: those are embedding vectors, which nothing reads."""
+
+MAX_LINKS: Final = 8
+"""Links of a span that are kept: nothing asks for more than whether there is one, and which."""
 
 _STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
 _REMOTE_PARENT: Final = 0x300
@@ -72,6 +75,22 @@ def decode(
     )
 
 
+def record(trace_id: bytes, part: Part) -> LogRecord:
+    """The log record that is a part on its own. Raises `InvalidData`."""
+    try:
+        return _record(trace_id.hex(), part)
+    except DecodeError as error:
+        raise InvalidData(f"a log record cannot be decoded: {error}") from None
+
+
+def span(trace_id: bytes, part: Part) -> Span:
+    """The span that is a part on its own. Raises `InvalidData`."""
+    try:
+        return _span(trace_id.hex(), part)
+    except DecodeError as error:
+        raise InvalidData(f"a span cannot be decoded: {error}") from None
+
+
 @functools.lru_cache(maxsize=1024)
 def service_name(resource: bytes) -> str:
     """The `service.name` of an encoded resource; empty where it has none that is text."""
@@ -118,6 +137,15 @@ def _span(trace_id: str, part: Part) -> Span:
         origin=_origin_of(part),
         dropped_attributes=proto.dropped_attributes_count,
         is_root=not any(parent) or proto.flags & _REMOTE_PARENT == _REMOTE_PARENT,
+        links=tuple(map(_link, proto.links[:MAX_LINKS])) if proto.links else (),
+    )
+
+
+def _link(proto: Any) -> SpanLink:
+    trace_id, span_id = proto.trace_id, proto.span_id
+    return SpanLink(
+        trace_id.hex() if len(trace_id) == 16 and any(trace_id) else "",  # noqa: PLR2004 - bytes of an id
+        span_id.hex() if len(span_id) == 8 and any(span_id) else "",  # noqa: PLR2004 - bytes of an id
     )
 
 

@@ -84,7 +84,7 @@ def read(
         answered_at=_timestamp(content.get("timestamp")) or base.answered_at or received_at,
     )
     status, error = _verdict(said, whole, case)
-    return Reading(status, case, error)
+    return Reading(status, case, error, whole.joined if whole is not None else ())
 
 
 def _verdict(said: Said, whole: Reading | None, case: Case) -> tuple[Status, str]:

@@ -28,6 +28,9 @@ class OtlpHttp(OtlpReceiver):
     cases_path: str = "/v1/cases"
     """Where rows are posted to: requests with their answers as JSON, for services without traces."""
 
+    feedback_path: str = "/v1/feedback"
+    """Where feedback is posted to: what users say of answers, as JSON (docs/feedback.md)."""
+
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` is any. None by default."""
 
@@ -54,16 +57,16 @@ class OtlpHttp(OtlpReceiver):
 
     @model_validator(mode="after")
     def _paths(self) -> Self:
-        paths = (self.traces_path, self.logs_path, self.cases_path)
+        paths = (self.traces_path, self.logs_path, self.cases_path, self.feedback_path)
         if len(set(paths)) < len(paths) or not all(path.startswith("/") for path in paths):
-            raise ValueError("traces_path, logs_path and cases_path must begin with / and be different")
+            raise ValueError("traces_path, logs_path, cases_path and feedback_path must begin with / and be different")
         return self
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
         from monitor.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
         from monitor.serving import http_server  # noqa: PLC0415
-        from monitor.sources import _rows_http  # noqa: PLC0415
+        from monitor.sources import _feedback_http, _rows_http  # noqa: PLC0415
 
         reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
@@ -71,6 +74,7 @@ class OtlpHttp(OtlpReceiver):
             self.traces_path: http_app.export(reception, "traces"),
             self.logs_path: http_app.export(reception, "logs"),
             self.cases_path: _rows_http.route(self, intake),
+            self.feedback_path: _feedback_http.route(intake),
         }
         app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins))
         with bind(self.host, self.port) as bound:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from monitor.model.trail import Sum
 from monitor.why import reasons
+from monitor.why.foreign import Foreign, of_foreign
 from monitor.why.values import Answer, Cause, Evaluating, Situation, Step, at_least, clock_time, lasting, several, share
 
 _MANY: Final = 0.1
@@ -22,7 +23,7 @@ class EvaluatorFacts:
 
     `waiting` are cases that it has chosen and that have no outcome yet, `pending` requests that have not ended, both
     None where no running monitor was asked. `unscored` is its newest result without a verdict, `reaches_back` when the
-    sums begin.
+    sums begin. `foreign` is there where it is not ours.
     """
 
     name: str
@@ -34,6 +35,7 @@ class EvaluatorFacts:
     pending: int | None = None
     unscored: Mapping[str, Any] | None = None
     reaches_back: float | None = None
+    foreign: Foreign | None = None
 
 
 class _Counts:
@@ -72,6 +74,8 @@ def of_evaluator(facts: EvaluatorFacts, situation: Situation) -> Answer:
     of_app = f" on {facts.app}" if facts.app else ""
     subject = f"{name}{of_app}, the last {lasting(facts.until - facts.since)}"
     counts = _Counts(facts)
+    if evaluator is None and facts.foreign is not None:
+        return of_foreign(subject, name, facts.foreign)
     if evaluator is None:
         told = reasons.not_configured(name, situation)
         return Answer(subject, Cause.NOT_ASKED, f"It did not run: {told.text}.", told.setting)

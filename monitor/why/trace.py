@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from monitor.model.trail import Trail
 from monitor.why import chosen, conclusion, reasons, unseen
+from monitor.why.foreign import not_on_this
 from monitor.why.values import Answer, Cause, Situation, Step, TraceFacts, clock_time, lasting, several, share
 
 _SHOWN: Final = 12
@@ -27,6 +28,8 @@ def of_trace(facts: TraceFacts, situation: Situation, evaluator: str = "") -> An
     """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
     subject = f"trace {facts.request_id}"
     if evaluator and situation.evaluator(evaluator) is None and not _known(evaluator, facts):
+        if evaluator in situation.foreign:
+            return not_on_this(subject, evaluator)
         told = reasons.not_configured(evaluator, situation)
         return Answer(subject, Cause.NOT_ASKED, f"Not judged: {told.text}.", told.setting)
     trail = facts.under_way or (facts.trails[-1] if facts.trails else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -98,7 +98,7 @@ class Situation:
     """How the monitor is configured, and how far what is kept of it reaches back. Times are seconds.
 
     `live` says that a running monitor was asked, which knows what is under way; `shared` that other replicas may have
-    received a trace.
+    received a trace. `foreign` are the evaluators that are not ours and may be expected.
     """
 
     now: float
@@ -111,6 +111,7 @@ class Situation:
     results: float = 7 * 86400.0
     live: bool = False
     shared: bool = False
+    foreign: Collection[str] = ()
 
     def evaluator(self, name: str) -> Evaluating | None:
         """The evaluator of this name."""

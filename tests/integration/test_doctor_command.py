@@ -19,7 +19,7 @@ from tests.support.certificates import Authority
 from tests.support.command import command, start
 from tests.support.kafka import Broker
 from tests.support.llm import Asked, LLMServer
-from tests.support.tools import wait_until
+from tests.support.tools import free_port, wait_until
 
 
 def verdicts(asked: Asked, *, grounded: int = 5, made_up: int = 1) -> say.Reply:
@@ -69,12 +69,6 @@ def examined(config: Path, *options: str, failed: int = 0) -> list[dict[str, str
 def level(found: list[dict[str, str]], text: str) -> str:
     (one,) = [one for one in found if text in one["found"]]
     return one["level"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_where_all_is_well_every_line_says_so(tmp_path, llm):

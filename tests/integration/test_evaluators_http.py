@@ -61,7 +61,7 @@ async def judged(llm: LLMServer, type_name: str, **options: Any) -> Outcome:
 
 
 class TestThroughLiteLLM:
-    async def test_fact_check(self, llm):
+    async def test_fact_check_asks_of_each_claim_and_scores_the_share_that_is_supported(self, llm):
         llm.always(lambda asked: say.says("No" if "1789" in asked.prompt else "Yes"))
         found = await judged(llm, "fact_check")
         assert isinstance(found, Score)
@@ -87,16 +87,16 @@ class TestThroughLiteLLM:
             "Document: Mars has two moons.\n\nThey were found in 1877."
         ] * 2
 
-    async def test_prometheus_rubric(self, llm):
+    async def test_prometheus_rubric_takes_the_number_behind_its_feedback(self, llm):
         llm.always(say.says("Feedback: The year is another one. [RESULT] 2"))
         assert await judged(llm, "prometheus_rubric") == Score(2, "The year is another one.", "score_2")
         assert llm.requests[0].prompt.endswith("###Feedback: ")
 
-    async def test_lynx(self, llm):
+    async def test_lynx_fails_an_answer_even_in_json_that_is_none(self, llm):
         llm.always(say.says('```json\n{"REASONING": [\'The year isn\'t there.\'], "SCORE": FAIL}\n```'))
         assert await judged(llm, "lynx") == Score(0.0, "The year isn't there.", "fail")
 
-    async def test_trustworthiness(self, llm):
+    async def test_trustworthiness_joins_new_answers_a_reflection_and_token_probabilities(self, llm):
         def answer(asked: Asked) -> Reply:
             if asked.data:
                 return say.verdict(explanation="The year is wrong.", verdict="incorrect")
@@ -115,7 +115,7 @@ class TestThroughLiteLLM:
         assert [[m["role"] for m in one["messages"]] for one in anew] == [["system", "user"]] * 2
         assert len(llm.requests) == 4
 
-    async def test_trustworthiness_without_token_probabilities(self, llm):
+    async def test_trustworthiness_leaves_out_token_probabilities_where_there_are_none(self, llm):
         llm.always(
             lambda asked: say.verdict(explanation="x", verdict="correct") if asked.data else say.says(CASE.response)
         )

@@ -135,7 +135,7 @@ def test_where_texts_are_not_kept_the_option_is_named(tmp_path: Path) -> None:
         judged(monitor, 1)
         ended = export(monitor)
     assert ended.exit_code == 2
-    assert "storage.keep_texts" in ended.stderr
+    assert "storage.texts" in ended.stderr
 
 
 def test_without_a_history_the_folder_is_named(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager, suppress
 
+import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
 from monitor.judge.client import open_judge
+from monitor.judge.pause import Cause
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
@@ -131,6 +133,7 @@ MODES: dict[str, tuple[Callable[[], Script], UnscoredReason, int]] = {
     "401": (say.bad_key, UnscoredReason.AUTH, 1),
     "403": (lambda: say.status(403), UnscoredReason.AUTH, 1),
     "404": (say.not_found, UnscoredReason.PROVIDER_ERROR, 1),
+    "429 quota": (say.no_quota, UnscoredReason.RATE_LIMITED, 1),
     "422": (lambda: say.status(422), UnscoredReason.PROVIDER_ERROR, 1),
 }
 
@@ -300,14 +303,60 @@ async def test_a_redirect_is_not_followed(rig, llm):
     assert len(llm.requests) == 1
 
 
-async def test_a_refused_key_stops_all_calls_to_the_model_at_once(rig, llm):
-    """J5."""
-    llm.always(say.bad_key())
-    async with rig.judge(max_age=2) as judge:
-        assert await reason_of(judge, question("one")) is UnscoredReason.AUTH
-        assert await reason_of(judge, question("two")) is UnscoredReason.BREAKER_OPEN
-        assert rig.value("ragmonitor_judge_breaker_open") == 1
+# What no waiting mends, as OpenAI and others word it, and how the state of the judge then begins.
+LASTING: dict[str, tuple[Callable[[], Script], UnscoredReason, Cause]] = {
+    "401": (say.bad_key, UnscoredReason.AUTH, Cause.REFUSED),
+    "403": (lambda: say.status(403), UnscoredReason.AUTH, Cause.REFUSED),
+    "402": (lambda: say.status(402, message="Insufficient Balance"), UnscoredReason.PROVIDER_ERROR, Cause.UNPAID),
+    "429 quota": (say.no_quota, UnscoredReason.RATE_LIMITED, Cause.UNPAID),
+    "404": (say.not_found, UnscoredReason.PROVIDER_ERROR, Cause.GONE),
+    "410": (lambda: say.status(410), UnscoredReason.PROVIDER_ERROR, Cause.GONE),
+    "400 gone": (
+        lambda: say.status(400, message="The model has been decommissioned", kind="model_decommissioned"),
+        UnscoredReason.PROVIDER_ERROR,
+        Cause.GONE,
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", LASTING)
+async def test_what_no_waiting_mends_pauses_the_judge_after_one_call(rig, llm, mode):
+    """J5: nothing is asked meanwhile, and the breaker, which is for what passes, stays closed."""
+    script, reason, cause = LASTING[mode]
+    llm.always(script())
+    async with rig.judge() as judge:
+        assert await reason_of(judge, question("one")) is reason
+        for text in ("two", "three"):
+            assert await reason_of(judge, question(text)) is UnscoredReason.PAUSED
+        assert judge.pause.now is not None
+        assert judge.pause.now.cause is cause
+        assert rig.value("ragmonitor_judge_breaker_open") == 0
     assert len(llm.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["429 storm", "500", "422", "filter 400", "context window", "reset", "prose"])
+async def test_other_faults_pause_nothing(rig, llm, mode):
+    llm.always(MODES[mode][0]())
+    async with rig.judge(attempts=1) as judge:
+        await reason_of(judge)
+        assert judge.pause.now is None
+
+
+async def test_a_key_that_is_written_into_its_file_is_used_without_a_restart(rig, llm, tmp_path):
+    file = tmp_path / "key"
+    file.write_text("old\n")
+    llm.always(lambda asked: good() if asked.headers["authorization"] == "Bearer new" else say.bad_key())
+    async with rig.judge(api_key=None, api_key_file=str(file)) as judge:
+        assert await reason_of(judge) is UnscoredReason.AUTH
+        file.write_text("new\n")
+        with anyio.fail_after(10):
+            while True:
+                with suppress(JudgeError):
+                    await judge.ask(question())
+                    break
+                await asyncio.sleep(0.05)
+    assert len(llm.requests) == 2
+    assert rig.registry.get_sample_value("ragmonitor_events_total", {"event": "judge_resumed"}) == 1
 
 
 async def test_leaving_the_context_ends_open_questions_with_shutdown_and_leaves_no_task(rig, llm):

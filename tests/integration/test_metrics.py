@@ -63,8 +63,8 @@ def test_every_exposed_series_is_in_the_catalogue(monitor):
 
 def test_all_severities_and_reasons_of_an_app_are_there_at_zero_from_its_first_trace_on(monitor):
     samples = monitor.samples()
-    assert len(samples["ragmonitor_unscored_total"]) == 17
-    assert len(samples["ragmonitor_traces_total"]) == 13
+    assert len(samples["ragmonitor_unscored_total"]) == 18
+    assert len(samples["ragmonitor_traces_total"]) == 14
     levels = {at["level"] for at, _ in samples["ragmonitor_evaluations_total"]}
     assert len(levels) == 5
 

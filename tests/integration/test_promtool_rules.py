@@ -181,6 +181,7 @@ def test_every_alert_says_what_it_is_and_has_a_runbook() -> None:
         "RagEvaluationsMissing",
         "RagUnscoredHigh",
         "RagJudgeBudgetSpent",
+        "RagEvaluatorPaused",
         "RagLagHigh",
         "RagJudgeDrifted",
     }

@@ -165,7 +165,7 @@ def test_rows_that_are_printed_on_a_terminal_are_not_mixed_with_a_bar(rows: Path
 def test_what_cannot_be_read_is_said_beside_the_bar(rows: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{\n")
-    with Terminal() as terminal:
+    with Terminal(columns=300) as terminal:  # wide enough for the path of a temporary file
         running = terminal.start("evaluate", rows, broken, CAPTURES, *LOCAL, "--json", streams=("stderr",))
         out, _ = running.communicate(timeout=60)
         assert running.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.errors import Overloaded
+from monitor.model.foreign import VerdictBatch
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
@@ -20,7 +21,7 @@ class RecordingIntake:
         self.hold = hold
         self.reject = 0
         self.fault: Exception | None = None
-        self.batches: list[SpanBatch | RowBatch] = []
+        self.batches: list[SpanBatch | RowBatch | VerdictBatch] = []
         self.held: list[Receipt] = []
         self.void: list[Receipt] = []
 
@@ -29,6 +30,9 @@ class RecordingIntake:
         return Accepted(self.reject, "invalid" if self.reject else "")
 
     async def accept_rows(self, batch: RowBatch) -> None:
+        self._take(batch)
+
+    async def accept_verdicts(self, batch: VerdictBatch) -> None:
         self._take(batch)
 
     def hand_over(self, receipts: Iterable[Receipt]) -> None:
@@ -52,7 +56,7 @@ class RecordingIntake:
             for item in group.items
         ]
 
-    def _take(self, batch: SpanBatch | RowBatch) -> None:
+    def _take(self, batch: SpanBatch | RowBatch | VerdictBatch) -> None:
         if self.busy:
             raise Overloaded("no room")
         if self.fault is not None:

@@ -11,7 +11,8 @@
 
 A reply is a `Reply` or a function from `Asked` to a `Reply`. What a provider can do wrong, one function each:
 `hang drip reset status html not_json no_choices truncated says(NaN text) filtered refusal no_usage redirect`.
-`bad_key` and `not_found` are 401 and 404 as OpenAI words them; `filtered_request` is a content filter's 400.
+`bad_key`, `not_found` and `no_quota` are 401, 404 and 429 as OpenAI words them; `filtered_request` is a content
+filter's 400.
 """
 
 from __future__ import annotations
@@ -120,6 +121,12 @@ def bad_key() -> Reply:
 
 def not_found() -> Reply:
     return status(404, message="The model does not exist", kind="model_not_found")
+
+
+def no_quota() -> Reply:
+    """A 429 that no waiting mends."""
+    message = "You exceeded your current quota, please check your plan and billing details."
+    return status(429, message=message, kind="insufficient_quota")
 
 
 def html() -> Reply:

@@ -18,7 +18,10 @@ from monitor import registry
 from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.clock import ManualClock
+from monitor.config import Config
+from monitor.estimates.sliced import Sliced
 from monitor.estimates.windows import Windows
+from monitor.inquiry import Inquiry
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.generation import Change
 from monitor.model.outcome import Evidence, Judged, Score, Spending
@@ -31,6 +34,7 @@ from monitor.samplers.uniform import Uniform
 from monitor.sinks.history import History
 from monitor.sinks.prometheus import Prometheus
 from monitor.stages import Evaluator, Runtime
+from monitor.states import Standing, State
 from monitor.telemetry.site import Answer
 from tests.support.runtime import runtime
 from tests.support.tools import free_port
@@ -94,10 +98,13 @@ class Site:
     evaluators: tuple[str, ...] = ("overlap_groundedness", "groundedness")
     idle: tuple[str, ...] = ()
     changes: Mapping[tuple[str, str], Change] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+    standings: Mapping[str, Standing] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     runtime: Runtime = field(init=False)
     windows: Windows = field(init=False)
     history: History = field(init=False)
+    sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
     engine: AlertEngine = field(init=False)
     pages: Pages = field(init=False)
@@ -106,6 +113,7 @@ class Site:
         self.runtime = runtime(self.clock)
         self.windows = Windows(self.clock, baselines=True)
         self.history = History(path=self.folder / "history.db", keep_texts=self.texts)
+        self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
         facts = Facts(
             runtime=self.runtime,
@@ -117,13 +125,26 @@ class Site:
             models={"groundedness": "openai/gpt-4o-mini"},
             idle=self.idle,
             thresholds=_thresholds,
+            standings=self._standings,
             decisive=ALERT_NAME,
             changed=lambda app, evaluator: self.changes.get((app, evaluator)),
             keeps=7 * 86400.0,
             keeps_texts=self.texts,
+            slices=self.slices,
+            sliced=self.sliced,
+            asked=Inquiry(self._config(), self.clock),
         )
         self.pages = Pages(facts, self.settings, started_at=NOW - 100)
         mount(facts, self.settings)
+
+    def _config(self) -> Config:
+        state = {"path": str(self.folder)}
+        listed = [{"type": name} for name in self.evaluators]
+        return Config.model_validate({"storage": state, "evaluators": listed, "alerts": []})
+
+    def _standings(self) -> Mapping[str, Standing]:
+        fine = Standing(State.OK, "It judged 7 in the last 15 minutes.")
+        return {name: self.standings.get(name, fine) for name in self.evaluators}
 
     def judge(self, app: str, evaluator: str, good: int, bad: int, at: float = NOW - 60) -> None:
         """Verdicts in the windows; nothing in the history."""

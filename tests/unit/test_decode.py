@@ -13,10 +13,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from monitor.errors import InvalidData
-from monitor.model.span import Part
+from monitor.model.span import Part, SpanLink
 from monitor.model.trace import Closed, Trace
 from monitor.otlp import wire
-from monitor.otlp.decode import MAX_DEPTH, MAX_NUMBERS, decode, service_name
+from monitor.otlp.decode import MAX_DEPTH, MAX_LINKS, MAX_NUMBERS, decode, service_name
 from tests.support.traces import captured_parts
 
 TRACE = bytes(range(16))
@@ -52,6 +52,13 @@ def record_part(time: int, text: str, observed: int = 0) -> Part:
 
 def attribute(value: AnyValue) -> object:
     return read(span_part(attributes=[KeyValue(key="k", value=value)])).spans[0].attributes["k"]
+
+
+def test_a_span_keeps_its_first_links_and_of_each_the_ids_that_are_valid() -> None:
+    links = [Span.Link(trace_id=TRACE, span_id=b"\1" * 8), Span.Link(trace_id=bytes(16), span_id=b"\1")]
+    assert read(span_part(links=links)).spans[0].links == (SpanLink(TRACE.hex(), "01" * 8), SpanLink("", ""))
+    assert len(read(span_part(links=links * 100)).spans[0].links) == MAX_LINKS
+    assert read(span_part()).spans[0].links == ()
 
 
 def test_a_span_keeps_what_the_protocol_says_of_it() -> None:

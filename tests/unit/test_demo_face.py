@@ -19,7 +19,9 @@ from rich.console import Console
 
 from monitor.cli.demo import run_demo, show
 from monitor.cli.embedded import Started
-from monitor.cli.table import AlertRow, RateRow, View, WorstAnswer, clean, lines, percent, render, summary
+from monitor.cli.table import lines, render, summary
+from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
+from monitor.cli.words import clean, percent
 from monitor.errors import InvalidData
 
 ROW = RateRow(

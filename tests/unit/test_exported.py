@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.cli.export_shapes import SHAPES
 from monitor.cli.exported import Wanted, collect, mask, normalised
-from monitor.config.model import Storage
+from monitor.config.sections import Storage
 from monitor.errors import ConfigError
 from monitor.evaluators._personal import pieces
 from monitor.model.case import Case, Document, Message, Request
@@ -87,7 +87,7 @@ def test_normalising_twice_is_normalising_once(text: str) -> None:
 
 
 def test_only_verdicts_kept_is_an_error_that_names_the_option(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"storage\.keep_texts"):
+    with pytest.raises(ConfigError, match=r"storage\.texts"):
         collect(stored(tmp_path, "Two years.", texts=False), wanted())
 
 

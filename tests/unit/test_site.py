@@ -41,7 +41,7 @@ def test_a_name_that_a_stranger_may_have_bound_to_this_address_is_not_ours(host,
     async def nothing(*_):
         return None
 
-    mount.mount(nothing, public="monitor.example.com")
+    mount.mount(nothing, names=["monitor.example.com"])
     assert mount.is_named(host) == named
 
 

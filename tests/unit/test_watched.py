@@ -15,9 +15,11 @@ from monitor.cli.outlook import Outlook, _duration
 from monitor.cli.scrape import Port, Samples
 from monitor.cli.table import lines, render
 from monitor.cli.top import watch
+from monitor.cli.troubled import told, troubled
 from monitor.cli.watched import NAMES, WINDOW, Rated, Watched, read
 from monitor.errors import ConfigError, MonitorError
 from monitor.estimates.rates import Sums
+from monitor.states import State
 from monitor.telemetry.metrics import Metrics
 
 SHOP = Rated("shop", "groundedness", "v1")
@@ -270,3 +272,30 @@ def test_an_address_that_can_never_work_is_refused(url: str) -> None:
 @pytest.mark.parametrize("url", ["127.0.0.1:9464", "http://127.0.0.1:9464/", "http://127.0.0.1:9464/metrics"])
 def test_an_address_may_be_written_as_people_do(url: str) -> None:
     assert Port(url).base == "http://127.0.0.1:9464"
+
+
+def test_an_evaluator_that_is_in_trouble_is_named_with_why_and_what_to_do_and_the_others_are_not():
+    house = House()
+    for state in State:
+        house.metrics.evaluator_state.labels("groundedness", state.value).set(state is State.PAUSED)
+        house.metrics.evaluator_state.labels("overlap_groundedness", state.value).set(state is State.OK)
+    says = {"name": "groundedness", "state": "paused", "why": "The key.", "remedy": "Another key."}
+    house.overview = {"evaluators": [says]}
+    outlook = house.outlook()
+    outlook.look(START)
+    notes = outlook.view(START).notes
+    assert "groundedness is paused: The key. Another key." in notes
+    assert not [note for note in notes if note.startswith("overlap_groundedness")]
+    about = {one["evaluator"]: one for one in outlook.as_object(START)["evaluators"]}
+    assert about["groundedness"] == {
+        "evaluator": "groundedness",
+        "state": "paused",
+        "why": "The key.",
+        "remedy": "Another key.",
+    }
+    assert about["overlap_groundedness"]["state"] == "ok"
+
+
+def test_a_page_that_is_behind_the_counters_lends_no_sentence_to_another_state():
+    stale = {"groundedness": {"state": "paused", "why": "The key.", "remedy": "Another key."}}
+    assert list(troubled(told({"groundedness": "error", "tone": "unheard_of"}, stale))) == ["groundedness is error"]

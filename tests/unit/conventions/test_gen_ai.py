@@ -34,7 +34,7 @@ def told(seen: Observation) -> tuple[object, ...]:
     return seen.kind, seen.messages, seen.response
 
 
-def test_messages_in_span_attributes() -> None:
+def test_messages_are_taken_from_span_attributes() -> None:
     attributes = {"gen_ai.input.messages": json.dumps(SENT), "gen_ai.output.messages": json.dumps(SAID)}
     seen = see({"gen_ai.operation.name": "chat", **attributes})
     assert told(seen) == ("generation", CHAT, "Because.")
@@ -48,7 +48,7 @@ def test_messages_in_one_event_and_not_twice_where_both_carry_them() -> None:
     assert told(see({"gen_ai.operation.name": "chat", **as_text}, event)) == ("generation", CHAT, "Because.")
 
 
-def test_a_log_record_for_each_message() -> None:
+def test_messages_are_gathered_from_a_log_record_for_each() -> None:
     records = (
         record("gen_ai.system.message", {"content": "Be kind."}),
         record("gen_ai.user.message", {"content": "Why?"}),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.estimates.correction import Label, by_difference, by_quality, quality
+from monitor.estimates.correction import Cell, Label, by_difference, by_quality, quality, quality_of
 from monitor.estimates.rates import Sums
 from monitor.estimates.shares import score_interval
 
@@ -138,3 +138,18 @@ def test_corrected_limits_hold_where_those_of_the_raw_rate_never_do(kind: str, w
     assert covered / runs >= 0.94
     assert raw_covered / runs < 0.05
     assert widths / runs == pytest.approx(width, rel=0.1)
+
+
+@given(labels)
+def test_labels_that_were_summed_up_say_the_same_as_one_by_one(given_labels: list[Label]) -> None:
+    kinds = [(verdict, truth) for verdict in (True, False) for truth in (True, False)]
+    cells = []
+    for verdict, truth in kinds:
+        ours = [one.weight for one in given_labels if (one.verdict, one.truth) == (verdict, truth)]
+        cells.append(Cell(verdict, truth, len(ours), sum(ours), sum(one**2 for one in ours)))
+    alone, together = quality(given_labels), quality_of(cells)
+    assert (together.defects, together.good) == (alone.defects, alone.good)
+    for one, other in ((alone.sensitivity, together.sensitivity), (alone.specificity, together.specificity)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert (other.value, other.effective) == pytest.approx((one.value, one.effective))

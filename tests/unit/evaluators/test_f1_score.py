@@ -41,7 +41,7 @@ async def score(response: str, expected: str) -> Score:
         ("cafe\u0301", "café", 1),
     ],
 )
-async def test_f1_of_the_words(response, expected, value):
+async def test_the_score_is_the_f1_of_the_words_that_both_share(response, expected, value):
     assert (await score(response, expected)).value == pytest.approx(value)
 
 

@@ -19,6 +19,7 @@ PERSONAL = [
     ("Telefon: 030 9018 2020", "030 9018 2020", "phone number"),
     ("Tél. 01 42 68 53 00", "01 42 68 53 00", "phone number"),
     ("Her mobile is 07700900123.", "07700900123", "phone number"),
+    ("She said: 212-736-5000.", "212-736-5000", "phone number"),
     ("Card 4111 1111 1111 1111 was used.", "4111 1111 1111 1111", "credit card number"),
     ("IBAN DE89 3704 0044 0532 0130 00.", "DE89 3704 0044 0532 0130 00", "IBAN"),
     ("IBAN GB82WEST12345698765432.", "GB82WEST12345698765432", "IBAN"),
@@ -55,6 +56,8 @@ CLEAN = [
     "ISBN 978-3-16-148410-0, ISSN 2049-3630.",
     "Set `password: <your password>` or $PASSWORD in the file.",
     "The password is case sensitive.",
+    "Bring your passport documents and a passport photograph.",
+    "Customer id: 212-736-5000.",
     "curl https://$USER:$PASSWORD@host/ -H 'Authorization: Bearer <TOKEN>'",
     "The social security number (SSN) has nine digits; the (IP) address four bytes.",
 ]

@@ -73,7 +73,7 @@ def test_32_an_origin_that_is_none_is_refused(origin: str) -> None:
     "paths", [{"traces_path": "v1"}, {"traces_path": "/x", "logs_path": "/x"}, {"cases_path": "/v1/logs"}]
 )
 def test_18_paths_begin_with_a_slash_and_differ(paths: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="traces_path, logs_path and cases_path"):
+    with pytest.raises(ConfigError, match="traces_path, logs_path, cases_path and feedback_path"):
         made("otlp_http", **paths)
 
 

@@ -11,7 +11,7 @@ from monitor import registry
 from monitor.assembly import Assembly, AssemblySettings
 from monitor.clock import SystemClock
 from monitor.content.settings import ReadingSettings
-from monitor.pipeline import run as module
+from monitor.pipeline import readers
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.delivery import Delivery
@@ -64,7 +64,7 @@ async def pipeline(tmp_path):
 async def test_a_sink_that_takes_its_time_has_many_results_at_once_and_reading_waits_beyond_the_bound(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "_DELIVERING", 20)
+    monkeypatch.setattr(readers, "_DELIVERING", 20)
     async with pipeline(tmp_path) as at:
         names = [f"r{number}" for number in range(40)]
         for name in names:

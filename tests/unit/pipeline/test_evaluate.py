@@ -297,3 +297,13 @@ def test_other_options_another_judge_or_other_company_are_another_version():
     ]
     assert len(set(found)) == len(found)
     assert version(at(Judged(), group="g")) == version(at(Judged(), group="other"))
+
+
+async def test_a_judgement_that_its_judge_refused_is_told_with_its_whole_case_and_others_are_not():
+    missed = []
+    for reason in (UnscoredReason.PAUSED, UnscoredReason.TIMEOUT):
+        bench = Bench(Judged(), judge=FakeJudge(error=JudgeError(reason, "why")))
+        bench.evaluation._missed = lambda about, judged: missed.append((about, judged.selection.probability))
+        about = case(1, attributes={"not.a.slice": "x"})
+        await bench.evaluation.run_judged(about, bench.evaluation.judged_for(about))
+    assert missed == [(about, 1.0)]

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.pipeline.fair import Client, FairQueue
+from monitor.pipeline.fair import BACKFILL, Client, FairQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -187,3 +187,22 @@ async def test_names_without_end_do_not_grow_the_queue():
             assert len(bench.queue._lanes[""].starts) <= 1001
         tasks.cancel_scope.cancel()
     assert bench.queue._held == {}
+
+
+async def test_what_is_judged_afterwards_has_its_turn_only_when_nobody_else_waits():
+    bench = Bench(FairQueue({"": 1}, limit=1000, shares={}, clock=ManualClock()))
+    spare = Client("", BACKFILL)
+    await bench.run([[(SHOP, 1), (spare, 0), (spare, 0), (LOUD, 1)], [(SHOP, 1)], [], [], [(LOUD, 1)], [], []])
+    assert bench.served == ["shop", "loud", "shop", "", "", "loud"]
+
+
+async def test_what_is_judged_afterwards_makes_room_for_nobody_and_takes_none():
+    queue = FairQueue({"": 0}, limit=2, shares={}, clock=ManualClock())
+    bench = Bench(queue)
+    async with anyio.create_task_group() as tasks:
+        for client, size in ((Client("", BACKFILL), 0), (SHOP, 1), (SHOP, 1), (SHOP, 1)):
+            tasks.start_soon(bench.judgement, client, size)
+        await settled()
+        assert dict(bench.shed) == {"shop": 1}
+        assert queue.size == 2
+        tasks.cancel_scope.cancel()

@@ -11,6 +11,7 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
+from monitor.pipeline import foreign_late
 from monitor.pipeline.door import Door as PipelineDoor
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Ledger
@@ -55,11 +56,12 @@ class Door:
         self.assembly = Assembly(AssemblySettings(quiet=1.0, idle=5.0))
         self.full = ""
         self.ledger = Ledger(lent.metrics)
-        self.rows = []
+        self.rows, self.told = [], []
         traces = TraceIntake(
             sources=["otlp_http"], rate=rate, record_marks=[b"gen_ai"],
             spool=spool, assembly=self.assembly, ledger=self.ledger, runtime=lent,
             backlog=lambda: self.full, added=lambda: None, repeated=lambda *_: None,
+            verdicts=lambda said, _receipt: self.told.extend(said),
         )  # fmt: skip
         rows = RowIntake(
             rate=rate, spool=spool, ledger=self.ledger, runtime=lent,
@@ -150,9 +152,48 @@ async def test_a_log_record_follows_its_trace_and_ordinary_logs_and_verdicts_are
         await at.intake.accept(records(trace_id(1), text="gen_ai.evaluation.result"))
         counted = {
             fate: total(at.metrics, "ragmonitor_log_records_total", fate=fate)
-            for fate in ("kept", "sampled_out", "unrelated")
+            for fate in ("kept", "sampled_out", "unrelated", "verdict")
         }
-        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 2}
+        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 1, "verdict": 1}
+
+
+def one_span(of: bytes, number: int, *verdicts: str, link: bytes = b"") -> SpanBatch:
+    request = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=of, span_id=bytes([number]) * 8)
+    span.attributes.add(key="openinference.span.kind").value.string_value = "EVALUATOR"
+    for place, name in enumerate(verdicts):
+        for key, text in (("name", name), ("label", "bad")):
+            span.attributes.add(key=f"annotations.{place}.annotation.{key}").value.string_value = text
+    if link:
+        span.links.add(trace_id=link, span_id=b"\7" * 8)
+    return SpanBatch("otlp_http", "traces", wire.split(request.SerializeToString()))
+
+
+async def test_a_verdict_on_a_late_span_is_told_with_its_probability_and_the_span_stays_late(tmp_path):
+    one, other = trace_id(1), trace_id(2)
+    async with door(tmp_path, rate=0.5) as at:
+        await at.intake.accept(spans(one))
+        assert at.told == []
+        assert len(at.closed()) == 1
+        await at.intake.accept(one_span(one, 7))
+        await at.intake.accept(one_span(one, 8, "tone"))
+        await at.intake.accept(one_span(one, 9, "pace", link=other))
+        assert [(said.evaluator, said.request_id, said.probability) for said in at.told] == [
+            ("tone", one.hex(), 0.5),
+            ("pace", other.hex(), 0.5),
+        ]
+        assert total(at.metrics, "ragmonitor_spans_total", fate="late") == 3
+        assert (at.balanced(), at.assembly.open_traces) == (1, 0)
+
+
+async def test_no_span_of_an_open_trace_is_looked_at_for_verdicts(tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign_late, "read", lambda *_: pytest.fail("a span was looked at"))
+    async with door(tmp_path) as at:
+        await at.intake.accept(one_span(trace_id(1), 7, "tone"))
+        await at.intake.accept(one_span(trace_id(1), 7, "tone"))  # a duplicate
+        at.closed()
+        await at.intake.accept(one_span(trace_id(1), 7, "tone"))
+        assert total(at.metrics, "ragmonitor_spans_total", fate="duplicate") == 2
 
 
 async def test_a_backlog_is_refused_before_anything_is_taken_or_counted(tmp_path):

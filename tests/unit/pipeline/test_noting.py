@@ -1,0 +1,261 @@
+"""What the pipeline notes of each request: who chose it, how long it waited, each attempt at the judge, each end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from monitor.errors import JudgeError
+from monitor.model.case import Case, Document, Joined, Reading, Request, Status
+from monitor.model.outcome import Attempt, UnscoredReason
+from monitor.model.row import Row
+from monitor.model.trail import Step, Trail
+from monitor.pipeline import noting
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.complete import WholeRow
+from monitor.pipeline.counting import Counting
+from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.noting import Notes
+from monitor.pipeline.traffic import Quota
+from monitor.samplers.budget import Budget
+from monitor.samplers.uniform import Uniform
+from monitor.stages import Verdict
+from tests.support.runtime import runtime
+from tests.unit.pipeline.test_evaluate import Judged, Local
+
+pytestmark = pytest.mark.anyio
+
+
+class Kept:
+    """A keeper that remembers."""
+
+    def __init__(self) -> None:
+        self.trails: list[Trail] = []
+        self.steps: dict[Step, int] = {}
+
+    def keep(self, trail: Trail) -> None:
+        self.trails.append(trail)
+
+    def count(self, step: Step, number: int = 1, expected: float = 0.0) -> None:
+        self.steps[step] = self.steps.get(step, 0) + number
+
+
+class Judge:
+    """Answers as it is told: a verdict, or an error."""
+
+    model = "fake/model"
+    max_characters = 1000
+
+    def __init__(self, answer: Verdict | JudgeError) -> None:
+        self.answer = answer
+        self.open: anyio.Event | None = None
+
+    async def ask(self, question):
+        if self.open is not None:
+            await self.open.wait()
+        if isinstance(self.answer, JudgeError):
+            raise self.answer
+        return self.answer
+
+
+class Remembered:
+    """Results that were delivered before."""
+
+    def __init__(self, *, all_of_them: bool = False) -> None:
+        self.all = all_of_them
+
+    def remembered(self, key: str) -> bool:
+        return self.all
+
+    def remember(self, keys) -> None:
+        pass
+
+
+OK = Verdict({"score": 5}, "fake/model", tries=(Attempt(0.1, "rate_limited", "HTTP 429"), Attempt(0.2, "ok")))
+CASE = Case(request_id="ab" * 16, app="shop", request=Request("q"), retrieved_context=(Document("d"),), response="r")
+COMPLETE = WholeRow("shop", "kafka", (), 1.0, Row("ab" * 16, "shop", b"{}"), 0.5)
+
+
+def evaluating(lent, judge, *, sampler=None, **options) -> Evaluation:
+    rule = Judged.default_defect
+    return Evaluation(
+        [
+            Assignment(Local(), Uniform(rate=1.0), rule),
+            Assignment(Judged(), sampler if sampler is not None else Uniform(rate=1.0), rule),
+        ],
+        judges={"": judge},
+        sinks={},
+        counting=Counting(lent.metrics),
+        delivered=options.pop("delivered", Remembered()),
+        runtime=lent,
+        salt="salt",
+        waiting_limit=10_000,
+        repeat={},
+        **options,
+    )
+
+
+async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before: int = 0, **options):
+    """One case through a local and a judged evaluator, after others: its trail, and what was summed."""
+    lent, keeper = runtime(), Kept()
+    evaluation = evaluating(lent, Judge(answer), **options)
+    notes = Notes(keeper, lent.clock, lambda app: app or "unknown")
+    for number in range(before):
+        evaluation.judged_for(replace(case, request_id=f"{number:032x}"))
+    note = notes.begin(COMPLETE)
+    assert note is not None
+    note.read(Reading(Status.READY, case, joined=(Joined("ask", "01"),)))
+    local, _ = await evaluation.score_local(case)
+    chosen = evaluation.judged_for(case, local)
+    assert notes.waiting() == dict.fromkeys([one.evaluator.name for one, _ in chosen], 1)
+    await evaluation.run_judged(case, chosen)
+    assert notes.of(case.request_id) is not None
+    notes.end(COMPLETE, Fate.JUDGED)
+    assert notes.of(case.request_id) is None
+    (trail,) = keeper.trails
+    return trail, keeper
+
+
+async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
+    trail, keeper = await noted()
+    local, judged = trail.choices
+    assert (local.outcome, local.probability, local.tries) == ("score", 1.0, ())
+    assert (judged.outcome, judged.waited, judged.tries) == ("score", 0.0, OK.tries)
+    assert (trail.probability, trail.fate, trail.joined, trail.traffic) == (
+        0.5,
+        "judged",
+        (Joined("ask", "01"),),
+        "production",
+    )
+    assert 0 < trail.draw < 1
+    assert keeper.steps == {Step("shop", "", "local", "score"): 1, Step("shop", "", "judged", "score"): 1}
+
+
+@pytest.mark.parametrize("reason", [UnscoredReason.BREAKER_OPEN, UnscoredReason.AUTH, UnscoredReason.PAUSED])
+async def test_attempts_that_came_to_nothing_are_kept_with_the_reason(reason):
+    tries = (Attempt(0.1, "provider_error", "HTTP 500"),)
+    trail, keeper = await noted(JudgeError(reason, "it failed", tries))
+    judged = trail.choices[1]
+    assert (judged.outcome, judged.reason, judged.detail, judged.tries) == ("unscored", reason, "it failed", tries)
+    assert keeper.steps[Step("shop", "", "judged", f"unscored:{reason}")] == 1
+
+
+async def test_a_case_that_found_the_queue_full_never_left_it():
+    lent, keeper, judge = runtime(), Kept(), Judge(OK)
+    judge.open = anyio.Event()
+    evaluation = evaluating(lent, judge, turns={"": 1})
+    notes = Notes(keeper, lent.clock, str)
+
+    async def work(number: int, size: int) -> None:
+        case = replace(CASE, request_id=f"{number:032x}", response="r" * size)
+        complete = WholeRow("shop", "kafka", (), 1.0, Row(case.request_id, "shop", b"{}"), 1.0)
+        notes.begin(complete)
+        await evaluation.run_judged(case, evaluation.judged_for(case))
+        notes.end(complete, Fate.JUDGED)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work, 1, 10)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(work, 2, 20_000)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(work, 3, 20_000)
+        await anyio.wait_all_tasks_blocked()
+        judge.open.set()
+    told = {one.request_id[-1]: (one.choices[0].reason, one.choices[0].waited) for one in keeper.trails}
+    assert told["1"] == ("", 0.0)
+    assert ("overloaded", None) in told.values()
+
+
+async def test_a_case_that_was_not_chosen_keeps_the_probability():
+    trail, keeper = await noted(sampler=Uniform(rate=0.0))
+    judged = trail.choices[1]
+    assert (judged.chosen, judged.probability, judged.outcome) == (False, 0.0, "")
+    assert Step("shop", "", "judged", "not_chosen") in keeper.steps
+
+
+@pytest.mark.parametrize("sampler", [Uniform(rate=1.0), Budget(per_hour=5)])
+async def test_an_evaluator_that_does_not_apply_keeps_what_is_missing(sampler):
+    bare = Case(request_id="ab" * 16, app="shop", request=Request("q"), response="r")
+    trail, keeper = await noted(case=bare, sampler=sampler)
+    assert [one.missing for one in trail.choices] == ["no_context", "no_context"]
+    assert Step("shop", "", "judged", "missing:no_context") in keeper.steps
+
+
+async def test_a_case_that_was_judged_before_is_noted_as_such():
+    trail, keeper = await noted(delivered=Remembered(all_of_them=True))
+    assert all(one.repeated and not one.chosen for one in trail.choices)
+    assert Step("shop", "", "judged", "repeated") in keeper.steps
+
+
+async def test_a_quota_that_is_nearly_spent_is_noted_with_the_room_that_it_left():
+    trail, _ = await noted(before=5, quotas={"shop": Quota(per_hour=0.001)})
+    assert trail.choices[1].room < 1
+    assert trail.choices[1].probability == pytest.approx(trail.choices[1].room)
+
+
+async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and_not_kept():
+    keeper = Kept()
+    notes = Notes(keeper, runtime().clock, str)
+    note = notes.begin(COMPLETE)
+    note.read(Reading(Status.FAILED_REQUEST, CASE, "no such user: Ada"))
+    notes.end(COMPLETE, Fate.FAILED_REQUEST)
+    note = notes.begin(COMPLETE)
+    note.read(Reading(Status.INCOMPLETE, CASE, "the parent never came"))
+    notes.end(COMPLETE, Fate.INCOMPLETE)
+    assert [one.detail for one in keeper.trails] == ["", "the parent never came"]
+
+
+async def test_of_a_request_that_is_to_be_forgotten_no_trail_is_kept():
+    keeper = Kept()
+    notes = Notes(keeper, runtime().clock, str)
+    notes.begin(COMPLETE)
+    notes.end(COMPLETE, Fate.FORGOTTEN)
+    assert not keeper.trails
+
+
+async def test_where_nobody_keeps_notes_nothing_is_noted():
+    notes = Notes(None, runtime().clock, str)
+    assert notes.begin(COMPLETE) is None
+    assert noting.current() is None
+    notes.end(COMPLETE, Fate.JUDGED)
+    notes.counted("shop", "kafka", Fate.JUDGED, 1)
+
+
+async def test_two_requests_side_by_side_are_noted_apart():
+    lent, keeper = runtime(), Kept()
+    notes = Notes(keeper, lent.clock, str)
+
+    async def work(number: int) -> None:
+        row = Row(f"{number:032x}", "shop", b"{}")
+        complete = WholeRow("shop", "kafka", (), 1.0, row, 1.0)
+        notes.begin(complete)
+        await anyio.lowlevel.checkpoint()
+        current = noting.current()
+        assert current is not None
+        current.drew(f"evaluator {number}", None, chosen=False)
+        await anyio.lowlevel.checkpoint()
+        notes.end(complete, Fate.JUDGED)
+
+    async with anyio.create_task_group() as group:
+        for number in range(5):
+            group.start_soon(work, number)
+    assert {one.request_id: one.choices[0].evaluator for one in keeper.trails} == {
+        f"{number:032x}": f"evaluator {number}" for number in range(5)
+    }
+
+
+async def test_the_ledger_tells_of_every_end_what_passed_at_the_door_too():
+    keeper = Kept()
+    notes = Notes(keeper, runtime().clock, str)
+    ledger = Ledger(runtime().metrics, noted=notes.counted)
+    ledger.received("shop", "kafka")
+    ledger.ended("shop", "kafka", Fate.JUDGED)
+    ledger.passed("shop", "kafka", Fate.SAMPLED_OUT, 9)
+    assert keeper.steps == {
+        Step("shop", "kafka", "", "judged"): 1,
+        Step("shop", "kafka", "", "sampled_out"): 9,
+    }
