@@ -156,12 +156,11 @@ def _states() -> Panel:
         " to do: `paused` waits for a person.",
         COUNT,
         Query(
-            "count by (state) (max by (evaluator, state)"
-            f" ({selector('ragmonitor_evaluator_state', EVALUATOR, _NOT_OK)}) > 0)",
+            "sum by (state) (max by (evaluator, state)"
+            f" ({selector('ragmonitor_evaluator_state', EVALUATOR, _NOT_OK)}))",
             "{{state}}",
         ),
         overrides=colours({"paused": RED, "error": RED, "overloaded": ORANGE, "degraded": ORANGE, "never_run": GREY}),
-        empty="every evaluator is ok",
     )
 
 

@@ -12,10 +12,10 @@ from monitor.config import Config
 from monitor.judge.settings import JudgeSettings
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.delivery import Delivery
-from monitor.pipeline.disliked import Agreement
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign_desk import Desk
-from monitor.pipeline.foreign_names import Foreigners
+from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.foreign.disliked import Agreement
+from monitor.pipeline.foreign.names import Foreigners
 from monitor.pipeline.results import Results
 from monitor.pipeline.slicing import Slicing
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -71,7 +72,7 @@ async def open_judge(
         if begin is not None:
             await begin.wait()
         try:
-            await anyio.to_thread.run_sync(provider.load, abandon_on_cancel=True)
+            await _beside(provider.load)
         except Exception as error:  # noqa: BLE001 - whatever an import may raise: judging is off, the monitor is not
             client.broken(f"{provider.label} cannot be loaded: {type(error).__name__}")
         else:
@@ -88,6 +89,28 @@ async def open_judge(
                 await task
         with anyio.CancelScope(shield=True):
             await provider.aclose()
+
+
+async def _beside(work: Callable[[], object]) -> None:
+    """Do `work`, which takes seconds and cannot be interrupted, in a thread that no end of the process awaits."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def end(error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:  # noqa: BLE001 - it belongs to whoever awaits it
+            error = raised
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(end, error)
+
+    threading.Thread(target=run, name="loading of the judge", daemon=True).start()
+    await done
 
 
 class Client:

@@ -10,7 +10,7 @@ from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
 from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
-from monitor.pipeline.foreign_intake import VerdictIntake
+from monitor.pipeline.foreign.intake import VerdictIntake
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.row_intake import RowIntake
 from monitor.spool import Spool

@@ -19,8 +19,8 @@ from monitor.model.foreign import ForeignVerdict
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
-from monitor.pipeline import foreign_late
 from monitor.pipeline.complete import WholeTrace
+from monitor.pipeline.foreign import late
 from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.seen import Seen
@@ -142,7 +142,7 @@ class TraceIntake:
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._verdicts is not None:
-                self._verdicts(foreign_late.read(trace_id, entry.parts, entry.probability), receipt)
+                self._verdicts(late.read(trace_id, entry.parts, entry.probability), receipt)
         if found.verdicts and self._verdicts is not None:
             self._verdicts(found.verdicts, receipt)
         if receipt is not None:

@@ -19,7 +19,7 @@ from monitor.pipeline.complete import Complete, ReadTrace
 from monitor.pipeline.edges import with_facts
 from monitor.pipeline.ending import Ending
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign_desk import Desk
+from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_hand import InHand
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.noting import Notes, current

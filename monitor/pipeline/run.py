@@ -25,8 +25,8 @@ from monitor.pipeline.complete import Complete, WholeTrace
 from monitor.pipeline.door import Door
 from monitor.pipeline.ending import Ending
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign_desk import Desk
-from monitor.pipeline.foreign_intake import VerdictIntake, reader
+from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.foreign.intake import VerdictIntake, reader
 from monitor.pipeline.in_hand import InHand
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Ledger

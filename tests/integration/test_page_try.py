@@ -55,6 +55,7 @@ def monitor(tmp_path_factory, llm) -> Iterator[MonitorProcess]:
         service.flush()
         service.close()
         wait_until(lambda: running.total("ragmonitor_evaluations_total") == 4, 60, "4 verdicts")
+        wait_until(lambda: running.total("ragmonitor_trails_total", outcome="kept") == 2, 20, "both trails on disk")
         yield running
 
 

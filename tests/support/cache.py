@@ -6,9 +6,11 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.tools import unavailable
@@ -32,7 +34,7 @@ def made_once(name: str, recipe: Path, make: Callable[[Path], None]) -> Path:
     if final.exists():
         return final
     final.parent.mkdir(parents=True, exist_ok=True)
-    with (final.parent / f"{name}.lock").open("w") as lock:
+    with _untimed(), (final.parent / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not final.exists():
             making = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
@@ -42,6 +44,16 @@ def made_once(name: str, recipe: Path, make: Callable[[Path], None]) -> Path:
             finally:
                 shutil.rmtree(making, ignore_errors=True)
     return final
+
+
+@contextmanager
+def _untimed() -> Iterator[None]:
+    """What is made here counts for no test: its time limit (pytest-timeout's, by a signal) waits meanwhile."""
+    left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
 
 
 def run(what: str, command: Sequence[str], *, cwd: Path, seconds: float = 900) -> None:

@@ -122,18 +122,26 @@ class Fed:
             assert saved.exit_code == 0, saved.output
         self.monitor.config = config
 
-    def post(self, answer: str = GOOD, *, app: str = "shop", question: str = _QUESTION, **more: Any) -> None:
-        """One row."""
+    def post(self, answer: str = GOOD, *, app: str = "shop", question: str = _QUESTION, **more: Any) -> str:
+        """One row; returns its id."""
         self._sent += 1
         row = {"id": f"row-{time.time_ns()}-{self._sent}", "app": app, "question": question, "contexts": [CONTEXT],
                "response": answer, **more}  # fmt: skip
         assert self.monitor.post(json.dumps(row).encode(), "/v1/cases", "application/json") == 200
+        return str(row["id"])
+
+    def vote(self, request_id: str, thumbs: str) -> None:
+        """What a user says of an answer."""
+        said = {"request_id": request_id, "thumbs": thumbs}
+        assert self.monitor.post(json.dumps(said).encode(), "/v1/feedback", "application/json") == 200
 
     def round(self, rows: int = 6, *, prompt: str = "1") -> None:
         """Something of every kind; `prompt` is the version that the service says its prompt has."""
         self.post(GOOD, attributes={"prompt.version": prompt})
         for number in range(rows):
             self.post(BAD if number % 3 == 0 else GOOD)
+        self.vote(self.post(BAD), "down")
+        self.vote(self.post(GOOD), "up")
         self.post(BAD, question=ATTACK)
         for _ in range(3):
             self.post(GOOD, app="support", question=ATTACK)

@@ -10,8 +10,8 @@ from tests.backends import servers
 from tests.support import collector, deploy, image, kafka, kubernetes
 
 MADE = (
-    kafka._jars,
     collector._program,
+    kafka._jars,
     kubernetes.made,
     image.dependencies,
     deploy._hadolint,
@@ -19,7 +19,7 @@ MADE = (
     lambda: servers.environment("mlflow"),
     lambda: servers.environment("phoenix"),
 )
-"""In the order in which the tests come to need them."""
+"""What takes longest first, then in the order in which the tests come to need them."""
 
 if __name__ == "__main__":
     for make in MADE:

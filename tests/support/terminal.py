@@ -32,7 +32,8 @@ class Terminal:
 
     def start(self, *arguments: object, streams: tuple[str, ...], **environment: str) -> subprocess.Popen[str]:
         # What the tests run under must not decide what is drawn.
-        inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+        outer = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+        inherited = {name: value for name, value in os.environ.items() if name not in outer}
         env = {**inherited, "TERM": "xterm-256color", **environment}
         given: dict[str, Any] = dict.fromkeys(streams, self._theirs)
         return start(*arguments, env=env, **given)

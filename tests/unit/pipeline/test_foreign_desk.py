@@ -19,10 +19,10 @@ from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.delivery import Delivery
-from monitor.pipeline.disliked import Agreement, Unchosen
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign_desk import Desk
-from monitor.pipeline.foreign_names import Foreigners
+from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.foreign.disliked import Agreement, Unchosen
+from monitor.pipeline.foreign.names import Foreigners
 from monitor.samplers.uniform import Uniform
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_drawing import Kept

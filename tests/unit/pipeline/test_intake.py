@@ -11,8 +11,8 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
-from monitor.pipeline import foreign_late
 from monitor.pipeline.door import Door as PipelineDoor
+from monitor.pipeline.foreign import late
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Ledger
 from monitor.pipeline.row_intake import RowIntake
@@ -187,7 +187,7 @@ async def test_a_verdict_on_a_late_span_is_told_with_its_probability_and_the_spa
 
 
 async def test_no_span_of_an_open_trace_is_looked_at_for_verdicts(tmp_path, monkeypatch):
-    monkeypatch.setattr(foreign_late, "read", lambda *_: pytest.fail("a span was looked at"))
+    monkeypatch.setattr(late, "read", lambda *_: pytest.fail("a span was looked at"))
     async with door(tmp_path) as at:
         await at.intake.accept(one_span(trace_id(1), 7, "tone"))
         await at.intake.accept(one_span(trace_id(1), 7, "tone"))  # a duplicate

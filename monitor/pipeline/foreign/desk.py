@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections import Counter as Tallies
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final
 
 import anyio
 
 from monitor.content import slices as facts
-from monitor.errors import MonitorError
 from monitor.foreign.settings import ForeignSettings
 from monitor.model.case import Case, Traffic
-from monitor.model.foreign import FAULTS, ForeignVerdict, Via, is_vote
+from monitor.model.foreign import FAULTS, ForeignVerdict, Via
 from monitor.model.outcome import Judged, Score, result_id
 from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.delivery import Delivered, Delivery
-from monitor.pipeline.disliked import Agreement, Purse, Requests, Unchosen
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign_names import Foreigner, Foreigners
+from monitor.pipeline.foreign.disliked import Agreement, Purse, Unchosen
+from monitor.pipeline.foreign.known import Known, Past
+from monitor.pipeline.foreign.names import Foreigner, Foreigners
 from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
@@ -37,14 +37,6 @@ _FATES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", 
 _AT_MOST: Final = 20_000
 """Verdicts that may wait; beyond that senders are asked to try again."""
 _AT_ONCE: Final = 32
-
-
-class Past(Protocol):
-    """What earlier results say of a request."""
-
-    async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """The rows of all results of the request. Raises `MonitorError`."""
-        ...
 
 
 class Desk:
@@ -78,12 +70,11 @@ class Desk:
         self._counting = counting
         self._delivery = delivery
         self._delivered = delivered
-        self._past = past
         self._agreement = agreement
         self._runtime = runtime
         self._late_after = late_after
         self._slices = tuple(slices)
-        self._requests = Requests()
+        self._known = Known(past, self._slices)
         self._unchosen = Unchosen(runtime.clock, wait=settings.feedback.wait, at_most=settings.feedback.at_most)
         self._raises = settings.feedback.judge > 0
         self._purse = Purse(settings.feedback.per_hour)
@@ -160,7 +151,7 @@ class Desk:
 
     def remember(self, case: Case) -> None:
         """Know `case`, without its texts, should somebody have a word to say on it later; not only if it is judged."""
-        self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, facts.RESPONSE_ID))
+        self._known.remember(case)
 
     # -- within
 
@@ -202,30 +193,13 @@ class Desk:
 
     async def _enter_later(self, verdict: ForeignVerdict, who: Foreigner) -> None:
         """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
-        case, earlier = await self._case_of(verdict)
+        case, earlier = await self._known.of(verdict)
         if not await self._enter(verdict, who, case, earlier) or not self._raises:
             return
         found = self._unchosen.take(case.request_id)
         if found is not None and self._purse.take(self._runtime.clock.monotonic()):
             self._disliked.append(found)
             self._wake.set()
-
-    async def _case_of(self, verdict: ForeignVerdict) -> tuple[Case, dict[str, bool]]:
-        """The case that a verdict is on, as far as it is known, and what our evaluators said of it before."""
-        known = self._requests.of(verdict.request_id)
-        request_id = known.request_id if known is not None else verdict.request_id
-        rows: list[dict[str, Any]] = []
-        if request_id and (known is None or verdict.by_user):
-            with suppress(MonitorError):
-                rows = await self._past.by_trace(request_id)
-        if any(_is_vote(row) for row in rows):
-            earlier = {}  # a user has spoken before: that was counted then
-        else:
-            earlier = {row["evaluator"]: row["defect"] for row in rows if _counts(row)}
-        if known is None:
-            own = next((row for row in rows if row.get("via", Via.OWN) == Via.OWN), {})
-            known = _bare(verdict, own)
-        return known, earlier
 
     async def _enter(
         self,
@@ -282,31 +256,3 @@ class Desk:
             via=who.via,
             key=verdict.identity,
         )
-
-
-def _is_vote(row: dict[str, Any]) -> bool:
-    """Whether a row is what a user said of the answer."""
-    return row.get("outcome") == "score" and is_vote(row.get("via"), row.get("evaluator"), row.get("label"))
-
-
-def _counts(row: dict[str, Any]) -> bool:
-    """Whether a row is a verdict of ours on production traffic."""
-    ours = row.get("via", Via.OWN) == Via.OWN and row.get("traffic") == Traffic.PRODUCTION
-    return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
-
-
-def _bare(verdict: ForeignVerdict, row: dict[str, Any]) -> Case:
-    """A case of which no more is known than an earlier result says, or the verdict itself."""
-    if not row:
-        return Case(request_id=verdict.request_id, app=verdict.app)
-    return Case(
-        request_id=verdict.request_id,
-        app=row["app"],
-        source=row["source"],
-        session_id=row["session_id"],
-        model=row["model"],
-        span_id=row["span_id"],
-        convention=row["convention"],
-        attributes=row["attributes"],
-        traffic=Traffic(row["traffic"]),
-    )

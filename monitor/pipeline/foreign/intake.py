@@ -13,7 +13,7 @@ from monitor.model.foreign import ForeignVerdict, VerdictBatch, Via
 from monitor.model.receipt import Receipt
 from monitor.model.trace import Trace
 from monitor.pipeline.complete import ReadTrace
-from monitor.pipeline.foreign_desk import Desk
+from monitor.pipeline.foreign.desk import Desk
 from monitor.spool import Record, Spool
 from monitor.stages import Runtime
 
