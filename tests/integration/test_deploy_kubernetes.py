@@ -95,6 +95,14 @@ def test_a_slip_in_a_manifest_would_be_found(shape: str, right: str, wrong: str)
     assert kubernetes.faults(spoilt, VERSIONS[-1])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("template", ["argo-rollouts/analysis-template.yaml", "flagger/metric-template.yaml"])
+def test_the_templates_of_the_release_gate_hold_to_their_operators_schemas(template: str, version: str) -> None:
+    text = (ROOT / "deploy" / template).read_text()
+    assert kubernetes.faults(text, version) == []
+    assert kubernetes.faults(text.replace("  provider:", "  provided:"), version) != []
+
+
 @SHAPES
 def test_the_chart_renders_what_kustomize_builds(shape: str) -> None:
     def same(value: Any) -> Any:

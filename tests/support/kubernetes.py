@@ -29,6 +29,8 @@ _DEFINITIONS = (
     "keda/config/crd/bases/keda.sh_scaledobjects.yaml",
     "prometheus-operator/example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
     "prometheus-operator/example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+    "argo-rollouts/manifests/crds/analysis-template-crd.yaml",
+    "flagger/artifacts/flagger/crd.yaml",
 )
 _KINDS = (
     "configmap-v1",
@@ -158,11 +160,11 @@ def _schemas() -> Path:
                 text = json.dumps({key: value for key, value in schema.items() if key != "$id"} | {"$defs": needed})
                 (folder / version / f"{kind}.json").write_text(text)
             for definition in _DEFINITIONS:
-                (resource,) = documents((modules / definition).read_text())
-                group, kind = resource["spec"]["group"].partition(".")[0], resource["spec"]["names"]["kind"].lower()
-                for one in resource["spec"]["versions"]:
-                    schema = _closed(one["schema"]["openAPIV3Schema"])
-                    (folder / version / f"{kind}-{group}-{one['name']}.json").write_text(json.dumps(schema))
+                for resource in documents((modules / definition).read_text()):
+                    group, kind = resource["spec"]["group"].partition(".")[0], resource["spec"]["names"]["kind"].lower()
+                    for one in resource["spec"]["versions"]:
+                        schema = _closed(one["schema"]["openAPIV3Schema"])
+                        (folder / version / f"{kind}-{group}-{one['name']}.json").write_text(json.dumps(schema))
 
     both = "-".join(path.name.rpartition("-")[2] for path in (wheels, modules))
     return cache.made_once(f"kubernetes-schemas-{both}", Path(__file__), make)
