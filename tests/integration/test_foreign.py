@@ -185,7 +185,7 @@ def test_a_disliked_answer_that_nobody_chose_is_judged_apart_from_all_rates(judg
     trace_id = answered(judging)
     assert judging.total("ragmonitor_evaluations_selected_total", evaluator="groundedness") == 0
     post(judging, {"trace_id": trace_id, "thumbs": "down"})
-    wait_until(lambda: judging.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 20, "a verdict")
+    wait_until(lambda: judging.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 60, "a verdict")
     assert judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 0
     agreed = {"evaluator": "groundedness", "judge": "defect", "user": "down"}
     wait_until(lambda: judging.total("ragmonitor_feedback_agreement_total", **agreed) == 1, 20, "agreement")
@@ -203,7 +203,7 @@ def test_a_dislike_that_comes_before_the_draw_raises_the_probability_and_lowers_
     wait_until(lambda: judging.total("ragmonitor_traces_total", app="shop") == 1, 20, "the end of the trace")
     assert judging.total("ragmonitor_feedback_raised_cases_total", app="shop") == 1
     assert judging.total("ragmonitor_evaluation_weight_total", evaluator="user_feedback", defect="true") == 1
-    wait_until(lambda: judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 1, 20, "a verdict")
+    wait_until(lambda: judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 1, 60, "a verdict")
     assert judging.total("ragmonitor_evaluation_weight_total", evaluator="groundedness") == 1
 
 

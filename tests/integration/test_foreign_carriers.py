@@ -112,7 +112,7 @@ def test_a_dislike_on_a_carrier_has_the_answer_judged_that_nobody_chose(tmp_path
             trace_id = answered(monitor)
             carry(monitor, trace_id, **DOWN)
             wait_until(
-                lambda: monitor.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 20, "a verdict"
+                lambda: monitor.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 60, "a verdict"
             )
             assert monitor.total("ragmonitor_evaluations_total", evaluator="groundedness") == 0
 

@@ -75,6 +75,6 @@ async def test_a_megabyte_takes_about_as_long_as_its_length_says():
     import time
 
     text = "wörd \u2014 " * 120_000
-    started = time.perf_counter()
+    started = time.process_time()
     await score(text, text + "more")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -108,10 +108,10 @@ def test_whatever_comes_is_a_probability_or_a_reason(value):
 
 @pytest.mark.parametrize("reply", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, "[" * 900 + "]" * 900])
 def test_no_reply_takes_long_to_read(reply):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(JudgeError):
         read_scores(reply)
-    assert time.perf_counter() - started < 0.2
+    assert time.process_time() - started < 0.2
 
 
 async def test_context_and_question_are_the_premise_and_the_whole_response_the_hypothesis():

@@ -109,10 +109,10 @@ def test_whatever_comes_is_a_verdict_or_malformed(reply):
     ],
 )
 def test_no_reply_takes_long_to_read(reply):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(JudgeError):
         read_pass_fail(reply)
-    assert time.perf_counter() - started < 0.2
+    assert time.process_time() - started < 0.2
 
 
 async def test_the_prompt_keeps_the_headings_that_the_model_knows():

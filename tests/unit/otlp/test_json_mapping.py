@@ -255,10 +255,10 @@ def in_value(text: str) -> bytes:
 )
 def test_40_what_is_ambiguous_or_not_json_is_invalid_at_once(bad: bytes) -> None:
     to_protobuf("traces", b"{}")
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(InvalidData):
         to_protobuf("traces", bad)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5
 
 
 def test_what_is_nested_as_deep_as_is_taken_can_be_decoded() -> None:
