@@ -15,7 +15,7 @@ trap 'kill "$beside" 2>/dev/null; rm -f "$said"' EXIT
 
 echo "== ${waiting[*]} (beside them: ${computing[*]})"
 # A file stays whole, since its tests share servers.
-"$pytest" --numprocesses "${LANES:-4}" --dist loadfile --no-loadscope-reorder "${waiting[@]}" "$@"
+"$pytest" --numprocesses "${LANES:-3}" --dist loadfile --no-loadscope-reorder "${waiting[@]}" "$@"
 waited=$?
 wait "$beside"
 computed=$?

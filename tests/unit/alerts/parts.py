@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,10 @@ class Receiver:
                 self.arrived = anyio.Event()
 
     async def handle(self, stream: anyio.abc.ByteStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):  # a sender may give up at any point
+            await self._answer(stream)
+
+    async def _answer(self, stream: anyio.abc.ByteStream) -> None:
         async with stream:
             received = b""
             while b"\r\n\r\n" not in received:
