@@ -90,7 +90,7 @@ def monitors(
     config = {
         "sources": [{**source, "session_timeout": "5m"}],
         "sampling": {"traces": rate},
-        "assembly": {"quiet": "1s"},
+        "assembly": {"grace_period": "1s"},
         "evaluators": [{"type": "overlap_groundedness"}],
         "alerts": [],
         "log": {"level": "WARNING"},

@@ -2,8 +2,8 @@
 
 A pure data structure: time comes in as numbers, nothing waits, nothing is read or written. Whoever runs it calls `add`
 for what arrives, sleeps until `next_due` and takes what `due` hands out. A trace is whole when each root seen has ended
-and nothing came for `quiet`; else it ends after `idle` without anything new, after `longest`, or when memory runs out.
-What comes later is counted, never judged.
+and nothing came for `grace_period`; else it ends after `idle_timeout` without anything new, after `max_age`, or when
+memory runs out. What comes later is counted, never judged.
 """
 
 from monitor.assembly.traces import Assembly

@@ -25,8 +25,16 @@ class Assembly:
     """All open traces. Not thread-safe; `now` is monotonic and the same clock in every call."""
 
     def __init__(self, settings: AssemblySettings) -> None:
-        self._quiet, self._idle, self._longest = settings.quiet, settings.idle, settings.longest
-        self._memory, self._largest, self._most = settings.memory, settings.largest_trace, settings.most_spans
+        self._grace_period, self._idle_timeout, self._max_age = (
+            settings.grace_period,
+            settings.idle_timeout,
+            settings.max_age,
+        )
+        self._memory, self._largest, self._most = (
+            settings.max_open_bytes,
+            settings.max_trace_bytes,
+            settings.max_trace_spans,
+        )
         self._open: dict[bytes, OpenTrace] = {}
         self._closed = ClosedTraces(settings.remember_closed, settings.remember_for)
         self._ready: list[ClosedTrace] = []
@@ -109,8 +117,8 @@ class Assembly:
             self._by_size[trace.size_class].pop(trace_id, None)
             self._by_size[size_class][trace_id] = trace
             trace.size_class = size_class
-        wait = self._quiet if trace.roots and not trace.unended else self._idle
-        due = min(now + wait, trace.first + self._longest)
+        wait = self._grace_period if trace.roots and not trace.unended else self._idle_timeout
+        due = min(now + wait, trace.first + self._max_age)
         if due < trace.scheduled:
             trace.scheduled = due
             heapq.heappush(self._timers, (due, trace_id))
@@ -228,8 +236,8 @@ class Assembly:
     # -- closing
 
     def _due(self, trace: OpenTrace) -> float:
-        wait = self._quiet if trace.roots and not trace.unended else self._idle
-        return min(trace.last + wait, trace.first + self._longest)
+        wait = self._grace_period if trace.roots and not trace.unended else self._idle_timeout
+        return min(trace.last + wait, trace.first + self._max_age)
 
     def _next(self) -> OpenTrace | None:
         """The trace that is due first. A timer stays when its trace's time moves on and is put right when it is up."""
@@ -251,9 +259,9 @@ class Assembly:
         return None
 
     def _reason(self, trace: OpenTrace, now: float) -> Closed:
-        if trace.roots and not trace.unended and trace.last + self._quiet <= now:
+        if trace.roots and not trace.unended and trace.last + self._grace_period <= now:
             return Closed.ROOT_ENDED
-        return Closed.TOO_OLD if trace.first + self._longest <= now else Closed.IDLE
+        return Closed.TOO_OLD if trace.first + self._max_age <= now else Closed.IDLE
 
     def _close(self, trace: OpenTrace, reason: Closed, now: float) -> None:
         del self._open[trace.trace_id]

@@ -17,22 +17,22 @@ from monitor.stages import Component
 class AssemblySettings(Component):
     """When a trace counts as complete, and what open traces may take."""
 
-    quiet: Duration = Field(default=10.0, gt=0)
+    grace_period: Duration = Field(default=10.0, gt=0)
     """How long nothing must come for a trace whose roots have ended. The SDKs send every 5 s."""
 
-    idle: Duration = Field(default=60.0, gt=0)
+    idle_timeout: Duration = Field(default=60.0, gt=0)
     """How long nothing must come for a trace of which no root, or an unended one, has been seen."""
 
-    longest: Duration = Field(default=600.0, gt=0)
+    max_age: Duration = Field(default=600.0, gt=0)
     """How long a trace may stay open in all."""
 
-    memory: Size = Field(default=256 * 1024**2, gt=0)
+    max_open_bytes: Size = Field(default=256 * 1024**2, gt=0)
     """What all open traces together may take; beyond it the largest are closed as `evicted`."""
 
-    largest_trace: Size = Field(default=20 * 1024**2, gt=0)
+    max_trace_bytes: Size = Field(default=20 * 1024**2, gt=0)
     """What one trace may take; beyond it it is closed as `too_large`; what still comes is dropped, counted."""
 
-    most_spans: int = Field(default=10_000, gt=0)
+    max_trace_spans: int = Field(default=10_000, gt=0)
     """How many spans and log records one trace may have; beyond it it is closed as `too_large`."""
 
     remember_closed: int = Field(default=100_000, ge=0)
@@ -43,9 +43,10 @@ class AssemblySettings(Component):
 
     @model_validator(mode="after")
     def _in_order(self) -> AssemblySettings:
-        if not self.quiet <= self.idle <= self.longest:
+        if not self.grace_period <= self.idle_timeout <= self.max_age:
             raise ValueError(
-                f"quiet <= idle <= longest must hold, not {self.quiet:g} s, {self.idle:g} s and {self.longest:g} s"
+                f"grace_period <= idle_timeout <= max_age must hold, not {self.grace_period:g} s, "
+                f"{self.idle_timeout:g} s and {self.max_age:g} s"
             )
         return self
 

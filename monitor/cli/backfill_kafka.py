@@ -33,7 +33,7 @@ def of_kafka(config: Config, since: float, until: float, replay: Replay) -> Iter
     sources = [one for one in config.sources if isinstance(one, Kafka)]
     if not sources:
         raise ConfigError("--from kafka: no source of this configuration is of the type `kafka`")
-    begin, end = since - config.assembly.longest, until + _MARGIN
+    begin, end = since - config.assembly.max_age, until + _MARGIN
     for source in sources:
         for record in _records(source, begin, end):
             try:

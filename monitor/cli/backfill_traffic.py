@@ -113,7 +113,7 @@ def of_spool(config: Config, since: float, replay: Replay) -> Iterator[Case]:
     path = config.storage.path / retained.NAME
     if not path.exists():
         raise ConfigError(f"--from spool: there is no {path}: `storage.retain` is how long deliveries are kept")
-    before = config.assembly.longest  # a request that ended at `since` may have begun to come so long ago
+    before = config.assembly.max_age  # a request that ended at `since` may have begun to come so long ago
     for record in retained.read(path, since - before):
         try:
             yield from _of_record(replay, record)

@@ -71,8 +71,9 @@ def describe(config: Config) -> Iterator[str]:
         else "Keeps every trace."
     )
     yield (
-        f"A trace is complete when its root has ended and nothing came for {format_duration(config.assembly.quiet)}; "
-        f"without a root after {format_duration(config.assembly.idle)}."
+        "A trace is complete when its root has ended and nothing came for "
+        f"{format_duration(config.assembly.grace_period)}; "
+        f"without a root after {format_duration(config.assembly.idle_timeout)}."
     )
     yield from _reading(config)
     yield from _traffic(config)

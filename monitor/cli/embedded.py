@@ -33,7 +33,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
     return {
         "sources": [{"type": "otlp_http", "port": http}, {"type": "otlp_grpc", "port": grpc}],
         "sinks": [{"type": "prometheus", "port": metrics}],
-        "assembly": {"quiet": "500ms"},
+        "assembly": {"grace_period": "500ms"},
         "storage": {"path": str(folder), "texts": "all"},
         "evaluators": [{"type": "overlap_groundedness"}],
         "alerts": [

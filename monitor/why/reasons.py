@@ -49,7 +49,10 @@ def _of_missing(detail: str) -> str:
 def _of_incomplete(detail: str, situation: Situation) -> str:
     if "the parent" in detail:
         return "reading.foreign_parents: true, if that span is sent to another backend only"
-    return f"assembly.idle: longer than {lasting(situation.idle)}, if the missing spans come later than that"
+    return (
+        f"assembly.idle_timeout: longer than {lasting(situation.idle_timeout)}, if the missing spans come later than "
+        "that"
+    )
 
 
 _FATES: Final[Mapping[str, tuple[str, str]]] = {
@@ -70,7 +73,7 @@ _FATES: Final[Mapping[str, tuple[str, str]]] = {
     "invalid": ("it could not be read: the log says more, at `reading_failed`", ""),
     "too_large": (
         "the trace was larger than one may be",
-        "assembly.largest_trace: larger; or assembly.most_spans, if it has very many spans",
+        "assembly.max_trace_bytes: larger; or assembly.max_trace_spans, if it has very many spans",
     ),
     "shed": ("given up: it waited in the spool for longer than results are kept", "storage.keep: longer"),
     "forgotten": ("it was forgotten on request (`rag-monitor forget`)", ""),
@@ -178,7 +181,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
     ),
     UnscoredReason.INCOMPLETE_TRACE: (
         "a part of the trace never came",
-        "assembly.idle: longer, if the rest comes later",
+        "assembly.idle_timeout: longer, if the rest comes later",
     ),
     UnscoredReason.TOO_LARGE: _too_large,
     UnscoredReason.AUTH: ("the provider refuses the key", "{judge}.api_key: a key that the provider accepts"),

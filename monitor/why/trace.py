@@ -14,11 +14,11 @@ _SHOWN: Final = 12
 """Spans that are named."""
 
 _CLOSED: Final[Mapping[str, str]] = {
-    "root_ended": "its root had ended and nothing more came for {quiet}",
-    "idle": "no root that had ended was seen, and nothing more came for {idle}",
-    "too_old": "it had been open for as long as a trace may be (assembly.longest)",
-    "evicted": "open traces took all the memory that they may (assembly.memory)",
-    "too_large": "it was larger than a trace may be (assembly.largest_trace, assembly.most_spans)",
+    "root_ended": "its root had ended and nothing more came for {grace_period}",
+    "idle": "no root that had ended was seen, and nothing more came for {idle_timeout}",
+    "too_old": "it had been open for as long as a trace may be (assembly.max_age)",
+    "evicted": "open traces took all the memory that they may (assembly.max_open_bytes)",
+    "too_large": "it was larger than a trace may be (assembly.max_trace_bytes, assembly.max_trace_spans)",
     "shutdown": "the monitor was stopped",
     "handed_over": "its partition moved to another replica",
 }
@@ -68,7 +68,7 @@ def _arrival(trail: Trail, facts: TraceFacts, situation: Situation) -> Iterator[
         return
     waited = lasting(max(trail.closed_at - trail.received_at, 0.0))
     why = _CLOSED.get(trail.closed, trail.closed)
-    why = why.format(quiet=lasting(situation.quiet), idle=lasting(situation.idle))
+    why = why.format(grace_period=lasting(situation.grace_period), idle_timeout=lasting(situation.idle_timeout))
     records = f" and {several(trail.records, 'log record')}" if trail.records else ""
     yield Step("joined", f"closed after {waited}, since {why}: {several(trail.spans, 'span')}{records}{_spans(trail)}")
 

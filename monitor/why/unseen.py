@@ -44,7 +44,9 @@ def _open(subject: str, found: Open, situation: Situation) -> Answer:
     parts = several(found.spans, "span") + (f", {several(found.records, 'log record')}" if found.records else "")
     awaited = "for spans that come late" if found.root_ended else "for its root span to end"
     text = f"still open: it waits {awaited}, until {clock_time(found.until)} if nothing more comes"
-    option, now = ("quiet", situation.quiet) if found.root_ended else ("idle", situation.idle)
+    option, now = (
+        ("grace_period", situation.grace_period) if found.root_ended else ("idle_timeout", situation.idle_timeout)
+    )
     steps = [
         Step("received", f"{clock_time(found.received_at)}, from {found.app or 'unknown'}, by {found.source}"),
         Step("joined", f"{parts} so far"),
@@ -101,7 +103,7 @@ def _where_to_look(situation: Situation) -> list[Step]:
     if not situation.live:
         told = (
             "it may be open or under way, which only the running monitor knows: ask it with --url; a trace whose root"
-            f" has not ended waits {lasting(situation.idle)} for it"
+            f" has not ended waits {lasting(situation.idle_timeout)} for it"
         )
         steps.append(Step("under way", told))
     sent = "whether the service sends it here: its exporter's address, its own sampler, the sampling of a Collector"

@@ -104,8 +104,8 @@ class Situation:
     now: float
     evaluators: Sequence[Evaluating]
     head_rate: float = 1.0
-    idle: float = 60.0
-    quiet: float = 10.0
+    idle_timeout: float = 60.0
+    grace_period: float = 10.0
     late_after: float = 900.0
     trails: float = 86400.0
     results: float = 7 * 86400.0

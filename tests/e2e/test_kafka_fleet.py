@@ -43,7 +43,7 @@ def configuration(broker: Broker, llm: LLMServer, sample: Any, group: str = "fle
     return {
         "sources": [{**connection, "group": group, "topics": topics, "session_timeout": "4s"}],
         "sinks": [{**connection, "topic": f"{group}.results"}],
-        "assembly": {"quiet": "500ms", "idle": "60s"},
+        "assembly": {"grace_period": "500ms", "idle_timeout": "60s"},
         "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url},
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "relevance", "sample": sample}],
         "sampling": {"salt": "fleet"},

@@ -44,7 +44,7 @@ def configuration(broker: Broker, group: str, topics: dict[str, str], **more: An
     return {
         "sources": [{**connection, "group": group, "topics": topics, "session_timeout": "6s"}],
         "sinks": [{**connection, "topic": f"{group}.results"}],
-        "assembly": {"quiet": "2s", "idle": "4s"},
+        "assembly": {"grace_period": "2s", "idle_timeout": "4s"},
         "evaluators": [{"type": "overlap_groundedness"}],
         "alerts": [],
         **more,

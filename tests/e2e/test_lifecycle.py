@@ -46,7 +46,7 @@ def test_every_series_of_an_app_is_there_at_zero_before_its_first_verdict_and_af
         assert not any(values)
         return len(values)
 
-    with MonitorProcess(tmp_path, {"assembly": {"quiet": "2s"}}) as monitor:
+    with MonitorProcess(tmp_path, {"assembly": {"grace_period": "2s"}}) as monitor:
         service = RagService.over_http(monitor.http)
         service.ask()
         service.flush()
@@ -86,7 +86,7 @@ def test_a_restart_with_another_version_begins_its_series_at_zero_and_leaves_non
 
 def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
     asked = set()
-    monitor = MonitorProcess(tmp_path, {"assembly": {"quiet": "1s"}}).start()
+    monitor = MonitorProcess(tmp_path, {"assembly": {"grace_period": "1s"}}).start()
     service = RagService.over_http(monitor.http)
     asked |= {service.ask() for _ in range(20)}
     service.flush()

@@ -108,7 +108,7 @@ class Held:
             {
                 "sources": [{"type": "otlp_http", "port": self.port}],
                 "sinks": [{"type": "prometheus", "port": metrics}],
-                "assembly": {"quiet": quiet, "idle": "5m"},
+                "assembly": {"grace_period": quiet, "idle_timeout": "5m"},
                 "storage": {"path": str(folder / "state")},
                 "evaluators": [{"type": "overlap_groundedness"}],
                 "alerts": [{"evaluator": "overlap_groundedness", "warning": "5%", "critical": "10%", "app": "shop"}],

@@ -44,7 +44,7 @@ def configuration(broker: str, llm: str) -> dict[str, Any]:
         "sources": [
             {"type": "kafka", "brokers": broker, "topics": {"otlp_spans": "otlp_proto"}, "session_timeout": "6s"}
         ],
-        "assembly": {"quiet": "1s", "idle": "3s"},
+        "assembly": {"grace_period": "1s", "idle_timeout": "3s"},
         "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm, "price": price},
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": "60%"}],
         "alerts": [

@@ -22,7 +22,7 @@ from tests.support.tools import free_port, wait_until
 FILES = deploy.DEPLOY / "otel-collector"
 BATCH = 1.0  # seconds; the time of a batch in these files
 PATIENT: dict[str, Any] = {
-    "assembly": {"quiet": "500ms", "idle": "30s"},
+    "assembly": {"grace_period": "500ms", "idle_timeout": "30s"},
     "evaluators": [{"type": "overlap_groundedness"}],
 }
 

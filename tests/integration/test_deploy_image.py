@@ -35,7 +35,7 @@ class Contained(MonitorProcess):
         price = {"input_per_million": 1, "output_per_million": 2}
         judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price}
         evaluators = [{"type": "overlap_groundedness"}, {"type": "groundedness"}]
-        self.config = {**own, "judge": judge, "evaluators": evaluators, "assembly": {"quiet": "300ms"}}
+        self.config = {**own, "judge": judge, "evaluators": evaluators, "assembly": {"grace_period": "300ms"}}
 
     def spawn(self) -> None:
         words = [*self.image.said("ENTRYPOINT"), *self.image.said("CMD")]

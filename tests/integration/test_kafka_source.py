@@ -537,7 +537,7 @@ async def test_a_killed_monitor_whose_disk_is_gone_loses_no_trace(broker: Broker
                 folder,
                 {
                     "sources": [{"type": "kafka", "brokers": broker.address, **options(topic, session_timeout="6s")}],
-                    "assembly": {"quiet": "1s", "idle": "2s"},
+                    "assembly": {"grace_period": "1s", "idle_timeout": "2s"},
                 },
             )
         )
@@ -572,7 +572,9 @@ async def test_replicas_share_the_traces_and_each_ledger_balances(broker: Broker
         folder = tmp_path / str(number)
         folder.mkdir()
         source = {"type": "kafka", "brokers": broker.address, **options(topic, session_timeout="6s", handover="500ms")}
-        monitors.append(MonitorProcess(folder, {"sources": [source], "assembly": {"quiet": "1s", "idle": "2s"}}))
+        monitors.append(
+            MonitorProcess(folder, {"sources": [source], "assembly": {"grace_period": "1s", "idle_timeout": "2s"}})
+        )
         monitors[-1].config["sinks"].append({"type": "jsonl", "path": str(folder / "results.jsonl")})
     sent = [trace_id(9, number) for number in range(240)]
 

@@ -90,7 +90,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
     folder = tmp_path_factory.mktemp("local")
     config = {
         "sampling": {"traces": 0.5},
-        "assembly": {"quiet": "300ms", "idle": "3s", "most_spans": 20},
+        "assembly": {"grace_period": "300ms", "idle_timeout": "3s", "max_trace_spans": 20},
         "traffic": {
             "drop": [{"attribute": "tenant", "matches": "internal-*"}],
             "rates": {"synthetic": 0.0001},
@@ -141,7 +141,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
         (NOT_RAG, "not_rag", "no RAG request", "reading.attributes"),
         (INCOMPLETE, "incomplete", "the parent 0000000000000002 of span 0000000000000003", "reading.foreign_parents"),
         (FAILED, "failed_request", "the service itself failed", ""),
-        (TOO_LARGE, "too_large", "larger than one may be", "assembly.largest_trace"),
+        (TOO_LARGE, "too_large", "larger than one may be", "assembly.max_trace_bytes"),
     ],
 )
 def test_a_trace_that_was_not_judged_says_where_it_ended_and_which_setting_would_change_it(
@@ -219,7 +219,7 @@ def test_only_the_running_monitor_knows_of_an_open_trace_and_until_when_it_waits
     found = json.loads(local.get(f"/api/v1/why?trace={OPEN}"))
     assert found["cause"] == "open"
     assert "waits for its root span" in found["conclusion"]
-    assert found["setting"].startswith("assembly.idle")
+    assert found["setting"].startswith("assembly.idle_timeout")
     ended(local, 13)
     assert why(local, OPEN)["cause"] == "incomplete"
 

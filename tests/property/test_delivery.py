@@ -1,7 +1,8 @@
 """However a trace is delivered, within what assembly promises, its reading is the same.
 
-The promise: pauses shorter than `idle` (60 s) until all roots seen have ended, shorter than `quiet` (10 s) from then
-on, and no more than `longest` (600 s) in all. What comes later than that is counted as late and changes nothing.
+The promise: pauses shorter than `idle_timeout` (60 s) until all roots seen have ended, shorter than `grace_period` (10
+s) from then on, and no more than `max_age` (600 s) in all. What comes later than that is counted as late and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.property.support import TRACES, examples, read_parts
 from tests.support.traces import SETUPS, captured_parts
 
 SETTINGS = AssemblySettings()
-QUIET, IDLE = float(SETTINGS.quiet), float(SETTINGS.idle)
+QUIET, IDLE = float(SETTINGS.grace_period), float(SETTINGS.idle_timeout)
 
 pytestmark = pytest.mark.timeout(300)
 

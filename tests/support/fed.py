@@ -74,7 +74,7 @@ class Fed:
                 "evaluators": [*local, *judged],
                 "slices": ["request.attack", "gen_ai.request.model"],
                 "alerts": [{"evaluator": LOCAL[0], "warning": "5%", "critical": "10%", "resolve_after": "0s"}],
-                "assembly": {"quiet": "300ms", "idle": "2m"},
+                "assembly": {"grace_period": "300ms", "idle_timeout": "2m"},
                 "canary": {"every": canary, "first_after": 0, "cases": str(folder / "canary.jsonl")},
                 "traffic": {"quotas": {"support": {"per_hour": 2}}},
             },

@@ -27,7 +27,7 @@ class MonitorProcess:
         self.config: dict[str, Any] = {
             "sources": [{"type": "otlp_http", "port": self.http}, {"type": "otlp_grpc", "port": self.grpc}],
             "sinks": [{"type": "prometheus", "port": self.metrics_port}],
-            "assembly": {"quiet": "300ms", "idle": "2s"},
+            "assembly": {"grace_period": "300ms", "idle_timeout": "2s"},
             "storage": {"path": str(folder / "state")},
             **(config or {}),
         }

@@ -202,7 +202,7 @@ def test_a_closed_trace_is_forgotten_after_its_time_and_beyond_the_number() -> N
 
 
 def test_the_largest_trace_is_evicted_first() -> None:
-    assembly = made(memory=100_000)
+    assembly = made(max_open_bytes=100_000)
     add(assembly, T1, span(1, root=True, size=60_000))
     for number in range(2, 20):
         add(assembly, number.to_bytes(16, "big"), span(1, root=True, size=5_000))
@@ -212,13 +212,13 @@ def test_the_largest_trace_is_evicted_first() -> None:
 
 
 def test_eviction_is_due_at_once() -> None:
-    assembly = made(memory=10_000)
+    assembly = made(max_open_bytes=10_000)
     add(assembly, T1, span(1, size=20_000))
     assert assembly.next_due() == float("-inf")
     assert closed(assembly, 0) == [(T1, Closed.EVICTED)]
 
 
-@pytest.mark.parametrize("limit", [{"largest_trace": 50_000}, {"most_spans": 60}])
+@pytest.mark.parametrize("limit", [{"max_trace_bytes": 50_000}, {"max_trace_spans": 60}])
 def test_a_trace_beyond_its_limit_is_closed_and_what_still_comes_is_dropped(limit: dict[str, int]) -> None:
     assembly = made(**limit)
     parts = [span(number, size=300) for number in range(1, 101)]
@@ -234,7 +234,7 @@ def test_a_trace_beyond_its_limit_is_closed_and_what_still_comes_is_dropped(limi
 
 
 def test_a_huge_trace_does_not_touch_the_small_ones() -> None:
-    assembly = made(memory=1_000_000, largest_trace=500_000)
+    assembly = made(max_open_bytes=1_000_000, max_trace_bytes=500_000)
     small = [number.to_bytes(16, "big") for number in range(1, 101)]
     for trace_id in small:
         add(assembly, trace_id, span(1, root=True))
@@ -260,8 +260,8 @@ def test_memory_is_given_back_to_the_byte() -> None:
 
 
 def test_settings_out_of_order_are_refused() -> None:
-    with pytest.raises(ValidationError, match="quiet <= idle <= longest"):
-        made(quiet="2m")
+    with pytest.raises(ValidationError, match="grace_period <= idle_timeout <= max_age"):
+        made(grace_period="2m")
 
 
 # -- the rules that hold whatever happens
@@ -269,7 +269,9 @@ def test_settings_out_of_order_are_refused() -> None:
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> tuple[list[Part], list[tuple[list[Part], float]]]:
-    """Some parts of one trace, and a way to deliver all: any split, order and repetition, pauses below `quiet`."""
+    """Some parts of one trace, and a way to deliver all: any split, order and repetition, pauses below
+    `grace_period`.
+    """
     parts = [span(n, root=draw(st.booleans())) for n in range(1, draw(st.integers(1, 8)) + 1)]
     parts += [record(b"log %d" % n) for n in range(draw(st.integers(0, 4)))]
     repeated = draw(st.permutations(parts + draw(st.lists(st.sampled_from(parts), max_size=6))))
@@ -317,7 +319,9 @@ def test_any_split_order_and_repetition_gives_the_same_trace_once(
 def test_every_part_is_counted_once_and_every_receipt_settled_once(
     calls: list[tuple[int, list[tuple[bool, int, bool, bool, int]], float]], rng: random.Random
 ) -> None:
-    assembly = made(memory=20_000, largest_trace=9_000, most_spans=7, remember_closed=3, remember_for=100)
+    assembly = made(
+        max_open_bytes=20_000, max_trace_bytes=9_000, max_trace_spans=7, remember_closed=3, remember_for=100
+    )
     settled: Counter[int] = Counter()
     receipts: list[Receipt] = []
     now, kept, closed_parts = 0.0, 0, 0

@@ -130,7 +130,7 @@ async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_w
 
 
 async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
-    async with pipeline(tmp_path, quiet=0.01, idle=0.01) as at:
+    async with pipeline(tmp_path, grace_period=0.01, idle_timeout=0.01) as at:
         at.gate.set()
         await at.spans(1, receipt=at.receipt("first"))
         await until(lambda: at.settled == ["first"])
@@ -140,7 +140,7 @@ async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
 
 
 async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
-    async with pipeline(tmp_path, quiet=0.2, idle=0.2) as at:
+    async with pipeline(tmp_path, grace_period=0.2, idle_timeout=0.2) as at:
         first = at.receipt("first")
         await at.spans(1, 2, receipt=first)
         Handed.intake.hand_over([first])
@@ -154,7 +154,7 @@ async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_w
 
 
 async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
-    async with pipeline(tmp_path, quiet=0.05, idle=0.05) as at:
+    async with pipeline(tmp_path, grace_period=0.05, idle_timeout=0.05) as at:
         gone = at.receipt("gone")
         await at.spans(1, receipt=gone)
         await at.spans(2, receipt=at.receipt("stays"))
@@ -192,7 +192,7 @@ async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_p
 
 
 async def test_while_open_traces_take_half_of_their_memory_a_sender_who_can_wait_is_asked_to(tmp_path):
-    async with pipeline(tmp_path, memory=8_000) as at:
+    async with pipeline(tmp_path, max_open_bytes=8_000) as at:
         await at.spans(1, 2, 3, receipt=at.receipt("first"))
         with pytest.raises(Overloaded, match="open traces"):
             await at.spans(4, receipt=at.receipt("second"))
@@ -203,7 +203,7 @@ async def test_while_open_traces_take_half_of_their_memory_a_sender_who_can_wait
 
 async def test_what_waits_for_room_among_the_closed_traces_is_taken_again_too(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_READERS", 0)
-    async with pipeline(tmp_path, closed_limit=1, quiet=0.02, idle=0.02) as at:
+    async with pipeline(tmp_path, closed_limit=1, grace_period=0.02, idle_timeout=0.02) as at:
         first = at.receipt("first")
         await at.spans(1, 2, 3, receipt=first)
         await until(lambda: total(at.metrics, "ragmonitor_open_traces") == 0)

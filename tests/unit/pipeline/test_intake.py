@@ -53,7 +53,7 @@ class Door:
         self.metrics = lent.metrics
         self.clock = lent.clock
         self.spool = spool
-        self.assembly = Assembly(AssemblySettings(quiet=1.0, idle=5.0))
+        self.assembly = Assembly(AssemblySettings(grace_period=1.0, idle_timeout=5.0))
         self.full = ""
         self.ledger = Ledger(lent.metrics)
         self.rows, self.told = [], []

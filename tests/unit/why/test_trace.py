@@ -130,7 +130,7 @@ def test_an_open_trace_says_what_it_waits_for_and_until_when():
     assert found.cause is Cause.OPEN
     assert "1970-01-01 00:17:40 UTC" in found.conclusion
     late = of_trace(replace(FACTS, trails=[], open=replace(waiting, root_ended=True)), SITUATION)
-    assert late.setting.startswith("assembly.quiet")
+    assert late.setting.startswith("assembly.grace_period")
 
 
 def test_a_complete_trace_that_nobody_has_read_yet_waits():
