@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmarks.rates import table
-from monitor.estimates.reference import AT_LEAST, RUNS, Reference, surely_moved
+from monitor.statistics.reference import AT_LEAST, RUNS, Reference, surely_moved
 
 CASES: Final = 24
 RUNS_A_DAY: Final = 3

@@ -14,12 +14,12 @@ from itertools import accumulate
 from statistics import NormalDist, fmean, stdev
 from typing import TypeAlias
 
-from monitor.estimates.correction import Label, by_difference, by_quality, quality
-from monitor.estimates.noticing import counted
-from monitor.estimates.rates import Sums, estimate, interval_95, judged_to_tell
 from monitor.samplers._features import INPUTS
 from monitor.samplers._learner import Learner
 from monitor.samplers._pacer import CAP, Pacer
+from monitor.statistics.correction import Label, by_difference, by_quality, quality
+from monitor.statistics.power import counted
+from monitor.statistics.rates import Sums, estimate, interval_95, judged_to_tell
 
 _CASES_A_MINUTE, _SHARE = 28, 0.05
 

@@ -26,8 +26,8 @@ from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, un
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
 from monitor.alerts.engine import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS
-from monitor.estimates.noticing import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
-from monitor.estimates.rates import judged_to_tell
+from monitor.statistics.power import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
+from monitor.statistics.rates import judged_to_tell
 
 AUROCS = (0.8, 0.95)
 RATES, JUDGED, VOLUMES = (0.005, 0.02, 0.05, 0.1), (100, 300, 1000, 2000), (10, 100, 1000)

@@ -24,11 +24,11 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 from rich.table import Table
 
-from monitor.evaluators._personal import luhn
 from monitor.model.case import Case, Document, Request
-from monitor.pseudonyms import UserKey
-from monitor.redaction import RedactionSettings, Redactor
-from monitor.redaction.settings import DataType
+from monitor.privacy.detectors import luhn
+from monitor.privacy.pseudonyms import UserKey
+from monitor.privacy.redaction import RedactionSettings, Redactor
+from monitor.privacy.redaction.settings import DataType
 from monitor.telemetry.metrics import Metrics
 
 Draw = random.Random

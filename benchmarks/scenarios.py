@@ -22,9 +22,9 @@ from typing import Final
 from monitor.alerts.policy import Severity
 from monitor.alerts.regression import HOLD, NAME
 from monitor.alerts.state import Finding, Standing, Status, Subject
-from monitor.estimates.blocks import Blocks
-from monitor.estimates.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
-from monitor.estimates.noticing import LOOK, LOOKS_A_DAY, Counts, counted, episodes
+from monitor.statistics.blocks import Blocks
+from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
+from monitor.statistics.power import LOOK, LOOKS_A_DAY, Counts, counted, episodes
 
 SCENARIOS: Final = ("none", "drift", "weekvol", "slow", "burst", "badday", "step")
 WARM_DAYS: Final = 11

@@ -21,10 +21,10 @@ from statistics import fmean, geometric_mean, stdev
 from typing import Final, NamedTuple
 
 from benchmarks.answers import Mix, Row, binormal, distance, labelled, mixed
-from monitor.estimates.rates import Sums
 from monitor.samplers._features import INPUTS
 from monitor.samplers._learner import Learner
 from monitor.samplers._pacer import CAP, FLOOR, Pacer, deviation
+from monitor.statistics.rates import Sums
 
 CHECKPOINTS: Final = (200, 1000, 5000)
 SLOPE: Final = 1.2

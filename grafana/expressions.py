@@ -1,7 +1,7 @@
 """What the boards ask Prometheus: sums over replicas of raw counters, then rates and limits of them.
 
 No recorded series is needed, so that the boards also work without `rag-monitor rules`, and over any window. The limits
-are those of `monitor/estimates/rates.py`, by which the rules alert as well. To be short they are written another way:
+are those of `monitor/statistics/rates.py`, by which the rules alert as well. To be short they are written another way:
 with u = 1 / sqrt(k) the factor 1 - u^2/9 + z u/3 is 1 + z^2/4 - (u/3 - z/2)^2, so each sum stands there once. A test
 holds both against each other over a real Prometheus.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from monitor.alerts.rules_format import OF_PAIR, ON_VERSION
-from monitor.estimates.rates import Z_95
+from monitor.statistics.rates import Z_95
 
 JOB = 'job=~"$job"'
 APP, EVALUATOR = 'app=~"$app"', 'evaluator=~"$evaluator"'
@@ -23,7 +23,7 @@ STEP = "$__rate_interval"
 """The time between two points of a graph: for what is drawn as it comes, not summed over the board's window."""
 
 Z_POWER = 1.281552
-"""As in `estimates/rates.py`: a clearly higher rate shows 9 times in 10."""
+"""As in `statistics/rates.py`: a clearly higher rate shows 9 times in 10."""
 
 _BENT = f"{1 + Z_95**2 / 4:.9g}"
 _HALF_Z = f"{Z_95 / 2:.9g}"

@@ -18,11 +18,11 @@ from monitor.model.foreign import Via
 from monitor.model.trail import Trail
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.row_intake import randomness
-from monitor.samplers import _consistent
 from monitor.samplers.uniform import Uniform
 from monitor.sinks._results import Reader as Results
 from monitor.sinks._search import Search
 from monitor.stages import Runtime, type_name
+from monitor.statistics import consistent_sampling
 from monitor.trail import Reader, Recorder, recording
 from monitor.why import (
     Answer,
@@ -133,9 +133,9 @@ class Inquiry:
         salt = self._config.sampling.salt
         return TraceFacts(
             request_id=named,
-            least_rate=_consistent.least_rate(randomness(named)) if named else None,
-            draw=_consistent.value(named, salt),
-            class_draw=_consistent.value(named, f"{salt}/traffic"),
+            least_rate=consistent_sampling.least_rate(randomness(named)) if named else None,
+            draw=consistent_sampling.value(named, salt),
+            class_draw=consistent_sampling.value(named, f"{salt}/traffic"),
         )
 
     def _of_trace(self, facts: TraceFacts, evaluator: str) -> Answer:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from monitor.alerts import missing
 from monitor.alerts.missing import Expectations
 from monitor.errors import MonitorError
-from monitor.estimates.rates import Sums
-from monitor.estimates.windows import Windows
 from monitor.model.foreign import Via
 from monitor.sinks.history import History
 from monitor.stages import Lesson, Runtime, Sink, type_name
+from monitor.statistics.rates import Sums
+from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 

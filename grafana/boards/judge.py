@@ -23,7 +23,7 @@ from grafana.panels import (
     curve,
     figure,
 )
-from monitor.estimates.correction import LABELS_NEEDED
+from monitor.statistics.correction import LABELS_NEEDED
 
 _MODEL = "a line for each model"
 _NOT_OK = 'state!="ok"'

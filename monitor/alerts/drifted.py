@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.alerts.state import Finding, Status, percent
-from monitor.estimates.rates import Sums, estimate
-from monitor.estimates.reference import AT_LEAST, WINDOW, Z, surely_moved
 from monitor.model.canary import CanaryRun
 from monitor.quantities import format_duration
+from monitor.statistics.rates import Sums, estimate
+from monitor.statistics.reference import AT_LEAST, WINDOW, Z, surely_moved
 
 
 class Canaries:

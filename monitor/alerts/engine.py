@@ -14,9 +14,9 @@ from monitor.alerts.answers import linked
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.alerts.state import AlertState, Finding, Standing, Status, Subject
 from monitor.alerts.trouble import Troubles
-from monitor.estimates.windows import Windows
 from monitor.model.generation import Change
 from monitor.quantities import format_duration
+from monitor.statistics.windows import Windows
 
 __all__ = ["ALERT_NAME", "SUMMARY", "Z_OVER", "AlertEngine", "AlertState", "Status"]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from monitor.alerts.policy import AlertPolicy, AlertWindow
 from monitor.alerts.state import Finding, Status, percent
-from monitor.estimates.rates import Estimate, doubled, estimate, judged_to_tell
-from monitor.estimates.windows import Windows
 from monitor.quantities import format_duration
+from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
+from monitor.statistics.windows import Windows
 
 NAME = "RagDefectRateHigh"
 SUMMARY = "The share of defective answers is above its threshold."

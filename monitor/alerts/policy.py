@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from monitor.errors import ConfigError
-from monitor.estimates.change import FAMILIES
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
+from monitor.statistics.change import FAMILIES
 from monitor.telemetry.metrics import Metrics
 
 _SHORTEST, _LONGEST = 10.0, 7 * 86400.0

@@ -1,4 +1,4 @@
-"""`RagDefectRateRegression`: whether a defect rate has clearly risen against the week before: `estimates/change.py`."""
+"""`RagDefectRateRegression`: has a defect rate clearly risen against the week before? Test: `statistics/change.py`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from monitor.alerts.policy import Family
 from monitor.alerts.state import Finding, Status, percent
-from monitor.estimates.change import BASELINE_DAYS, CLEAN_DAYS_NEEDED, DAY, FAMILIES, MARGIN, Change, fired, held
-from monitor.estimates.rates import interval_95
-from monitor.estimates.windows import Windows
 from monitor.quantities import format_duration
+from monitor.statistics.change import BASELINE_DAYS, CLEAN_DAYS_NEEDED, DAY, FAMILIES, MARGIN, Change, fired, held
+from monitor.statistics.rates import interval_95
+from monitor.statistics.windows import Windows
 
 NAME = "RagDefectRateRegression"
 SUMMARY = "The share of defective answers has risen clearly against the week before."

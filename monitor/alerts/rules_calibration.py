@@ -1,4 +1,4 @@
-"""The corrected rate in PromQL, from the sums of people's labels: the arithmetic of `estimates/correction.py`.
+"""The corrected rate in PromQL, from the sums of people's labels: the arithmetic of `statistics/correction.py`.
 
 It stands beside the raw rate, and no alert rests on it. Labels and verdicts are joined by the version: a judge with
 another model or another prompt errs otherwise. Replicas may all have the same labels, so of each sum the largest
@@ -8,10 +8,10 @@ counts.
 from __future__ import annotations
 
 from monitor.alerts.rules_format import BY_VERSION, VERSION, Rule, record
-from monitor.estimates.change import DAY, HOUR
-from monitor.estimates.correction import LABELS_NEEDED
-from monitor.estimates.rates import Z_95
 from monitor.quantities import format_duration
+from monitor.statistics.change import DAY, HOUR
+from monitor.statistics.correction import LABELS_NEEDED
+from monitor.statistics.rates import Z_95
 
 WEEK = 7 * DAY
 SUMMED = (HOUR, DAY)

@@ -1,6 +1,6 @@
 """`RagJudgeDrifted` in PromQL: whether more of the canary's verdicts have moved than noise explains.
 
-The limit is that of `estimates/rates.py`, over the runs of the last day, by version: what another version says of the
+The limit is that of `statistics/rates.py`, over the runs of the last day, by version: what another version says of the
 set is nothing to compare with. A version that no process runs any more has no tolerance, so nothing fires for it.
 """
 
@@ -11,8 +11,8 @@ import json
 from monitor.alerts.policy import Severity
 from monitor.alerts.rules_format import Rule, alert, record, wording
 from monitor.alerts.trouble import DRIFTED
-from monitor.estimates.reference import AT_LEAST, WINDOW, Z
 from monitor.quantities import format_duration
+from monitor.statistics.reference import AT_LEAST, WINDOW, Z
 
 _SPAN = format_duration(WINDOW)
 _LEVEL = "evaluator_version:ragmonitor_canary"

@@ -1,7 +1,7 @@
 """The release gate in PromQL: what `rag-monitor gate --prometheus` asks for, and the templates that decide.
 
-The arithmetic is that of `estimates/gating.py`, over the exported counters alone: no recording rule is needed. Verdicts
-of two versions of an evaluator are never added up; the strictest answer of all versions counts.
+The arithmetic is that of `statistics/gating.py`, over the exported counters alone: no recording rule is needed.
+Verdicts of two versions of an evaluator are never added up; the strictest answer of all versions counts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.alerts.rules_format import dump, quoted
-from monitor.estimates.rates import Z_95
+from monitor.statistics.rates import Z_95
 
 _WHOLE: Final = "ragmonitor_evaluation"
 _SLICED: Final = "ragmonitor_slice_evaluation"

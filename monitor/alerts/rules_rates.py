@@ -28,7 +28,7 @@ THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
 
 
 def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rule]:
-    """Sums, rate and limits of one window. The formulas are those of `estimates/rates.py`."""
+    """Sums, rate and limits of one window. The formulas are those of `statistics/rates.py`."""
     span = format_duration(window)
     weight, defects = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}defect_weight:increase{span}"
     squares, effective = f"{VERSION}defect_weight_squares:increase{span}", f"{VERSION}effective_defects:increase{span}"

@@ -1,4 +1,4 @@
-"""`RagDefectRateRegression` in PromQL: the arithmetic of `estimates/change.py` over recorded blocks.
+"""`RagDefectRateRegression` in PromQL: the arithmetic of `statistics/change.py` over recorded blocks.
 
 A block is a recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks. What
 was an incident is recorded as no block (`clean`). Needs ten days of retention, and groups that are evaluated every five
@@ -13,7 +13,8 @@ from textwrap import indent
 from monitor.alerts.policy import Severity
 from monitor.alerts.regression import HOLD, NAME, SUMMARY
 from monitor.alerts.rules_format import JUDGING, OF_PAIR, ON_VERSION, VERSION, Rule, alert, asked, record, wording
-from monitor.estimates.change import (
+from monitor.quantities import format_duration
+from monitor.statistics.change import (
     BASELINE_DAYS,
     CLEAN_DAYS_NEEDED,
     DAY,
@@ -27,7 +28,6 @@ from monitor.estimates.change import (
     ChangeWindow,
     IncidentLimit,
 )
-from monitor.quantities import format_duration
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
 SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)

@@ -32,7 +32,7 @@ from monitor.alerts.rules_series import (
 from monitor.alerts.rules_tests_canary import drifted
 from monitor.alerts.rules_tests_regression import rises
 from monitor.alerts.trouble import BUDGET, LAG, MISSING, PAUSED, UNSCORED
-from monitor.estimates.rates import doubled, judged_to_tell
+from monitor.statistics.rates import doubled, judged_to_tell
 
 _HEADER = (
     "# Written by `rag-monitor rules --format tests` from the alert policies of the configuration. Do not edit.\n"

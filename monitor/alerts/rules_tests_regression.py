@@ -9,8 +9,8 @@ from typing import Any
 from monitor.alerts import regression
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
 from monitor.alerts.rules_series import OTHER, VERSION, Series, Test, constant, look, test, verdicts
-from monitor.estimates.change import CLEAN_DAYS_NEEDED, FAMILIES
 from monitor.quantities import format_duration
+from monitor.statistics.change import CLEAN_DAYS_NEEDED, FAMILIES
 
 _HOUR, _DAY = 60, 1440  # minutes
 

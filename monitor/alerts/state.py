@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from monitor.alerts.policy import Severity
-from monitor.estimates.rates import Estimate
+from monitor.statistics.rates import Estimate
 
 
 class Status(StrEnum):

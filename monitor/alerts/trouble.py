@@ -15,10 +15,10 @@ from monitor.alerts.missing import Expectations
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import Finding, Status, Subject, percent
 from monitor.clock import Clock
-from monitor.estimates.rates import estimate
-from monitor.estimates.windows import Windows
 from monitor.model.outcome import Judged, Score, Unscored, UnscoredReason
 from monitor.quantities import format_duration
+from monitor.statistics.rates import estimate
+from monitor.statistics.windows import Windows
 
 _HOUR = 3600.0
 

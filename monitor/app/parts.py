@@ -13,14 +13,12 @@ from typing import TypeVar
 import anyio
 from prometheus_client import Gauge, GCCollector, PlatformCollector, ProcessCollector
 
-from monitor import inquiry, pseudonyms
+from monitor import inquiry
 from monitor.alerts.engine import AlertState
 from monitor.alerts.policy import longest_window, needs_baselines
 from monitor.alerts.trouble import Troubles
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.estimates.windows import Windows
-from monitor.forgotten import Forgotten
 from monitor.judge.client import Client, open_judge
 from monitor.judge.pause import Pause
 from monitor.model.foreign import Via
@@ -29,13 +27,16 @@ from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.generations import Generations
 from monitor.pipeline.noting import Keeper
 from monitor.pipeline.private import Private
-from monitor.redaction import Redactor
+from monitor.privacy import pseudonyms
+from monitor.privacy.audit import Audit
+from monitor.privacy.erasure import Forgotten
+from monitor.privacy.redaction import Redactor
 from monitor.selfwatch.run import open_telemetry
 from monitor.sinks.history import History
 from monitor.spool import Spool, open_spool
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.states import Known, States
-from monitor.telemetry.audit import Audit
+from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics

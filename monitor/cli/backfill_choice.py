@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from monitor import pseudonyms
 from monitor.backfill.cases import Item, Origin
 from monitor.cli import offline
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.forgotten import Forgotten
 from monitor.model.case import Case
 from monitor.model.outcome import result_id
 from monitor.pipeline import edges
 from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
-from monitor.redaction import Redactor
-from monitor.samplers import _consistent
+from monitor.privacy import pseudonyms
+from monitor.privacy.erasure import Forgotten
+from monitor.privacy.redaction import Redactor
 from monitor.sinks._results import Reader
 from monitor.stages import FixedSampler, Judge, Prompt, Question, Verdict
+from monitor.statistics import consistent_sampling
 
 _AT_ONCE: Final = 200
 
@@ -105,7 +105,7 @@ class Choice:
                 continue
             self.done.wanted += 1
             share = self._wish.share if self._wish.share is not None else 1.0
-            if not _consistent.chosen(item.case.request_id, self._salt, item.probability * share):
+            if not consistent_sampling.chosen(item.case.request_id, self._salt, item.probability * share):
                 self.done.left[item.evaluator] += 1
                 continue
             self.done.drawn[item.evaluator] += 1
@@ -151,7 +151,7 @@ class Choice:
             if share is None and isinstance(one.sampler, FixedSampler):
                 share = one.sampler.probability(case)
             applies = edges.missing(one.evaluator, case) is None
-            if share is None or not applies or not _consistent.chosen(case.request_id, self._salt, share):
+            if share is None or not applies or not consistent_sampling.chosen(case.request_id, self._salt, share):
                 self.done.left[name] += 1
                 continue
             self.done.drawn[name] += 1

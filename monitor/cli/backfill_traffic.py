@@ -23,9 +23,9 @@ from monitor.pipeline.head import HeadSampling
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
-from monitor.samplers import _consistent
 from monitor.spool import retained
 from monitor.spool.format import Record
+from monitor.statistics import consistent_sampling
 
 
 class OfFiles(NamedTuple):
@@ -84,7 +84,7 @@ class Replay:
         """Take a delivery of rows that came at `at`: their cases."""
         rate = self._rate if rate is None else rate
         for row in found:
-            if _consistent.keep(randomness(row.request_id), "", rate)[0]:
+            if consistent_sampling.keep(randomness(row.request_id), "", rate)[0]:
                 yield from self._case(WholeRow(row.app, source, (), at, row, rate))
 
     def rest(self) -> Iterator[Case]:

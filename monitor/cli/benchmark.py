@@ -59,7 +59,7 @@ def benchmark(
     if as_json:
         typer.echo(measured.as_json(found))
     if plot is not None:
-        from monitor.benchmark.plot import draw  # noqa: PLC0415
+        from monitor.statistics.quality.plot import draw  # noqa: PLC0415
 
         plot.write_text(draw(measured.curves(found)), encoding="utf-8")
         typer.echo(f"wrote {plot}", err=True)

@@ -14,7 +14,10 @@ import orjson
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.estimates.correction import (
+from monitor.model.outcome import Standing
+from monitor.sinks._results import Reader
+from monitor.sinks.jsonl import JsonLines
+from monitor.statistics.correction import (
     LABELS_NEEDED,
     Corrected,
     Label,
@@ -23,10 +26,7 @@ from monitor.estimates.correction import (
     by_quality,
     quality,
 )
-from monitor.estimates.rates import Estimate, Sums, interval_95
-from monitor.model.outcome import Standing
-from monitor.sinks._results import Reader
-from monitor.sinks.jsonl import JsonLines
+from monitor.statistics.rates import Estimate, Sums, interval_95
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, write_to_textfile
 from monitor import calibration
 from monitor.cli.calibrated import Calibrated
 from monitor.errors import ConfigError
-from monitor.estimates.rates import Sums
+from monitor.statistics.rates import Sums
 from monitor.telemetry.calibration_metrics import CalibrationMetrics
 
 

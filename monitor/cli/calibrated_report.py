@@ -10,8 +10,8 @@ import orjson
 from monitor.cli import columns
 from monitor.cli.calibrated import Calibrated, Calibration
 from monitor.cli.words import percent
-from monitor.estimates.correction import Corrected, Share
-from monitor.estimates.rates import Estimate
+from monitor.statistics.correction import Corrected, Share
+from monitor.statistics.rates import Estimate
 
 
 def as_json(found: Calibrated) -> str:

@@ -53,7 +53,7 @@ def export(
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli import exported  # noqa: PLC0415
     from monitor.errors import ConfigError  # noqa: PLC0415
-    from monitor.telemetry import audit  # noqa: PLC0415
+    from monitor.privacy import audit  # noqa: PLC0415
     from monitor.telemetry.events import Event  # noqa: PLC0415
 
     if every and defects:

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, TextIO
 from monitor.cli.export_shapes import SHAPES
 from monitor.config.sections import Storage
 from monitor.errors import ConfigError, MonitorError
-from monitor.evaluators._personal import pieces
 from monitor.model.case import Traffic
 from monitor.model.foreign import Via
 from monitor.model.outcome import Standing
+from monitor.privacy.detectors import pieces
 from monitor.quantities import parse_duration
 from monitor.sinks._results import Reader
 from monitor.sinks._rows import dump

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from monitor import forgotten, pseudonyms
 from monitor.backfill import cases as queued
 from monitor.config.model import Config
 from monitor.errors import ConfigError, InvalidData
+from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks import _erasing
 from monitor.sinks.history import History
 from monitor.spool import retained
 from monitor.spool.files import make_private
 from monitor.spool.format import Damaged, decode
 from monitor.stages import type_name
-from monitor.telemetry import audit
 from monitor.telemetry.events import Event
 
 _FILES: Final = ("history.db", "backfill.db", "trail.db")
@@ -107,10 +106,10 @@ def _pseudonyms(user: str, folders: set[Path]) -> set[str]:
 
 
 def _mark(folder: Path, wanted: Wanted, users: set[str], now: float, keep: float) -> None:
-    marks = [forgotten.Mark(now, trace=wanted.trace)] if wanted.trace else []
-    marks += [forgotten.Mark(now, user=user) for user in sorted(users)]
+    marks = [erasure.Mark(now, trace=wanted.trace)] if wanted.trace else []
+    marks += [erasure.Mark(now, user=user) for user in sorted(users)]
     if marks:
-        forgotten.add(folder, marks, since=now - keep)
+        erasure.add(folder, marks, since=now - keep)
 
 
 def _traces_of(user: str, users: set[str], there: Sequence[Path]) -> set[str]:

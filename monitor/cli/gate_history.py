@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from monitor.cli.gated import Began, Key, Side
 from monitor.errors import ConfigError, MonitorError
-from monitor.estimates.rates import Sums
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Standing
 from monitor.sinks._results import Reader
 from monitor.sinks._search import Search
+from monitor.statistics.rates import Sums
 
 _MINUTE: Final = 60
 _MOST_ROWS: Final = 200_000  # they are read with their texts, where these are kept

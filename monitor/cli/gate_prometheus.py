@@ -17,9 +17,9 @@ from urllib.parse import urlencode, urlsplit
 from monitor.alerts import rules_gate
 from monitor.cli.gated import Began, Key, Side
 from monitor.errors import ConfigError
-from monitor.estimates.rates import Sums
 from monitor.outgoing.client import ClientTls
 from monitor.quantities import format_duration
+from monitor.statistics.rates import Sums
 
 TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
 _SECONDS: Final = 30.0

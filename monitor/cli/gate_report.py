@@ -13,7 +13,7 @@ import orjson
 from monitor.cli.gated import EXIT_STATUS, Check, Report
 from monitor.cli.words import percent
 from monitor.errors import ConfigError
-from monitor.estimates.gating import MOST_MORE, Answer
+from monitor.statistics.gating import MOST_MORE, Answer
 
 _WORDS: Final = {Answer.PASS: "pass", Answer.FAIL: "FAIL", Answer.NOT_ENOUGH_DATA: "not enough data"}
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from monitor.errors import ConfigError
-from monitor.estimates.gating import Answer, Base, Decision, at_most_times, below
-from monitor.estimates.rates import Sums
 from monitor.quantities import format_duration, parse_duration, parse_rate
+from monitor.statistics.gating import Answer, Base, Decision, at_most_times, below
+from monitor.statistics.rates import Sums
 
 EXIT_STATUS: Final[Mapping[Answer, int]] = {Answer.PASS: 0, Answer.FAIL: 1, Answer.NOT_ENOUGH_DATA: 3}
 _MINUTE: Final = 60.0

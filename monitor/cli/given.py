@@ -13,8 +13,8 @@ from monitor.cli.captures import Files
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Reading
+from monitor.privacy import audit
 from monitor.sinks.history import History
-from monitor.telemetry import audit
 from monitor.telemetry.events import Event
 from monitor.trying.kept import of_row
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from monitor import compose, registry
-from monitor.benchmark.bootstrap import Interval
-from monitor.benchmark.plot import Curve
-from monitor.benchmark.quality import Labelled, Quality, Spread, Tested, measure, spread
-from monitor.benchmark.threshold import Confusion
 from monitor.cli import columns, labelled_rows, offline, progress
 from monitor.cli.run import in_event_loop
 from monitor.cli.words import clean, percent
 from monitor.config import Config
 from monitor.model.outcome import DefectRule, Judged, Score
 from monitor.pipeline.assignment import Assignment
+from monitor.statistics.quality.bootstrap import Interval
+from monitor.statistics.quality.plot import Curve
+from monitor.statistics.quality.quality import Labelled, Quality, Spread, Tested, measure, spread
+from monitor.statistics.quality.threshold import Confusion
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from monitor.cli.troubled import told, troubled
 from monitor.cli.view import RateRow, State, View
 from monitor.cli.watched import NAMES, WINDOW, Rated, Reading, Watched, as_object, read
 from monitor.errors import MonitorError
-from monitor.estimates.rates import Sums, doubled, estimate, interval_95, judged_to_tell
+from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
 
 _STATES: Final = {
     "critical": "critical",

@@ -15,11 +15,11 @@ from monitor.cli import columns
 from monitor.cli.words import percent
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.estimates.change import FAMILIES, HOUR
-from monitor.estimates.noticing import High, Noticed, counted, high_delay, regression_delay
-from monitor.estimates.rates import interval_95, judged_to_tell
 from monitor.judge.prices import tariff
 from monitor.quantities import format_duration, parse_rate
+from monitor.statistics.change import FAMILIES, HOUR
+from monitor.statistics.power import High, Noticed, counted, high_delay, regression_delay
+from monitor.statistics.rates import interval_95, judged_to_tell
 
 _RUNS, _DAYS, _SEED = 100, 7, 1
 _DAY = 24

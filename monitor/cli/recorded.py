@@ -21,8 +21,8 @@ from monitor.model.case import Case, Traffic
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
-from monitor.samplers import _consistent
 from monitor.sinks.history import History
+from monitor.statistics import consistent_sampling
 from monitor.trying.kept import of_row
 
 _MOST = 5000
@@ -64,7 +64,7 @@ def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
         done.total += 1
         times.append(reading.case.answered_at)
         rate = config.sampling.traces
-        kept, probability = _consistent.keep(randomness(reading.case.request_id), found.trace_state, rate)
+        kept, probability = consistent_sampling.keep(randomness(reading.case.request_id), found.trace_state, rate)
         sorted_ = rules.sort(replace(reading, case=replace(reading.case, probability=probability))) if kept else None
         if sorted_ is None or isinstance(sorted_, Fate):
             done.fates[str(sorted_ or Fate.SAMPLED_OUT)] += 1

@@ -16,7 +16,6 @@ import anyio
 import orjson
 
 from monitor import compose, registry
-from monitor.benchmark import difference as differences
 from monitor.cli import columns, offline, progress
 from monitor.cli.captures import Files
 from monitor.cli.results_file import Results, Row, appending, resume
@@ -24,10 +23,11 @@ from monitor.cli.run import in_event_loop
 from monitor.cli.words import percent
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.estimates.rates import Z_95, Sums, interval_95
 from monitor.model.case import Case, Status
 from monitor.model.outcome import Judged, Score
 from monitor.pipeline.assignment import Assignment
+from monitor.statistics.quality import difference as differences
+from monitor.statistics.rates import Z_95, Sums, interval_95
 
 _TWO = 2
 

@@ -14,10 +14,10 @@ from monitor.alerts import regression
 from monitor.alerts.engine import ALERT_NAME, AlertState, Status
 from monitor.alerts.policy import Severity
 from monitor.cli.view import AlertRow, RateRow, State, WorstAnswer
-from monitor.estimates.rates import interval_95
-from monitor.estimates.windows import Windows
 from monitor.model.outcome import Judged, Score
 from monitor.stages import Deliver, Runtime, Sink
+from monitor.statistics.rates import interval_95
+from monitor.statistics.windows import Windows
 from monitor.telemetry.metrics import Metrics
 
 SHOWN_WINDOW = 60.0

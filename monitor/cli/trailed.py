@@ -16,10 +16,10 @@ from monitor.model.trail import Choice, Trail
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness
-from monitor.samplers import _consistent
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler, Sampler
+from monitor.statistics import consistent_sampling
 from monitor.trail import Reader
 
 FACTORS: Final = (1 / 3, 1.0, 3.0)
@@ -190,7 +190,7 @@ def _weights(
             found.append(stands * to_all * rate / then)
         else:
             ahead = trail.probability if upstream else 1.0
-            kept, _ = _consistent.keep(randomness(trail.request_id), "", rate * ahead)
+            kept, _ = consistent_sampling.keep(randomness(trail.request_id), "", rate * ahead)
             found.append(stands if kept else 0.0)
     if scaled:
         mean = sum(rates) / len(rates)
@@ -209,7 +209,7 @@ def _sorted(config: Config, trail: Trail) -> str:
     named = trail.detail.removeprefix(_BY_CLASS) if left_out else trail.traffic
     traffic = next((one for one in Traffic if one == named), Traffic.PRODUCTION)
     rate = config.traffic.rates.get(traffic, 1.0)
-    kept = _consistent.chosen(trail.request_id, f"{config.sampling.salt}/traffic", rate)
+    kept = consistent_sampling.chosen(trail.request_id, f"{config.sampling.salt}/traffic", rate)
     return "kept" if kept else Fate.SAMPLED_OUT.value
 
 
@@ -228,7 +228,7 @@ def _choose(config: Config, done: Trailed, working: Sequence[Assignment], trail:
         probability = probable[name] = _probability(config, one, trail, choice, choosing)
         if probability is None:
             choosing.unknown += weight
-        elif _consistent.chosen(trail.request_id, config.sampling.salt, probability):
+        elif consistent_sampling.chosen(trail.request_id, config.sampling.salt, probability):
             choosing.chosen += weight
             chosen.add(name)
     asked = [name for unit in done.units for name in _ask(unit, probable, chosen, weight)]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from monitor.cli.scrape import Samples
-from monitor.estimates.rates import Sums
+from monitor.statistics.rates import Sums
 
 WINDOW: Final = 300.0
 """Seconds that rates are taken over, once it is watched for so long."""

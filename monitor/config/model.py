@@ -27,7 +27,7 @@ from monitor.judge.settings import JudgeSettings
 from monitor.page.settings import PageSettings
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.traffic import TrafficSettings
-from monitor.redaction import RedactionSettings
+from monitor.privacy.redaction import RedactionSettings
 from monitor.selfwatch import TelemetrySettings
 from monitor.stages import Sink, Source
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from monitor.evaluators._personal import Piece
+from monitor.privacy.detectors import Piece
 
 _KINDS: tuple[tuple[str, Literal["personal", "secret"], str], ...] = (
     ("e-mail address", "personal", "E_?MAIL"),

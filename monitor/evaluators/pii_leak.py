@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import ClassVar, Literal
 
-from monitor.evaluators._personal import Piece, pieces
 from monitor.evaluators._redacted import dropped, only_dropped, placeholders
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.privacy.detectors import Piece, pieces
 from monitor.stages import Evaluator, Judge, Needs
 
 _LISTED = 50

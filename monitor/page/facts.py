@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from monitor.estimates.rates import Estimate
-from monitor.estimates.sliced import Sliced
-from monitor.estimates.windows import Windows
 from monitor.model.generation import Change
 from monitor.model.outcome import DefectRule
 from monitor.page.trials import Tries
 from monitor.stages import Evaluator, Runtime
+from monitor.statistics.rates import Estimate
+from monitor.statistics.slice_sums import Sliced
+from monitor.statistics.windows import Windows
 from monitor.why import Answer
 
 

@@ -9,14 +9,14 @@ from typing import Final, cast, get_args
 import anyio.lowlevel
 
 from monitor import __version__
-from monitor.estimates.change import CLEAN_DAYS_NEEDED, DAY
-from monitor.estimates.correction import Quality
-from monitor.estimates.rates import interval_95
 from monitor.model.foreign import Via
 from monitor.page import slices, views
 from monitor.page.counted import Counted, Ledger, counted
 from monitor.page.facts import Alert, Facts
 from monitor.page.queries import WINDOWS, Window, windows
+from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
+from monitor.statistics.correction import Quality
+from monitor.statistics.rates import interval_95
 
 SHOWN: Final = 100
 """Rates of one overview at most."""

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.estimates.correction import Cell, Quality, by_quality, quality_of
-from monitor.estimates.rates import Sums, effective_judged, interval_95
-from monitor.estimates.sliced import Sliced
 from monitor.page import view
+from monitor.statistics.correction import Cell, Quality, by_quality, quality_of
+from monitor.statistics.rates import Sums, effective_judged, interval_95
+from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics
 
 FEWEST: Final = 20

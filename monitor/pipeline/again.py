@@ -8,8 +8,8 @@ from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.pipeline import edges
 from monitor.pipeline.assignment import Assignment, Tally
-from monitor.samplers import _consistent
 from monitor.stages import Judge, Runtime
+from monitor.statistics import consistent_sampling
 
 
 class JudgingAgain:
@@ -38,7 +38,9 @@ class JudgingAgain:
 
     async def judge(self, assignment: Assignment, case: Case, first: Score) -> None:
         """Where `case` is among the few: judge it again, and count whether that agrees with `first`."""
-        if not _consistent.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(assignment.judge, 0.0)):
+        if not consistent_sampling.chosen(
+            case.request_id, f"{self._salt}/repeat", self._share.get(assignment.judge, 0.0)
+        ):
             return
         evaluator, rule = assignment.evaluator, assignment.defect
         try:

@@ -16,8 +16,8 @@ from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.quotas import AppQuota, Quotas
 from monitor.pipeline.seen import Seen
 from monitor.pipeline.traffic import Quota
-from monitor.samplers import _consistent
 from monitor.stages import Drawn, Lesson, Runtime
+from monitor.statistics import consistent_sampling
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 _HALF = 300.0  # seconds
@@ -115,7 +115,7 @@ class Drawing:
                     self._draws.keep_draw(key, drawn.probability, drawn.target)
                 if sampling.adaptive:
                     self._of(case.app, name).add(drawn)
-        chosen = _consistent.chosen(case.request_id, self._salt, drawn.probability)
+        chosen = consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
         self._note(case, name, drawn, chosen=chosen, room=room)
         return drawn if chosen else None
 
@@ -123,7 +123,7 @@ class Drawing:
         note = noting.current()
         if note is not None:
             if note.draw is None:
-                note.draw = _consistent.value(case.request_id, self._salt)
+                note.draw = consistent_sampling.value(case.request_id, self._salt)
             note.drew(name, drawn, chosen=chosen, room=room)
 
     def _within(self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]) -> Drawn:

@@ -10,7 +10,7 @@ from monitor.foreign import telemetry
 from monitor.model.foreign import ForeignVerdict
 from monitor.model.span import EncodedGroup, Part, Signal, SpanBatch
 from monitor.otlp import decode, wire
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 
 SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
@@ -107,7 +107,7 @@ class HeadSampling:
                 continue
             entry = kept.get(trace_id)
             if entry is None:
-                chosen, probability = _consistent.keep(trace_id, wire.trace_state_of(item), rate)
+                chosen, probability = consistent_sampling.keep(trace_id, wire.trace_state_of(item), rate)
                 if not chosen:
                     dropped[trace_id] = app
                     sampled_out += 1
@@ -170,7 +170,7 @@ class HeadSampling:
         """A record carries no tracestate: it follows its trace where that is open already, else the hash decides."""
         if not trace_id:
             return "unrelated"
-        chosen, _ = _consistent.keep(trace_id, "", rate)
+        chosen, _ = consistent_sampling.keep(trace_id, "", rate)
         if not (chosen or self._is_open(trace_id)):
             return "sampled_out"
         entry = found.kept.get(trace_id)

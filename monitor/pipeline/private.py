@@ -6,11 +6,11 @@ from functools import partial
 
 import anyio.to_thread
 
-from monitor.forgotten import Forgotten
 from monitor.model.case import Case
 from monitor.model.outcome import Judged
-from monitor.pseudonyms import UserKey
-from monitor.redaction import Redacted, Redactor
+from monitor.privacy.erasure import Forgotten
+from monitor.privacy.pseudonyms import UserKey
+from monitor.privacy.redaction import Redacted, Redactor
 from monitor.stages import Deliver
 
 

@@ -26,7 +26,7 @@ from monitor.pipeline.noting import Notes, current
 from monitor.pipeline.private import Private
 from monitor.pipeline.readings import ReadingCounting
 from monitor.pipeline.traffic import TrafficRules
-from monitor.redaction import Redacted
+from monitor.privacy.redaction import Redacted
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work

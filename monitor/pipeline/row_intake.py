@@ -17,9 +17,9 @@ from monitor.model.row import SOURCE, Row, RowBatch
 from monitor.pipeline.complete import WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.seen import Seen
-from monitor.samplers import _consistent
 from monitor.spool import Record, Spool
 from monitor.stages import Runtime
+from monitor.statistics import consistent_sampling
 
 _FATES = ("kept", "sampled_out", "duplicate", "invalid")
 _HEX_LENGTH: Final = 32
@@ -72,7 +72,7 @@ class RowIntake:
         new: list[Row] = []
         dropped: list[Row] = []
         for row in batch.rows:
-            chosen, _ = _consistent.keep(randomness(row.request_id), "", self._rate)
+            chosen, _ = consistent_sampling.keep(randomness(row.request_id), "", self._rate)
             if not chosen:
                 dropped.append(row)
             elif _key(row) not in self._seen:

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from prometheus_client import Counter
 
 from monitor.clock import Clock
-from monitor.estimates.rates import Sums
-from monitor.estimates.sliced import Sliced
 from monitor.model.outcome import Judged
+from monitor.statistics.rates import Sums
+from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, printable
 
 MOST_VALUES: Final = 20

@@ -21,8 +21,8 @@ from monitor.model.case import Case, Reading, Traffic
 from monitor.model.outcome import Standing
 from monitor.pipeline.ledger import Fate
 from monitor.quantities import Duration, Rate
-from monitor.samplers import _consistent
 from monitor.stages import Runtime
+from monitor.statistics import consistent_sampling
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -144,7 +144,7 @@ class TrafficRules:
             return Fate.FILTERED
         traffic = self.class_of(case)
         rate = self._settings.rates.get(traffic, 1.0)
-        if reading.status.judgeable and not _consistent.chosen(case.request_id, self._salt, rate):
+        if reading.status.judgeable and not consistent_sampling.chosen(case.request_id, self._salt, rate):
             return Fate.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:
             self._announce(case.app, traffic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from monitor.estimates.rates import Sums
+from monitor.statistics.rates import Sums
 
 DAYS: Final = 7
 _DAY = 86400.0

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS people (
 CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
 """
-"""`people`: whose trace it is, by the pseudonym of `monitor.pseudonyms`. `blanked`: up to when no result has a text."""
+"""`people`: whose trace it is, by the pseudonym of `privacy`. `blanked`: up to when no result has a text."""
 
 _AT_ONCE: Final = 200
 _TEXTS: Final = ("request", "retrieved_context", "response", "user_id")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from monitor.errors import MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Judged, Score, Standing
-from monitor.pseudonyms import UserKey
+from monitor.privacy.pseudonyms import UserKey
 from monitor.sinks import _erasing, _lessons
 from monitor.sinks._rows import as_json, dump, load
 from monitor.sinks._search import BY_TRACE, Search

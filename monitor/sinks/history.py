@@ -14,11 +14,11 @@ import anyio.lowlevel
 import anyio.to_thread
 from pydantic import Field, model_validator
 
-from monitor import pseudonyms
 from monitor.errors import ConfigError, MonitorError
-from monitor.forgotten import Forgotten
 from monitor.model.generation import Known
 from monitor.model.outcome import Judged
+from monitor.privacy import pseudonyms
+from monitor.privacy.erasure import Forgotten
 from monitor.quantities import Duration, Size
 from monitor.sinks._batches import batching
 from monitor.sinks._erasing import blank

@@ -14,8 +14,8 @@ import pytest
 
 from monitor import app, config
 from monitor.alerts.state import AlertState
-from monitor.estimates.reference import RUNS
 from monitor.stages import Runtime
+from monitor.statistics.reference import RUNS
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.runtime import total
 from tests.support.tools import free_port

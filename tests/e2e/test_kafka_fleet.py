@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 from tests.support.kafka import Broker
 from tests.support.kafka_fleet import LETTERS, Fleet, Load, account, dead_letters, wait_for_all
 from tests.support.llm import LLMServer, slow, verdict
@@ -93,7 +93,7 @@ def test_nothing_is_lost_whatever_befalls_replicas_and_broker(tmp_path: Path) ->
             f" {letters.total()} dead letters; peak MB {[round(one.peak_mb) for one in fleet.replicas]}"
         )
         all_ids = {*load.traces, *load.rows}
-        chosen = {one for one in all_ids if _consistent.chosen(one, "fleet", JUDGED)}
+        chosen = {one for one in all_ids if consistent_sampling.chosen(one, "fleet", JUDGED)}
         wanted = {(one, "overlap_groundedness") for one in all_ids} | {(one, "relevance") for one in chosen}
         missing = wanted - told.results.keys()
         assert not missing, f"{len(missing)} results are missing, such as {sorted(missing)[:5]}"

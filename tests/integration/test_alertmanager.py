@@ -19,9 +19,9 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.run import run
 from monitor.alerts.trouble import Troubles
 from monitor.clock import SystemClock
-from monitor.estimates.windows import Windows
 from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime
+from monitor.statistics.windows import Windows
 from tests.support.prometheus import Webhook, alertmanager, amtool, get_json, webhook
 from tests.support.tools import free_port
 from tests.unit.alerts.parts import counted, runtime, until

@@ -14,7 +14,7 @@ import pytest
 from grafana.expressions import EVALUATOR, Rate
 from monitor import config
 from monitor.alerts.rules import render
-from monitor.estimates.rates import Z_95, estimate
+from monitor.statistics.rates import Z_95, estimate
 from tests.support.boards import PATHS, Asked, filled, queries
 from tests.support.fed import LOCAL, Fed, unfinished_trace
 from tests.support.kafka import Broker

@@ -12,13 +12,13 @@ import anyio
 import pytest
 import yaml
 
-from monitor import pseudonyms
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.store import Store
 from monitor.cli import forgetting
 from monitor.clock import ManualClock
 from monitor.model.case import Case
 from monitor.model.outcome import Judged
+from monitor.privacy import pseudonyms
 from monitor.sinks.history import History
 from monitor.spool.format import Record, encode
 from monitor.spool.retained import NAME, Retained, read

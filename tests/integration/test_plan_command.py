@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.estimates.rates import judged_to_tell
+from monitor.statistics.rates import judged_to_tell
 from tests.support.command import command
 
 

@@ -18,8 +18,8 @@ from monitor.judge.provider import LiteLLM, count_tokens
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score, Selection
-from monitor.samplers import _consistent
 from monitor.sinks.history import History
+from monitor.statistics import consistent_sampling
 from tests.support import llm as say
 from tests.support.command import command, write_rows
 from tests.support.llm import LLMServer
@@ -66,7 +66,7 @@ def listed(shown: str) -> list[str]:
 def test_the_cases_that_would_be_judged_are_those_that_the_hash_chooses(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(number) for number in range(60)])
     shown = previewed(rows, "-c", written(tmp_path), "--traffic", "1000/day")
-    wanted = [f"case-{n}" for n in range(60) if _consistent.chosen(f"case-{n}", "rag-monitor", 0.3)]
+    wanted = [f"case-{n}" for n in range(60) if consistent_sampling.chosen(f"case-{n}", "rag-monitor", 0.3)]
     assert listed(shown) == wanted[:20]
     assert f"{len(wanted)} of them would be judged" in shown
     salted = previewed(rows, "-c", written(tmp_path, sampling={"salt": "another"}), "--traffic", "1000/day")
@@ -207,7 +207,7 @@ def spread(number: int) -> str:
 
 
 def kept(rate: float) -> list[str]:
-    return [name for name in map(spread, range(1, 101)) if _consistent.keep(bytes.fromhex(name), "", rate)[0]]
+    return [name for name in map(spread, range(1, 101)) if consistent_sampling.keep(bytes.fromhex(name), "", rate)[0]]
 
 
 def filled(monitor: MonitorProcess) -> MonitorProcess:
@@ -242,7 +242,7 @@ def asked(monitor: MonitorProcess, folder: Path, *arguments: object, **settings:
 def test_beside_a_running_monitor_all_that_came_is_known_and_who_would_be_chosen_of_what_it_kept(monitor, tmp_path):
     shown = asked(monitor, tmp_path, "--prompt")
     there = kept(0.5)
-    wanted = [name for name in there if _consistent.chosen(name, "rag-monitor", 0.3)]
+    wanted = [name for name in there if consistent_sampling.chosen(name, "rag-monitor", 0.3)]
     assert f"100 requests came, of which head sampling kept {len(there)} then" in shown
     assert f"under this configuration: {len(there)} kept, {100 - len(there)} sampled_out" in shown
     assert f"groundedness would choose {len(wanted)} of {len(there)} that it applies to; it was not at work" in shown

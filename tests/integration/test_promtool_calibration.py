@@ -13,8 +13,8 @@ import yaml
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.rules import render
 from monitor.alerts.rules_series import REPLICAS, STEP, a_series, counts
-from monitor.estimates.correction import Corrected, Label, by_difference, by_quality, quality
-from monitor.estimates.rates import Sums, effective_judged
+from monitor.statistics.correction import Corrected, Label, by_difference, by_quality, quality
+from monitor.statistics.rates import Sums, effective_judged
 from tests.support.prometheus import promtool
 
 DAYS = 7

@@ -16,8 +16,8 @@ from monitor.alerts.rules_format import dump
 from monitor.alerts.rules_tests import render_tests
 from monitor.alerts.trouble import DRIFTED, Troubles
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.model.canary import CanaryRun
+from monitor.statistics.windows import Windows
 from tests.support.prometheus import promtool
 
 POLICIES = [AlertPolicy(evaluator="groundedness", warning=0.05)]

@@ -12,8 +12,8 @@ import yaml
 
 from monitor.alerts import rules_gate
 from monitor.alerts.rules_series import REPLICAS, a_series, counts
-from monitor.estimates.gating import Answer, Base, at_most_times, below
-from monitor.estimates.rates import Sums
+from monitor.statistics.gating import Answer, Base, at_most_times, below
+from monitor.statistics.rates import Sums
 from tests.support.prometheus import promtool
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -13,9 +13,9 @@ from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.rules import render
 from monitor.clock import ManualClock
-from monitor.estimates.change import FAMILIES, Change, fired
-from monitor.estimates.windows import Windows
 from monitor.quantities import format_duration
+from monitor.statistics.change import FAMILIES, Change, fired
+from monitor.statistics.windows import Windows
 from tests.support.prometheus import promtool
 
 HOURS = 11 * 24 + 12

@@ -17,8 +17,8 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.rules import render, render_resource
 from monitor.alerts.rules_tests import render_tests
 from monitor.clock import ManualClock
-from monitor.estimates.rates import estimate
-from monitor.estimates.windows import Windows
+from monitor.statistics.rates import estimate
+from monitor.statistics.windows import Windows
 from tests.support.prometheus import get_json, prometheus, promtool
 from tests.support.tools import wait_until
 

@@ -15,7 +15,7 @@ import yaml
 
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.rules import render
-from monitor.estimates.rates import Sums, estimate
+from monitor.statistics.rates import Sums, estimate
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.prometheus import get_json, prometheus
 from tests.support.service import BAD, CONTEXT, GOOD

@@ -13,10 +13,10 @@ import pytest
 from monitor.alerts.engine import AlertEngine, AlertState, Status
 from monitor.alerts.policy import AlertPolicy
 from monitor.clock import ManualClock
-from monitor.estimates.change import DAY, HOUR
-from monitor.estimates.windows import Windows
 from monitor.restore import fill
 from monitor.sinks.history import History
+from monitor.statistics.change import DAY, HOUR
+from monitor.statistics.windows import Windows
 from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 from tests.support.command import command
 from tests.support.llm import Asked, LLMServer, Reply, bad_key, status, verdict
 from tests.support.monitor import MonitorProcess
@@ -28,7 +28,9 @@ def name(number: int, end: str = KEPT) -> str:
 
 def drawn(above: float, start: int) -> str:
     """An id that evaluators with a probability up to `above` do not choose."""
-    return next(one for one in map(name, range(start, start + 1000)) if _consistent.value(one, "rag-monitor") > above)
+    return next(
+        one for one in map(name, range(start, start + 1000)) if consistent_sampling.value(one, "rag-monitor") > above
+    )
 
 
 def row(request_id: str, **fields: Any) -> dict[str, Any]:
@@ -180,8 +182,8 @@ def test_an_evaluator_that_gave_no_verdict_on_a_trace_says_why(local, request_id
 
 def test_the_rate_that_is_named_would_have_chosen_the_trace(local):
     rate = float(why(local, UNLUCKY, "-e", "response_length")["setting"].rpartition(" ")[2])
-    assert _consistent.chosen(UNLUCKY, "rag-monitor", rate)
-    assert not _consistent.chosen(UNLUCKY, "rag-monitor", rate - 0.0002)
+    assert consistent_sampling.chosen(UNLUCKY, "rag-monitor", rate)
+    assert not consistent_sampling.chosen(UNLUCKY, "rag-monitor", rate - 0.0002)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +384,7 @@ def test_a_judgement_that_came_to_nothing_names_the_setting_of_its_own_judge(
 
 def test_a_judged_evaluator_that_did_not_choose_a_trace_shows_value_and_probability(judging):
     found = why(judging, ASKED_TWICE, "-e", "completeness")
-    value = _consistent.value(ASKED_TWICE, "rag-monitor")
+    value = consistent_sampling.value(ASKED_TWICE, "rag-monitor")
     assert found["cause"] == "not_chosen"
     assert f"{value:.4g}, is not below the probability, 0.5" in found["conclusion"]
 

@@ -19,8 +19,6 @@ from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.clock import ManualClock
 from monitor.config import Config
-from monitor.estimates.sliced import Sliced
-from monitor.estimates.windows import Windows
 from monitor.inquiry import Inquiry
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.generation import Change
@@ -35,6 +33,8 @@ from monitor.sinks.history import History
 from monitor.sinks.prometheus import Prometheus
 from monitor.stages import Evaluator, Runtime
 from monitor.states import Standing, State
+from monitor.statistics.slice_sums import Sliced
+from monitor.statistics.windows import Windows
 from monitor.telemetry.site import Answer
 from tests.support.runtime import runtime
 from tests.support.tools import free_port

@@ -15,14 +15,14 @@ from monitor.cli.backfill_choice import Choice
 from monitor.cli.backfill_traffic import Replay, _of_record, of_spool
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.forgotten import Mark, add
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
-from monitor.samplers import _consistent
+from monitor.privacy.erasure import Mark, add
 from monitor.sinks.history import History
 from monitor.spool import Record
+from monitor.statistics import consistent_sampling
 from tests.support.command import command
 from tests.support.kafka_traces import in_parts, rag_trace, trace_id
 from tests.unit.sinks.results import runtime
@@ -60,7 +60,7 @@ def choice(folder: Path, names: str = "relevance", **more: Any) -> Choice:
 async def test_the_same_answers_are_chosen_as_production_would_choose(tmp_path: Path) -> None:
     cases = [case(number) for number in range(200)]
     items = await choice(tmp_path).of_cases([*cases, *cases], Origin.FILE)
-    live = [one.request_id for one in cases if _consistent.chosen(one.request_id, "rag-monitor", 0.3)]
+    live = [one.request_id for one in cases if consistent_sampling.chosen(one.request_id, "rag-monitor", 0.3)]
     assert [one.case.request_id for one in items] == live
     assert {(one.probability, one.origin) for one in items} == {(0.3, Origin.FILE)}
 
@@ -124,11 +124,11 @@ def test_a_share_of_the_missed_lowers_the_probability_that_they_had(tmp_path: Pa
     items = [
         Item(case=case(number), evaluator="relevance", version="v", origin=Origin.MISSED, probability=0.5, target=0.5)
         for number in range(300)
-        if _consistent.chosen(f"case-{number}", "rag-monitor", 0.5)
+        if consistent_sampling.chosen(f"case-{number}", "rag-monitor", 0.5)
     ]
     found = list(choice(tmp_path, "", sample="40%").of_missed(items))
     assert [one.case.request_id for one in found] == [
-        one.case.request_id for one in items if _consistent.chosen(one.case.request_id, "rag-monitor", 0.2)
+        one.case.request_id for one in items if consistent_sampling.chosen(one.case.request_id, "rag-monitor", 0.2)
     ]
     assert {one.probability for one in found} == {0.2}
     assert len(list(choice(tmp_path, "").of_missed(items))) == len(items)
@@ -158,7 +158,7 @@ def test_a_trace_in_parts_is_one_case_and_head_sampling_keeps_what_it_kept(tmp_p
         for part in in_parts(rag_trace(one), 3):
             found += replay.spans(spans(part), 1000.0 + at)
     found += replay.rest()
-    kept = [one for one in ids if _consistent.keep(bytes.fromhex(one), "", 0.5)[0]]
+    kept = [one for one in ids if consistent_sampling.keep(bytes.fromhex(one), "", 0.5)[0]]
     assert sorted(one.request_id for one in found) == sorted(kept)
     assert {one.probability for one in found} == {0.5}
     assert 0 < len(kept) < len(ids)

@@ -8,11 +8,11 @@ from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy, AlertWindow
 from monitor.cli import seen
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.model.case import Case, Request
 from monitor.model.outcome import Evidence, Judged, Score
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.stages import Runtime
+from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics

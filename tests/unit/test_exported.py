@@ -12,9 +12,9 @@ from monitor.cli.export_shapes import SHAPES
 from monitor.cli.exported import Wanted, collect, mask, normalised
 from monitor.config.sections import Storage
 from monitor.errors import ConfigError
-from monitor.evaluators._personal import pieces
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Standing
+from monitor.privacy.detectors import pieces
 from monitor.sinks._results import create, insert
 from tests.support.rows import contents, reading
 from tests.unit.sinks.results import judged

@@ -16,7 +16,7 @@ from monitor import config as configuration
 from monitor.cli.trailed import Trailed, of_trails
 from monitor.config import Config
 from monitor.model.trail import Choice, Step, Trail
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 from monitor.trail import store
 from monitor.trail.store import Counted, Minute
 
@@ -46,7 +46,7 @@ def trail(number: int, *, probability: float = 1.0, fate: str = "judged", **fiel
 
 def kept_at(rate: float, numbers: int) -> tuple[list[Trail], int]:
     """The trails of so many requests that came at that head rate, and how many left out."""
-    kept = [n for n in range(numbers) if _consistent.keep(bytes.fromhex(name(n)), "", rate)[0]]
+    kept = [n for n in range(numbers) if consistent_sampling.keep(bytes.fromhex(name(n)), "", rate)[0]]
     return [trail(n, probability=rate) for n in kept], numbers - len(kept)
 
 
@@ -117,11 +117,11 @@ def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
     for salt in (SALT, "another"):
         found = told(tmp_path, trails, evaluators=evaluators, sampling={"salt": salt})
         for evaluator, rate in (("groundedness", 0.3), ("response_length", 0.1)):
-            wanted = sum(_consistent.chosen(one.request_id, salt, rate) for one in trails)
+            wanted = sum(consistent_sampling.chosen(one.request_id, salt, rate) for one in trails)
             assert found.evaluators[evaluator].chosen == wanted
         (unit,) = found.units  # the local one is asked of nobody
         assert unit.shares == pytest.approx([30.0, 90.0, 270.0])
-        newest = [t.request_id for t in reversed(trails) if _consistent.chosen(t.request_id, salt, 0.3)]
+        newest = [t.request_id for t in reversed(trails) if consistent_sampling.chosen(t.request_id, salt, 0.3)]
         assert [one for one, _ in found.listed] == newest[:20]
 
 
@@ -137,7 +137,7 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
 
 def test_what_goes_by_a_budget_or_a_quota_is_counted_as_it_was_and_said_not_to_be_foretold(tmp_path):
     drawn = tuple(trail(n, choices=(Choice(evaluator="groundedness", probability=0.25),)) for n in range(200))
-    wanted = sum(_consistent.chosen(one.request_id, SALT, 0.25) for one in drawn)
+    wanted = sum(consistent_sampling.chosen(one.request_id, SALT, 0.25) for one in drawn)
     budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]
     for sections in ({"evaluators": budget}, {"traffic": {"quotas": {"*": {"per_hour": 6}}}}):
         answer = told(tmp_path, [*drawn, trail(500)], **sections)
@@ -162,7 +162,7 @@ def test_the_rate_of_a_class_is_drawn_anew(tmp_path):
     left_out = [trail(n, fate="sampled_out", detail=option) for n in range(100)]
     live = [trail(n, traffic="production") for n in range(100, 120)]
     found = told(tmp_path, left_out + live, traffic={"rates": {"synthetic": 0.5}})
-    wanted = sum(_consistent.chosen(one.request_id, f"{SALT}/traffic", 0.5) for one in left_out)
+    wanted = sum(consistent_sampling.chosen(one.request_id, f"{SALT}/traffic", 0.5) for one in left_out)
     assert found.fates == {"kept": 20 + wanted, "sampled_out": 100 - wanted}
     assert found.kept_then == 120
 

@@ -18,8 +18,8 @@ from monitor.cli.top import watch
 from monitor.cli.troubled import told, troubled
 from monitor.cli.watched import NAMES, WINDOW, Rated, Watched, read
 from monitor.errors import ConfigError, MonitorError
-from monitor.estimates.rates import Sums
 from monitor.states import State
+from monitor.statistics.rates import Sums
 from monitor.telemetry.metrics import Metrics
 
 SHOP = Rated("shop", "groundedness", "v1")

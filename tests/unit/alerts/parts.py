@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from monitor.alerts.engine import AlertState, Status
 from monitor.alerts.policy import Severity
 from monitor.clock import Clock, SystemClock
-from monitor.estimates.rates import Estimate
 from monitor.stages import Runtime
+from monitor.statistics.rates import Estimate
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics

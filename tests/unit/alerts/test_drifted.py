@@ -5,8 +5,8 @@ from __future__ import annotations
 from monitor.alerts.engine import AlertEngine, AlertState
 from monitor.alerts.trouble import Troubles
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.model.canary import CanaryRun
+from monitor.statistics.windows import Windows
 
 HOUR = 3600.0
 

@@ -9,8 +9,8 @@ import pytest
 from monitor.alerts.engine import AlertEngine, AlertState, Status
 from monitor.alerts.policy import AlertPolicy
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.model.generation import Change
+from monitor.statistics.windows import Windows
 
 HOUR = 3600.0
 

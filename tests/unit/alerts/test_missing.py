@@ -13,7 +13,7 @@ from monitor.alerts.missing import Expectations
 from monitor.alerts.state import Finding, Status
 from monitor.alerts.trouble import Troubles
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
+from monitor.statistics.windows import Windows
 from tests.unit.sinks.results import judged
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0

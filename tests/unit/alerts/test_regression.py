@@ -5,8 +5,8 @@ from __future__ import annotations
 from monitor.alerts.engine import AlertEngine, AlertState, Status
 from monitor.alerts.policy import AlertPolicy
 from monitor.clock import ManualClock
-from monitor.estimates.rates import Sums
-from monitor.estimates.windows import Windows
+from monitor.statistics.rates import Sums
+from monitor.statistics.windows import Windows
 
 HOUR, DAY = 3600.0, 86400.0
 MIDNIGHT = 19_675 * DAY

@@ -12,8 +12,8 @@ from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.run import run
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.stages import Runtime
+from monitor.statistics.windows import Windows
 from tests.unit.alerts.parts import running, runtime, until
 
 pytestmark = pytest.mark.anyio

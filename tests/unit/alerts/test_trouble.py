@@ -8,8 +8,8 @@ from dataclasses import replace
 from monitor.alerts.engine import AlertEngine, AlertState
 from monitor.alerts.trouble import Troubles
 from monitor.clock import ManualClock
-from monitor.estimates.windows import Windows
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.statistics.windows import Windows
 from tests.unit.sinks.results import judged
 
 SCORED, TIMEOUT, BUDGET = Score(4.0, ""), Unscored(UnscoredReason.TIMEOUT), Unscored(UnscoredReason.BUDGET)

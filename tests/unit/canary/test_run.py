@@ -16,12 +16,12 @@ from monitor.canary.settings import CanarySettings
 from monitor.clock import ManualClock
 from monitor.config.entries import assignment
 from monitor.errors import JudgeError
-from monitor.estimates.reference import RUNS
 from monitor.judge.scripted import Answer, ScriptedJudge
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Runtime
+from monitor.statistics.reference import RUNS
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from monitor.canary import state
 from monitor.canary.state import Known, State
 from monitor.errors import MonitorError
-from monitor.estimates.reference import WINDOW, Reference, Tally
 from monitor.model.canary import CanaryRun
+from monitor.statistics.reference import WINDOW, Reference, Tally
 
 counts = st.integers(0, 100)
 cases = st.dictionaries(st.text(min_size=1, max_size=4), st.builds(Tally, counts, counts), max_size=4)

@@ -6,10 +6,10 @@ import pytest
 
 from monitor import calibration
 from monitor.calibration import Cell, Judge
-from monitor.estimates.correction import Label, by_quality, quality
-from monitor.estimates.rates import Sums
 from monitor.model.generation import Generation
 from monitor.page import cases, overview
+from monitor.statistics.correction import Label, by_quality, quality
+from monitor.statistics.rates import Sums
 from tests.support.page import NOW, Site, answer
 
 pytestmark = pytest.mark.anyio

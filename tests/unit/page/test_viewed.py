@@ -12,8 +12,8 @@ import pytest
 
 from monitor.model.outcome import Judged, Score
 from monitor.page.settings import PageSettings
-from monitor.telemetry import audit
-from monitor.telemetry.audit import Audit
+from monitor.privacy import audit
+from monitor.privacy.audit import Audit
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.site import VIEWER, Viewer

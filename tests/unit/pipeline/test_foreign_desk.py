@@ -116,9 +116,9 @@ def vote(request_id, thumb="down", **said):
 
 def unlucky(bench, rate=0.1):
     """A case that the evaluator does not choose of its own accord."""
-    from monitor.samplers import _consistent
+    from monitor.statistics import consistent_sampling
 
-    return next(one for one in map(one_case, range(1000)) if not _consistent.chosen(one.request_id, "s", rate))
+    return next(one for one in map(one_case, range(1000)) if not consistent_sampling.chosen(one.request_id, "s", rate))
 
 
 async def test_a_verdict_within_a_sampled_trace_weighs_as_much_as_its_trace_and_one_from_outside_one():

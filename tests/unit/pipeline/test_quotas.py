@@ -15,11 +15,11 @@ from monitor.model.outcome import DefectRule, Score
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.drawing import Drawing
 from monitor.pipeline.traffic import Quota, TrafficSettings
-from monitor.samplers import _consistent
 from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.spool.draws import FirstDraws
+from monitor.statistics import consistent_sampling
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import Judged, Local, case
 
@@ -120,7 +120,7 @@ def test_the_rate_of_a_thinned_app_is_that_of_all_its_traffic():
         judged = [
             (1 / chance, bad)
             for number, (chance, bad) in enumerate(zip(chances, truth, strict=True))
-            if _consistent.chosen(f"loud-{number}", f"salt-{salt}", chance)
+            if consistent_sampling.chosen(f"loud-{number}", f"salt-{salt}", chance)
         ]
         weight = math.fsum(one for one, _ in judged)
         estimates.append(math.fsum(one for one, bad in judged if bad) / weight)

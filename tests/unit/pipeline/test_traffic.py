@@ -9,7 +9,7 @@ from monitor.model.case import Case, Reading, Status, Traffic
 from monitor.model.outcome import Standing
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings, standing
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 from tests.support.runtime import runtime, total
 
 
@@ -88,7 +88,7 @@ def test_the_draw_of_a_class_does_not_depend_on_the_draw_of_an_evaluator():
         for n in range(4000)
         if isinstance(one := sampled.sort(reading(n, rag__traffic__class="synthetic")), Reading)
     ]
-    both = sum(_consistent.chosen(one.case.request_id, "salt", 0.5) for one in kept)
+    both = sum(consistent_sampling.chosen(one.case.request_id, "salt", 0.5) for one in kept)
     assert abs(both / len(kept) - 0.5) < 0.06
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from monitor import forgotten, pseudonyms
 from monitor.clock import ManualClock
 from monitor.config import parse
 from monitor.errors import ConfigError
 from monitor.model.case import Request
 from monitor.model.outcome import Evidence, Judged, Score, Unscored, UnscoredReason
+from monitor.privacy import erasure, pseudonyms
 from monitor.sinks import history as history_module
 from monitor.sinks.history import History
 from tests.unit.sinks.results import judged, runtime
@@ -121,9 +121,7 @@ async def test_a_file_of_the_version_before_is_opened_and_its_texts_have_their_t
 async def test_a_result_that_comes_after_it_was_asked_to_be_forgotten_is_not_kept(tmp_path: Path) -> None:
     history = History(path=tmp_path / "h.db")
     key = pseudonyms.load_or_make(tmp_path)
-    forgotten.add(
-        tmp_path, [forgotten.Mark(AT, trace=f"{1:032x}"), forgotten.Mark(AT + 5, user=key.of("u-1"))], since=0
-    )
+    erasure.add(tmp_path, [erasure.Mark(AT, trace=f"{1:032x}"), erasure.Mark(AT + 5, user=key.of("u-1"))], since=0)
     await deliver(history, judged(1), judged(3), judged(20))
     assert {row["trace_id"] for row in await history.results()} == {f"{20:032x}"}  # of the user, and from after it
 
@@ -154,14 +152,14 @@ def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:
 
 
 def test_marks_are_read_again_when_they_change_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgotten, "_LOOK_EVERY", 0.0)
-    known = forgotten.Forgotten(tmp_path)
+    monkeypatch.setattr(erasure, "_LOOK_EVERY", 0.0)
+    known = erasure.Forgotten(tmp_path)
     assert not known.holds("a", "", 0.0)
-    forgotten.add(tmp_path, [forgotten.Mark(100.0, trace="a"), forgotten.Mark(100.0, user="user-1")], since=0.0)
+    erasure.add(tmp_path, [erasure.Mark(100.0, trace="a"), erasure.Mark(100.0, user="user-1")], since=0.0)
     assert known.holds("a", "", 1e9)
     assert known.holds("b", "user-1", 99.0)
     assert not known.holds("b", "user-1", 101.0)
-    forgotten.add(tmp_path, [forgotten.Mark(300.0, trace="c")], since=200.0)
+    erasure.add(tmp_path, [erasure.Mark(300.0, trace="c")], since=200.0)
     assert [known.holds(one, "", 0.0) for one in "ac"] == [False, True]
-    (tmp_path / forgotten.NAME).write_text('no json\n{"at": "x"}\n[1]\n{"at": 1, "trace": "d"}\n')
+    (tmp_path / erasure.NAME).write_text('no json\n{"at": "x"}\n[1]\n{"at": 1, "trace": "d"}\n')
     assert known.holds("d", "", 0.0)

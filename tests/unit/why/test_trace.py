@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.model.outcome import Attempt
 from monitor.model.trail import Choice, Trail
-from monitor.samplers import _consistent
+from monitor.statistics import consistent_sampling
 from monitor.why import Cause, Evaluating, Open, Situation, TraceFacts, of_trace
 from monitor.why.values import above, at_least
 
@@ -177,13 +177,13 @@ def test_an_earlier_part_of_the_trace_is_told():
 
 @given(st.binary(min_size=16, max_size=16).filter(lambda given: any(given[-7:])))
 def test_the_rate_that_is_named_for_head_sampling_is_enough(trace_id):
-    least = _consistent.least_rate(trace_id)
-    assert _consistent.keep(trace_id, "", float(at_least(least).rpartition(" ")[2]))[0]
-    assert not _consistent.keep(trace_id, "", least * 0.999)[0]
+    least = consistent_sampling.least_rate(trace_id)
+    assert consistent_sampling.keep(trace_id, "", float(at_least(least).rpartition(" ")[2]))[0]
+    assert not consistent_sampling.keep(trace_id, "", least * 0.999)[0]
 
 
 @given(st.text(min_size=1, max_size=40))
 def test_the_rate_that_is_named_for_an_evaluator_is_enough(request_id):
-    value = _consistent.value(request_id, "salt")
-    assert _consistent.chosen(request_id, "salt", float(above(value).rpartition(" ")[2]))
-    assert not _consistent.chosen(request_id, "salt", value * 0.999)
+    value = consistent_sampling.value(request_id, "salt")
+    assert consistent_sampling.chosen(request_id, "salt", float(above(value).rpartition(" ")[2]))
+    assert not consistent_sampling.chosen(request_id, "salt", value * 0.999)

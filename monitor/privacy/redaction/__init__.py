@@ -1,0 +1,6 @@
+"""Personal data out of a case, once the local evaluators have seen it and before anything else does."""
+
+from monitor.privacy.redaction.redacted import Redacted, Redactor
+from monitor.privacy.redaction.settings import RedactionSettings
+
+__all__ = ["Redacted", "RedactionSettings", "Redactor"]

@@ -1,0 +1,195 @@
+"""The personal data of one case, each value under one placeholder, wherever in the case it stands. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from monitor.privacy.detectors import Piece, pieces
+from monitor.privacy.redaction.edits import Edit, Masked, apart, around, put
+from monitor.privacy.redaction.literals import SURE, Literals, stretches
+from monitor.privacy.redaction.settings import DataType
+
+_OF_KIND: Final = {
+    "e-mail address": DataType.EMAIL,
+    "phone number": DataType.PHONE,
+    "credit card number": DataType.CARD,
+    "IBAN": DataType.IBAN,
+    "passport number": DataType.PASSPORT,
+    "IP address": DataType.IP_ADDRESS,
+    "crypto wallet": DataType.WALLET,
+}
+"""Other kinds are secrets, by their level, or national ids."""
+
+_NAMES: Final = {
+    DataType.CARD: "CREDIT_CARD",
+    DataType.WALLET: "CRYPTO_WALLET",
+    DataType.SECRET: "REDACTED_SECRET",
+}
+"""In placeholders: names that `pii_leak` knows for what they stand for."""
+
+_OURS: Final = re.compile(rf"<({'|'.join(_NAMES.get(one, one.name) for one in DataType)})_(\d{{1,6}})>")
+_KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
+_PASSPORT_NO: Final = re.compile(
+    r"(?:passport|reisepass|pass|passeport|pasaporte|passaporto)\W{0,3}(?:no|nr|num|n[\u00b0\u00ba])\b[.:\s#]{0,4}"
+    r"([A-Z]{0,2}\d{6,9}|[A-Z][A-Z0-9]{8})(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_ALL: Final = slice(None)
+
+_WORD: Final = re.compile(r"[^\s\"'`,;()<>\[\]]+")
+_LONGEST: Final = 10_000  # characters of a value that is looked for elsewhere
+_PASSES: Final = 8
+_ROUNDS: Final = 4
+_FRAGMENT: Final = 4
+_LAST_DIGITS: Final = 8  # of two ways to write a phone number these are the same
+
+
+class Masking:
+    """What was found in the texts of one case. `types` are masked; `found` counts distinct values of each."""
+
+    def __init__(self, types: Collection[DataType], texts: Iterable[str]) -> None:
+        self._types = types
+        self._names: dict[tuple[DataType, str], str] = {}
+        self._values: dict[str, str] = {}
+        self._last: Counter[DataType] = Counter()
+        together = list(dict.fromkeys(text for text in texts if text))
+        for text in together:
+            for found in _OURS.finditer(text):  # somebody else has masked this: its numbers are taken
+                kind = next(one for one in DataType if _NAMES.get(one, one.name) == found[1])
+                self._last[kind] = max(self._last[kind], int(found[2]))
+        self._seen = {text: list(self._found(text)) for text in together}
+        self._done: dict[str, Masked] = {}
+        for _ in range(_ROUNDS):  # a mask may lay bare what was hidden by its neighbour, and that stand elsewhere, too
+            known = len(self._values)
+            self._literal = Literals(self._values)
+            self._done = {text: self._mask(text) for text in together} if self._names else {}
+            if len(self._values) == known:
+                break
+        self._parts = stretches(self._values)
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._names)
+
+    @property
+    def found(self) -> Counter[DataType]:
+        """Distinct values by type."""
+        return Counter(kind for kind, _ in self._names)
+
+    def mask(self, text: str) -> Masked:
+        """A text of the case, or any other."""
+        if not self._values and not text:
+            return Masked(text)
+        return self._done.get(text) or self._mask(text)
+
+    def loosely(self, text: str) -> str:
+        """What somebody wrote about the case: parts of a value go, too, however they are written."""
+        told = self.mask(text).text
+        lowered = told.lower()
+        if not self._values or len(lowered) != len(told):
+            return told
+        taken = _taken(told)
+        edits: list[Edit] = []
+        for at in range(len(told) - SURE + 1):
+            name = self._parts.get(lowered[at : at + SURE])
+            if name is not None and not any(taken[at : at + SURE]):
+                edits.append(Edit(at, at + SURE, name))
+        return put(told, apart(edits))
+
+    def fragment(self, text: str) -> str:
+        """A few words that stand alone, such as those that an answer lacks: a word out of a value becomes its name."""
+        told = self.loosely(text)
+        if not self._values:
+            return told
+        bare = {_bare(value): name for value, name in self._values.items()}
+
+        def name_of(word: re.Match[str]) -> str:
+            plain = _bare(word[0])
+            if len(plain) < _FRAGMENT or _OURS.fullmatch(f"<{word[0]}>"):
+                return word[0]
+            return next((name for value, name in bare.items() if plain in value), word[0])
+
+        return _WORD.sub(name_of, told)
+
+    # -- within
+
+    def _mask(self, text: str) -> Masked:
+        found = self._seen[text] if text in self._seen else list(self._found(text))
+        passes: list[tuple[Edit, ...]] = []
+        edits = apart([*found, *self._known(text)])
+        while edits and len(passes) < _PASSES:
+            passes.append(tuple(edits))
+            text = put(text, edits)
+            # Of two pieces that overlap only one is found: what the other was shows where the first is gone.
+            edits = apart([one for part in around(text, edits) for one in self._found(text, part)])
+        return Masked(text, tuple(passes))
+
+    def _found(self, whole: str, part: slice = _ALL) -> Iterator[Edit]:
+        """What is found by its form in a part of a text; each is remembered."""
+        text, at = whole[part], part.start or 0
+        ours = [Piece("", "personal", *match.span()) for match in _OURS.finditer(text)] if "<" in text else []
+        key_ends = 0
+        for piece in sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start):
+            if piece.start < key_ends:
+                continue  # all of a private key is one piece, whatever stands in it
+            kind = DataType.SECRET if piece.level == "secret" else _OF_KIND.get(piece.kind, DataType.NATIONAL_ID)
+            end = piece.end
+            if piece.kind == "private key" and kind in self._types:
+                end = key_ends = _end_of_key(text, end)
+            value = text[piece.start : end]
+            if kind not in self._types or (kind is DataType.PASSPORT and not any(map(str.isdigit, value))):
+                continue
+            yield Edit(at + piece.start, at + end, self._name(kind, value))
+
+    def _known(self, text: str) -> Iterator[Edit]:
+        """What was found somewhere else in the case, where nothing here would tell it."""
+        taken = _taken(text)
+        for start, end in self._literal.within(text):
+            if not any(taken[start:end]):
+                yield Edit(start, end, self._values[text[start:end]])
+
+    def _name(self, kind: DataType, value: str) -> str:
+        key = kind, _key(kind, value)
+        if key not in self._names:
+            self._last[kind] += 1
+            self._names[key] = f"<{_NAMES.get(kind, kind.name)}_{self._last[kind]}>"
+        if len(value) <= _LONGEST:
+            self._values.setdefault(value, self._names[key])
+        return self._names[key]
+
+
+def _key(kind: DataType, value: str) -> str:
+    """What any two ways to write the same value have in common."""
+    if kind in (DataType.SECRET, DataType.WALLET, DataType.IP_ADDRESS):
+        return value
+    plain = _bare(value)
+    return plain[-_LAST_DIGITS:] if kind is DataType.PHONE else plain
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:
+    """Numbers behind "passport no." and its like, whose point ends the search of `pieces`."""
+    for match in _PASSPORT_NO.finditer(text):
+        if not any(match.start(1) < one.end and match.end(1) > one.start for one in ours):
+            yield Piece("passport number", "personal", *match.span(1))
+
+
+def _taken(text: str) -> bytearray:
+    """Which characters are those of placeholders."""
+    taken = bytearray(len(text))
+    for match in _OURS.finditer(text) if "<" in text else ():
+        taken[match.start() : match.end()] = b"x" * (match.end() - match.start())
+    return taken
+
+
+def _end_of_key(text: str, at: int) -> int:
+    """What is found of a private key is its first line: it goes on to its last one, or to the end."""
+    last = _KEY_END.search(text, at)
+    return last.end() if last else len(text)

@@ -1,0 +1,155 @@
+"""A case without personal data, and what local evaluators said of it when they still saw that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.model.case import Case, Document, Message, Request
+from monitor.model.foreign import Via
+from monitor.model.outcome import Evidence, Judged, Outcome, Score, Unscored
+from monitor.privacy.pseudonyms import UserKey
+from monitor.privacy.redaction.edits import Masked
+from monitor.privacy.redaction.masking import Masking
+from monitor.privacy.redaction.settings import RedactionSettings
+from monitor.telemetry.metrics import Metrics
+
+
+class Redactor:
+    """Redaction as it is configured. `users` gives users their pseudonyms. Off, it changes nothing."""
+
+    def __init__(self, settings: RedactionSettings, users: UserKey, metrics: Metrics) -> None:
+        self.enabled = settings.enabled
+        self._types = frozenset(settings.types)
+        self._users = users
+        self._counters = {kind: metrics.redacted.labels(kind.value) for kind in settings.types if settings.enabled}
+
+    def redact(self, case: Case) -> Redacted:
+        """Find and mask. Some milliseconds for a long case: for a worker thread."""
+        if not self.enabled:
+            return Redacted.not_at_all(case)
+        masking = Masking(self._types, _texts(case))
+        for kind, number in masking.found.items():
+            self._counters[kind].inc(number)
+        attributes = {name: masking.mask(value).text for name, value in case.attributes.items()}
+        user_id = self._users.of(case.user_id)
+        session_id = masking.mask(case.session_id).text
+        seen = replace(case, attributes=attributes, user_id=user_id, session_id=session_id)
+        return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
+
+    def of_others(self, judged: Judged) -> Judged:
+        """A verdict that somebody else has reached, with his reasons; of the case it tells what is known of it here."""
+        if not self.enabled or judged.via is Via.OWN:
+            return judged
+        masking = Masking(self._types, (*_texts(judged.case), *_reasons(judged.outcome)))
+        user_id = self._users.of(judged.case.user_id)
+        case = _masked(replace(judged.case, user_id=user_id), masking) if masking else judged.case
+        attributes = {name: masking.mask(value).text for name, value in case.attributes.items()}
+        case = replace(case, user_id=user_id, session_id=masking.mask(case.session_id).text, attributes=attributes)
+        return replace(judged, case=case, outcome=_told(judged.outcome, masking, Masked(case.response), 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """`seen` is for local evaluators: its texts are as they came, only they. `case` is for everybody else."""
+
+    seen: Case
+    case: Case
+    masking: Masking | None
+
+    @classmethod
+    def not_at_all(cls, case: Case) -> Redacted:
+        """A case that is shown as it came."""
+        return cls(case, case, None)
+
+    def results(self, results: Sequence[Judged]) -> list[Judged]:
+        """Results of local evaluators on `seen` as results on `case`: reasons masked, offsets those of its response."""
+        if self.masking is None or not self.masking:
+            return list(results)  # their case is `seen`, which is then the same as `case`
+        response = self.masking.mask(self.seen.response)
+        return [self._result(one, response, self.masking) for one in results]
+
+    def facts(self, scores: dict[str, Score]) -> dict[str, Score]:
+        """The scores of local evaluators, for what comes after them; their facts masked."""
+        if self.masking is None or not self.masking:
+            return scores
+        mask = self.masking.loosely
+        return {
+            name: replace(score, facts={fact: mask(value) for fact, value in score.facts.items()})
+            for name, score in scores.items()
+        }
+
+    def _result(self, one: Judged, response: Masked, masking: Masking) -> Judged:
+        outcome = _told(one.outcome, masking, response, len(self.seen.response))
+        return replace(one, outcome=outcome, case=replace(self.case, attributes=one.case.attributes))
+
+
+def _reasons(outcome: Outcome) -> Iterator[str]:
+    if isinstance(outcome, Unscored):
+        yield outcome.detail
+    elif isinstance(outcome, Score):
+        yield from (outcome.label, outcome.explanation)
+        for one in outcome.evidence:
+            yield from (one.claim, one.note)
+
+
+def _told(outcome: Outcome, masking: Masking, response: Masked, length: int) -> Outcome:
+    """An outcome, masked; `length` is that of the response that its evidence was found in."""
+    mask = masking.loosely
+    if isinstance(outcome, Unscored):
+        return replace(outcome, detail=mask(outcome.detail))
+    if not isinstance(outcome, Score):
+        return outcome
+    return replace(
+        outcome,
+        label=mask(outcome.label),
+        explanation=mask(outcome.explanation),
+        evidence=tuple(_evidence(one, response, masking, length) for one in outcome.evidence),
+        facts={name: mask(value) for name, value in outcome.facts.items()},
+    )
+
+
+def _evidence(one: Evidence, response: Masked, masking: Masking, length: int) -> Evidence:
+    note = masking.loosely(one.note)
+    if not 0 <= one.start <= one.end <= length:
+        return replace(one, claim=masking.fragment(one.claim), note=note)
+    start, end, changed = response.stretch(one.start, one.end)
+    claim = response.text[start:end] if changed else masking.fragment(one.claim)
+    return replace(one, claim=claim, start=start, end=end, note=note)
+
+
+def _texts(case: Case) -> Iterator[str]:
+    """All that somebody wrote, the short things last."""
+    yield case.request.query
+    for turn in (*case.request.history, *case.prompt):
+        yield turn.content
+    for document in (*case.retrieved_context, *(case.expected_retrieved_context or ())):
+        yield from (document.content, document.doc_uri, document.doc_id)
+    yield case.response
+    yield case.expected_response or ""
+    yield case.session_id
+    yield from case.attributes.values()
+
+
+def _masked(case: Case, masking: Masking) -> Case:
+    def text(given: str) -> str:
+        return masking.mask(given).text
+
+    def turns(given: Sequence[Message]) -> tuple[Message, ...]:
+        return tuple(replace(one, content=text(one.content)) for one in given)
+
+    def documents(given: Sequence[Document]) -> tuple[Document, ...]:
+        return tuple(
+            replace(one, content=text(one.content), doc_uri=text(one.doc_uri), doc_id=text(one.doc_id)) for one in given
+        )
+
+    expected = case.expected_retrieved_context
+    return replace(
+        case,
+        request=Request(text(case.request.query), turns(case.request.history)),
+        retrieved_context=documents(case.retrieved_context),
+        prompt=turns(case.prompt),
+        response=text(case.response),
+        expected_response=None if case.expected_response is None else text(case.expected_response),
+        expected_retrieved_context=None if expected is None else documents(expected),
+    )

@@ -1,0 +1,173 @@
+"""The last eleven days of one app and evaluator in hours of UTC, and which of them are no baseline for later ones.
+
+At the end of each hour it is settled, once, whether the hour, the six hours and the day that end there were an
+incident. So feeding a history in order of time gives the very state in which the process that wrote it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from monitor.statistics.change import (
+    BASELINE_DAYS,
+    DAYS_LOST,
+    HOURS_LOST,
+    WINDOWS,
+    Change,
+    ChangeWindow,
+    change,
+    is_incident,
+    spread,
+)
+from monitor.statistics.rates import Sums
+
+_HOUR, _DAY = 3600, 24  # seconds; hours
+_NONE = Sums()
+_KEPT = (BASELINE_DAYS + 4) * _DAY  # hours: the baseline that ended three days ago, begun within a day
+REMEMBERED = float(20 * 86400)
+"""Seconds of history from which all is as if the process had never stopped: what is kept, and the baselines by which
+the oldest of that was settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    sums: Sums
+    spread: float
+
+
+class Blocks:
+    """Sums by the hour. An hour is named by its end, in hours since 1970; times given are wall-clock seconds."""
+
+    __slots__ = ("_bad_days", "_bad_hours", "_baselines", "_bases", "_ended", "_first", "_hours", "_settled")
+
+    def __init__(self) -> None:
+        self._hours: dict[int, Sums] = {}
+        self._bad_hours: set[int] = set()
+        self._bad_days: set[int] = set()
+        self._first = 0
+        self._settled = 0
+        self._baselines: dict[float, _Baseline] = {}
+        self._bases: dict[int, Sums] = {}
+        self._ended: dict[tuple[int, int], Sums] = {}
+
+    def add(self, at: float, sums: Sums) -> None:
+        """Count verdicts of the second `at`. One that comes late changes its hour, but not what was settled of it."""
+        end = math.floor(at / _HOUR) + 1
+        if not self._first:
+            self._first, self._settled = end, end - 1
+        self.settle(at)
+        if end <= self._settled - _KEPT:
+            return
+        self._first = min(self._first, end)
+        known = self._hours.get(end)
+        self._hours[end] = sums if known is None else known + sums
+        if end <= self._settled:
+            self._ended.clear()
+
+    def settle(self, now: float) -> None:
+        """Settle what has ended by `now`. The clock may have been set back: what is settled stays."""
+        last = math.floor(now / _HOUR)
+        if not self._first or last <= self._settled:
+            return
+        if last - self._settled > _KEPT:  # nothing was judged for longer than is kept
+            self._settled = last - _KEPT
+        while self._settled < last:
+            self._settle(self._settled + 1)
+        for end in [end for end in self._hours if end <= last - _KEPT]:
+            del self._hours[end]
+        for block in [block for block in self._ended if block[0] <= last - _KEPT]:
+            del self._ended[block]
+        self._bad_hours = {end for end in self._bad_hours if end > last - _KEPT}
+        self._bad_days = {end for end in self._bad_days if end > last - _KEPT}
+
+    def changes(self, day: dict[float, Sums], now: float) -> dict[float, Change]:
+        """The windows that end `now` beside their baselines, by length; left out where there is nothing to compare.
+
+        `day` has the sums of the windows up to a day, by length; longer ones are whole hours.
+        """
+        self.settle(now)
+        found = {}
+        for window in WINDOWS:
+            sums = day.get(window.length)
+            one = self._change(window, sums if sums is not None else self._sum(self._settled, window.length))
+            if one is not None:
+                found[window.length] = one
+        return found
+
+    def clean_days(self, now: float) -> int:
+        """How many day blocks the baseline that ended a day ago has."""
+        self.settle(now)
+        return sum(1 for _ in self._ends(_DAY, _DAY, self._bad_days))
+
+    def _settle(self, end: int) -> None:
+        self._settled = end
+        self._baselines, self._bases = {}, {}
+        changes = {}
+        for window in WINDOWS:
+            hours = int(window.length) // _HOUR
+            if hours < _DAY or (hours == _DAY and end % _DAY == 0):
+                one = self._change(window, self._sum(end, window.length))
+                if one is not None:
+                    changes[window.length] = one
+        if is_incident(changes, HOURS_LOST):
+            self._bad_hours.add(end)
+        if is_incident(changes, DAYS_LOST):
+            self._bad_days.add(end)
+
+    def _change(self, window: ChangeWindow, now: Sums) -> Change | None:
+        if now.weight <= 0:
+            return None
+        baseline = self._baselines.get(window.length)
+        if baseline is None:
+            gap, block = int(window.gap) // _HOUR, int(window.block) // _HOUR
+            bad = self._bad_hours if block < _DAY else self._bad_days
+            blocks = [self._sum(end, window.block) for end in self._ends(gap, block, bad)]
+            baseline = self._baselines[window.length] = _Baseline(self._base(gap), spread(blocks))
+        return change(now, baseline.sums, baseline.spread)
+
+    def _base(self, gap: int) -> Sums:
+        """The clean hours of the baseline that ended `gap` hours ago."""
+        base = self._bases.get(gap)
+        if base is None:
+            hours = self._hours
+            base = _total(hours[end] for end in self._ends(gap, 1, self._bad_hours) if end in hours)
+            self._bases[gap] = base
+        return base
+
+    def _ends(self, gap: int, block: int, bad: set[int]) -> Iterable[int]:
+        """The ends of the blocks of a baseline, on multiples of their length, from the first that has seen verdicts."""
+        last = self._settled - gap
+        for end in range(last // block * block, last - BASELINE_DAYS * _DAY, -block):
+            if end < self._first:
+                return
+            if end not in bad:
+                yield end
+
+    def _sum(self, end: int, seconds: float) -> Sums:
+        count = int(seconds) // _HOUR
+        if count == 1:
+            return self._hours.get(end, _NONE)
+        if end % count or end > self._settled:
+            return self._added(end, count)
+        known = self._ended.get((end, count))  # a block of some baseline, asked for in every hour of a week
+        if known is None:
+            known = self._ended[end, count] = self._added(end, count)
+        return known
+
+    def _added(self, end: int, count: int) -> Sums:
+        return _total(self._hours[hour] for hour in range(end - count + 1, end + 1) if hour in self._hours)
+
+
+def _total(parts: Iterable[Sums]) -> Sums:
+    judged = defects = 0
+    weight = defect_weight = squares = good_squares = 0.0
+    for part in parts:  # not by adding `Sums`: this is done at the end of every hour for every app and evaluator
+        judged += part.judged
+        defects += part.defects
+        weight += part.weight
+        defect_weight += part.defect_weight
+        squares += part.defect_weight_squares
+        good_squares += part.good_weight_squares
+    return Sums(judged, defects, weight, defect_weight, squares, good_squares)

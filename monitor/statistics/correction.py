@@ -1,0 +1,195 @@
+"""What people's labels say of a judge, and the defect rate without the judge's errors: pure functions.
+
+A judge that misses some defects and raises some false alarms shows a rate that is wrong in a known way. How wrong is
+measured on results that people have judged too. The corrected rate goes beside the raw one, never in its place: alerts
+stay on the raw rate, which a correction could only make noisier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from monitor.statistics.proportions import score_interval
+from monitor.statistics.rates import Z_95, Sums, effective_judged
+
+LABELS_NEEDED = 100
+"""Labelled defects, and as many good answers, below which nothing is corrected. With fewer, the textbook's interval of
+the corrected rate held in 79 of 100 simulations, and the honest one is too wide to be of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One result that a person has judged too: its weight, and whether the judge and the person call it a defect."""
+
+    weight: float
+    verdict: bool
+    truth: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share with limits that hold together in 95 cases of 100, and how many equally weighted labels it is worth."""
+
+    value: float
+    lower: float
+    upper: float
+    effective: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How good a judge is: the share of defects that it finds, and of good answers that it calls good.
+
+    None where there is no label of that kind.
+    """
+
+    sensitivity: Share | None
+    specificity: Share | None
+    defects: int
+    good: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are labels enough to correct a rate by."""
+        return min(self.defects, self.good) >= LABELS_NEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A defect rate as people would have judged it, 0 <= lower <= rate <= upper <= 1, with 95 % limits."""
+
+    rate: float
+    lower: float
+    upper: float
+
+
+class Cell(NamedTuple):
+    """The labels with one verdict of the judge and one of people, whether defects: number, weights, squares."""
+
+    verdict: bool
+    truth: bool
+    labels: int
+    weight: float
+    weight_squares: float
+
+
+def quality_of(cells: Iterable[Cell]) -> Quality:
+    """As `quality`, of labels that were summed up before: one cell of a kind at most."""
+    found: dict[bool, list[Cell]] = {True: [], False: []}
+    for cell in cells:
+        if cell.labels:
+            found[cell.truth].append(cell)
+    return Quality(
+        _share_of(found[True], right=True),
+        _share_of(found[False], right=False),
+        sum(cell.labels for cell in found[True]),
+        sum(cell.labels for cell in found[False]),
+    )
+
+
+def quality(labels: Sequence[Label]) -> Quality:
+    """Sensitivity and specificity over all traffic: every label counts by the weight of its result.
+
+    They are true of labels whose choice had nothing to do with the verdict. Labels that were picked from what the
+    judge called defective make it look more sensitive and less specific than it is.
+    """
+    defects, good = [one for one in labels if one.truth], [one for one in labels if not one.truth]
+    return Quality(
+        _share((one.weight, one.verdict) for one in defects),
+        _share((one.weight, not one.verdict) for one in good),
+        len(defects),
+        len(good),
+    )
+
+
+def by_quality(raw: Sums, judge: Quality) -> Corrected | None:
+    """The rate of all traffic by the judge's sensitivity and specificity (Rogan and Gladen, American Journal of
+    Epidemiology 107, 1978, p. 71), with the limits of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014,
+    p. 13), which allow for both being estimates.
+
+    None where there are too few labels, where nothing was judged, or where the judge does no better than chance.
+    """
+    sensitivity, specificity = judge.sensitivity, judge.specificity
+    number = effective_judged(raw)
+    if not judge.enough or sensitivity is None or specificity is None or not number:
+        return None
+    shown = min(raw.defect_weight / raw.weight, 1.0)
+    better_than_chance = sensitivity.value + specificity.value - 1
+    if better_than_chance <= 0:
+        return None
+    rate = (shown + specificity.value - 1) / better_than_chance
+
+    # The limits: every share is pulled towards one half first, as Agresti and Coull do, so that none has no variance.
+    z2 = Z_95**2
+    found, found_of = _pulled(sensitivity, 2)
+    passed, passed_of = _pulled(specificity, 2)
+    shown_of = number + z2
+    shown = (number * shown + z2 / 2) / shown_of
+    power = found + passed - 1
+    if power <= 0:
+        return None
+    middle = (shown + passed - 1) / power
+    missed, alarmed = found * (1 - found) / found_of, passed * (1 - passed) / passed_of
+    spread = math.sqrt(shown * (1 - shown) / shown_of + middle**2 * missed + (1 - middle) ** 2 * alarmed) / power
+    shift = 2 * z2 * (middle * missed - (1 - middle) * alarmed)
+    return _within(rate, middle + shift - Z_95 * spread, middle + shift + Z_95 * spread)
+
+
+def by_difference(raw: Sums, audits: Sequence[Label]) -> Corrected | None:
+    """The rate of all traffic from audits: the raw rate, plus the mean difference between people and the judge.
+
+    For labels of results that were drawn at random from those that `raw` sums up; twice `LABELS_NEEDED` of them at
+    least. Narrower than `by_quality`, and right even where the judge's quality differs between kinds of answers. The
+    difference estimator of two-phase sampling (Cochran, Sampling Techniques, 1977, section 12.9). Disagreements are
+    rare, so its variance is that of one more of either kind than were seen.
+    """
+    if len(audits) < 2 * LABELS_NEEDED or not raw.judged:
+        return None
+    shown = min(raw.defect_weight / raw.weight, 1.0)
+    weight = math.fsum(one.weight for one in audits)
+    squares = math.fsum(one.weight**2 for one in audits)
+    differences = [(one.weight, one.truth - one.verdict) for one in audits]
+    mean = math.fsum(one * difference for one, difference in differences) / weight
+    rate = shown + mean
+
+    typical = squares / weight
+    disagreeing = math.fsum((one * (difference - mean)) ** 2 for one, difference in differences) + 2 * typical**2
+    first = min(max(rate, 0.0), 1.0)
+    # Of the audited results themselves the judge's verdicts are part of the raw rate: what they share is not added.
+    remaining = max(1 - len(audits) / raw.judged, 0.0)
+    variance = disagreeing / weight**2 * remaining + max(first * (1 - first), shown * (1 - shown)) / effective_judged(
+        raw
+    )
+    half = Z_95 * math.sqrt(variance)
+    return _within(rate, rate - half, rate + half)
+
+
+def _share(parts: Iterable[tuple[float, bool]]) -> Share | None:
+    counted = list(parts)
+    weight, squares = math.fsum(one for one, _ in counted), math.fsum(one**2 for one, _ in counted)
+    return _shared(math.fsum(one for one, right in counted if right), weight, squares) if counted else None
+
+
+def _share_of(cells: Sequence[Cell], *, right: bool) -> Share | None:
+    weight, squares = math.fsum(one.weight for one in cells), math.fsum(one.weight_squares for one in cells)
+    agreed = math.fsum(one.weight for one in cells if one.verdict == right)
+    return _shared(agreed, weight, squares) if weight > 0 and squares > 0 else None
+
+
+def _shared(part: float, weight: float, squares: float) -> Share:
+    effective = weight**2 / squares
+    value = min(part / weight, 1.0)
+    return Share(value, *score_interval(value, effective, Z_95), effective)
+
+
+def _pulled(share: Share, by: float) -> tuple[float, float]:
+    number = share.effective + by
+    return (share.effective * share.value + by / 2) / number, number
+
+
+def _within(rate: float, lower: float, upper: float) -> Corrected:
+    rate = min(max(rate, 0.0), 1.0)
+    return Corrected(rate, min(max(lower, 0.0), rate), max(min(upper, 1.0), rate))

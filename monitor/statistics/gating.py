@@ -1,0 +1,174 @@
+"""Whether a release may go on, by the interval of its defect rate: three answers, on sums alone.
+
+A rate is held against a limit by the gamma limits of `rates.estimate`, two rates against each other by the ratio test
+of `change`: its z at every ratio gives, solved for the ratio, the interval. Both limits are at 1.96: each is missed 25
+times in 1000. Whoever looks again and again until one answer comes errs more often than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from monitor.statistics import change
+from monitor.statistics.rates import Z_95, Sums, estimate
+
+MOST_MORE: Final = 1_000_000
+"""Judged answers beyond which it is not said how many it takes: the rate is too close to the limit to tell."""
+
+
+class Answer(StrEnum):
+    """What a gate says."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    NOT_ENOUGH_DATA = "not_enough_data"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is decided on, a rate or a ratio of rates, with its 95 % limits; None where nothing was judged.
+
+    `upper` may be infinite. `more` is how many more judged answers it takes if they are like those so far: 0 where it
+    is decided, None where so many cannot be had.
+    """
+
+    answer: Answer
+    value: float | None
+    lower: float | None
+    upper: float | None
+    more: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a release is compared with, and how much its rate varies from one stretch of time to the next anyway.
+
+    `spread` is a relative variance; 0 where both run side by side, and so see the same hours.
+    """
+
+    sums: Sums
+    spread: float = 0.0
+
+    @classmethod
+    def of(cls, blocks: Sequence[Sums]) -> Base:
+        """Of earlier stretches of time, each as long as the window that is compared with them."""
+        judged = [one for one in blocks if one.judged]
+        sums = sum(judged, Sums())
+        return cls(sums, change.spread(judged) * (1 + 1 / len(judged)) if judged else 0.0)
+
+
+def below(now: Sums, limit: float) -> Decision:
+    """Whether the rate is surely above `limit` (fail), surely below it (pass), or neither. 0 < limit <= 1."""
+
+    def decide(sums: Sums) -> Decision:
+        found = estimate(sums, Z_95)
+        if found is None:
+            return Decision(Answer.NOT_ENOUGH_DATA, None, None, None, None)
+        return _decided(found.rate, found.lower, found.upper, limit)
+
+    return _with_more(decide, now)
+
+
+def at_most_times(now: Sums, base: Base, times: float) -> Decision:
+    """Whether the rate is surely more than `times` that of `base` (fail), surely less (pass), or neither."""
+
+    def decide(sums: Sums) -> Decision:
+        found = ratio(sums, base)
+        if found is None:
+            return Decision(Answer.NOT_ENOUGH_DATA, None, None, None, None)
+        return _decided(*found, times)
+
+    # Without a defect in the base no answer to the release can bound the ratio.
+    return _with_more(decide, now) if base.sums.judged else decide(now)
+
+
+def ratio(now: Sums, base: Base) -> tuple[float, float, float] | None:
+    """How many times as high a rate is: the ratio with its 95 % limits. None where either side was not judged.
+
+    The lower limit has one pseudo defect more in the base, the upper one more in the release: with few defects neither
+    side is taken at its word. Without a defect in the base ratio and upper limit are infinite (of none to none: 0).
+    """
+    old = base.sums
+    if not (now.judged and old.judged):
+        return None
+    value = _times(now, old) if old.defects else math.inf if now.defects else 0.0
+    lower = _solved(now, _one_more(old), base.spread, 1) if now.defects else 0.0
+    upper = _solved(_one_more(now), old, base.spread, -1) if old.defects else math.inf
+    return value, min(lower, value), max(upper, value)
+
+
+def _solved(now: Sums, old: Sums, spread: float, side: int) -> float:
+    """The ratio, `side` 1.96 standard deviations off, at which Paulson's z is just that: a quadratic equation."""
+    b1 = now.defect_weight_squares / now.defect_weight**2 / 9
+    b2 = (old.defect_weight_squares / old.defect_weight**2 + spread) / 9
+    a, c, d = (1 - b1) ** 2 - Z_95**2 * b1, (1 - b1) * (1 - b2), (1 - b2) ** 2 - Z_95**2 * b2
+    root = c * c - a * d
+    if b2 >= 1 or root < 0 or a <= 0:
+        return 0.0 if side > 0 else math.inf
+    x = (c + side * math.sqrt(root)) / a
+    if x <= 0:
+        return math.inf
+    return _times(now, old) / x**3
+
+
+def _times(now: Sums, old: Sums) -> float:
+    return now.defect_weight / now.weight / (old.defect_weight / old.weight)
+
+
+def _one_more(sums: Sums) -> Sums:
+    """With a pseudo defect that weighs as much as answers, and as defects, do."""
+    pseudo = sums.weight / sums.judged
+    if sums.defects:
+        pseudo = max(pseudo, sums.defect_weight_squares / sums.defect_weight)
+    return replace(
+        sums,
+        defects=sums.defects + 1,
+        defect_weight=sums.defect_weight + pseudo,
+        defect_weight_squares=sums.defect_weight_squares + pseudo**2,
+    )
+
+
+def _decided(value: float, lower: float, upper: float, limit: float) -> Decision:
+    if lower > limit:
+        return Decision(Answer.FAIL, value, lower, upper, 0)
+    if upper < limit:
+        return Decision(Answer.PASS, value, lower, upper, 0)
+    return Decision(Answer.NOT_ENOUGH_DATA, value, lower, upper, None)
+
+
+def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
+    """The decision; where there is none yet, how many more answers like those so far it takes.
+
+    Where none was judged so far: how many it takes if all are good.
+    """
+    found = decide(now)
+    if found.answer is not Answer.NOT_ENOUGH_DATA:
+        return found
+    shape = now if now.judged else Sums(1, 0, 1.0, good_weight_squares=1.0)
+    few, many = now.judged, now.judged + MOST_MORE
+    if decide(_scaled(shape, many)).answer is Answer.NOT_ENOUGH_DATA:
+        return found
+    while many - few > 1:
+        middle = (few + many) // 2
+        if decide(_scaled(shape, middle)).answer is Answer.NOT_ENOUGH_DATA:
+            few = middle
+        else:
+            many = middle
+    return replace(found, more=many - now.judged)
+
+
+def _scaled(sums: Sums, judged: int) -> Sums:
+    """As many judged answers, of the same weights and with the same share of defects."""
+    factor = judged / sums.judged
+    return Sums(
+        judged,
+        math.ceil(sums.defects * factor),
+        sums.weight * factor,
+        sums.defect_weight * factor,
+        sums.defect_weight_squares * factor,
+        sums.good_weight_squares * factor,
+    )

@@ -1,0 +1,216 @@
+"""How soon the alert rules notice a worse rate, and how often they are wrong: simulated, since no formula tells.
+
+The rules are looked at every five minutes over answers that are judged at random times, all with the same weight. A
+`High` asks of counts what the engine asks of sums; a test holds them against each other.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import median
+
+from monitor.statistics.change import BASELINE_DAYS, HOUR, WINDOWS, Change, change, fired, spread
+from monitor.statistics.rates import Sums, estimate
+
+LOOK = 300.0
+"""Seconds between two looks at the rules."""
+LOOKS_A_DAY = 288
+_LOOKS_AN_HOUR = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """How long noticing took in many runs: the median in hours (None: most never did), and the share within a day."""
+
+    median: float | None
+    within_a_day: float
+
+
+class Counts:
+    """Judged and defective answers of a simulated stream, added up from look to look."""
+
+    def __init__(self, parts: Sequence[tuple[int, int]]) -> None:
+        self._good = list(accumulate((good for good, _ in parts), initial=0))
+        self._defects = list(accumulate((defects for _, defects in parts), initial=0))
+
+    def __len__(self) -> int:
+        return len(self._good) - 1
+
+    def window(self, seconds: float, look: int) -> tuple[int, int]:
+        """Judged and defective answers of the window that ends with a look, counted from 1."""
+        first = max(look - round(seconds / LOOK), 0)
+        defects = self._defects[look] - self._defects[first]
+        return self._good[look] - self._good[first] + defects, defects
+
+
+class High:
+    """`RagDefectRateHigh` with one threshold, over counts.
+
+    `windows` are (seconds, z), the shortest first. `z_over` is how sure the shortest must be that all is well again.
+    """
+
+    def __init__(self, windows: Sequence[tuple[float, float]], threshold: float, z_over: float) -> None:
+        self.windows = tuple(windows)
+        self.threshold = threshold
+        self._z_over = z_over
+        self._fewest: dict[tuple[int, float], int] = {}
+        self._most: dict[int, int] = {}
+
+    def fires(self, counts: Counts, look: int) -> bool:
+        """Whether it fires at a look."""
+        judged, defects = counts.window(self.windows[0][0], look)
+        if judged and defects <= self._most_below(judged):
+            return False
+        for seconds, z in self.windows:
+            judged, defects = counts.window(seconds, look)
+            if defects and defects >= self._fewest_above(judged, z):
+                return True
+        return False
+
+    def _fewest_above(self, judged: int, z: float) -> int:
+        """From how many defects on the lower limit at `z` is above the threshold."""
+        known = self._fewest.get((judged, z))
+        if known is None:
+            known = bisect_left(range(judged + 1), 1, key=lambda defects: self._lower(judged, defects, z))
+            self._fewest[judged, z] = known
+        return known
+
+    def _most_below(self, judged: int) -> int:
+        """Up to how many defects the upper limit at `z_over` is below the threshold; -1: with none."""
+        known = self._most.get(judged)
+        if known is None:
+            known = bisect_left(range(judged + 1), 1, key=lambda defects: self._upper(judged, defects)) - 1
+            self._most[judged] = known
+        return known
+
+    def _lower(self, judged: int, defects: int, z: float) -> bool:
+        found = estimate(counted(judged, defects), z)
+        return found is not None and found.lower > self.threshold
+
+    def _upper(self, judged: int, defects: int) -> bool:
+        found = estimate(counted(judged, defects), self._z_over)
+        return found is not None and found.upper >= self.threshold
+
+
+class Regression:
+    """`RagDefectRateRegression` of one family, against a week of a steady rate."""
+
+    def __init__(self, family: Mapping[float, float], hours: Sequence[tuple[int, int]]) -> None:
+        self._family = family
+        base = _added(hours)
+        self._baselines = {
+            window.length: (base, spread([_added(block) for block in _blocks(hours, round(window.block / HOUR))]))
+            for window in WINDOWS
+        }
+
+    def fires(self, counts: Counts, look: int) -> bool:
+        """Whether it fires at a look."""
+        changes: dict[float, Change] = {}
+        for window in WINDOWS:
+            judged, defects = counts.window(window.length, look)
+            if judged:
+                found = change(counted(judged, defects), *self._baselines[window.length])
+                if found is not None:
+                    changes[window.length] = found
+        return bool(fired(changes, self._family))
+
+
+def counted(judged: int, defects: int) -> Sums:
+    """The sums of so many answers of weight 1."""
+    return Sums(judged, defects, judged, defects, defects, judged - defects)
+
+
+def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> Counts:
+    """Answers judged at random times: the rate of each look, and how many are judged between two on average."""
+    draws: dict[float, tuple[Callable[[], int], Callable[[], int]]] = {}
+    parts = []
+    for rate in rates:
+        pair = draws.get(rate)
+        if pair is None:
+            pair = draws[rate] = (_poisson(judged_per_look * (1 - rate), rng), _poisson(judged_per_look * rate, rng))
+        parts.append((pair[0](), pair[1]()))
+    return Counts(parts)
+
+
+def high_delay(
+    rule: High, before: float, after: float, judged_per_hour: float, *, runs: int, days: int, rng: random.Random
+) -> Noticed:
+    """How soon a rate that goes from `before` to `after`, and stays, makes the rule fire; looked for `days` long."""
+    warm = max(round(seconds / LOOK) for seconds, _ in rule.windows)
+    rates = [before] * warm + [after] * (days * LOOKS_A_DAY)
+    found = []
+    for _ in range(runs):
+        counts = stream(rates, judged_per_hour / _LOOKS_AN_HOUR, rng)
+        found.append(_first(rule, counts, warm))
+    return _noticed(found)
+
+
+def regression_delay(
+    family: Mapping[float, float], before: float, after: float, judged_per_hour: float, *, runs: int, rng: random.Random
+) -> Noticed:
+    """The same for a regression against a steady week, looked for a day long: later the rise is in the baseline."""
+    warm = round(WINDOWS[-1].length / LOOK)
+    rates = [before] * warm + [after] * LOOKS_A_DAY
+    found = []
+    good, defects = (_poisson(judged_per_hour * share, rng) for share in (1 - before, before))
+    for _ in range(runs):
+        rule = Regression(family, [(good(), defects()) for _ in range(BASELINE_DAYS * 24)])
+        counts = stream(rates, judged_per_hour / _LOOKS_AN_HOUR, rng)
+        found.append(_first(rule, counts, warm))
+    return _noticed(found)
+
+
+def episodes(firing: Iterator[bool] | Sequence[bool], merged_within: float = HOUR) -> int:
+    """How many alarms a person would count in consecutive looks: those an hour apart or less are one."""
+    alarms, quiet = 0, merged_within / LOOK
+    for one in firing:
+        if one:
+            alarms += quiet >= merged_within / LOOK
+            quiet = 0
+        else:
+            quiet += 1
+    return alarms
+
+
+def _first(rule: High | Regression, counts: Counts, warm: int) -> float | None:
+    """Hours from the end of the warm-up to the first look that fires."""
+    for look in range(warm + 1, len(counts) + 1):
+        if rule.fires(counts, look):
+            return (look - warm) / _LOOKS_AN_HOUR
+    return None
+
+
+def _noticed(found: Sequence[float | None]) -> Noticed:
+    # Those that never noticed are longer than all others, so the median stands as long as they are fewer than half.
+    middle = median(float("inf") if hours is None else hours for hours in found)
+    day = sum(hours is not None and hours <= 24 for hours in found) / len(found)  # noqa: PLR2004 - a day
+    return Noticed(None if middle == float("inf") else middle, day)
+
+
+def _added(hours: Sequence[tuple[int, int]]) -> Sums:
+    good, defects = (sum(column) for column in zip(*hours, strict=True))
+    return counted(good + defects, defects)
+
+
+def _blocks(hours: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:
+    return (hours[at : at + size] for at in range(0, len(hours), size))
+
+
+def _poisson(mean: float, rng: random.Random) -> Callable[[], int]:
+    """Draws numbers of events of which `mean` are expected, by looking them up in the distribution function."""
+    if mean <= 0:
+        return lambda: 0
+    reach = 12 * mean**0.5 + 20
+    first, last = max(int(mean - reach), 0), int(mean + reach)
+    shares = [1.0]
+    for number in range(first + 1, last + 1):
+        shares.append(shares[-1] * mean / number)
+        if shares[-1] > 1e250:  # noqa: PLR2004 - far from where floats end
+            shares = [one * 1e-250 for one in shares]
+    whole = list(accumulate(shares))
+    total = whole[-1]
+    return lambda: first + bisect_left(whole, rng.random() * total)

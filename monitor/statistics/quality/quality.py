@@ -1,0 +1,130 @@
+"""Everything that labels tell about one evaluator on one set of answers."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from monitor.statistics.quality import calibration, ranking, threshold
+from monitor.statistics.quality.bootstrap import Interval, intervals
+from monitor.statistics.quality.calibration import Bin
+from monitor.statistics.quality.ranking import Point, Ranked
+from monitor.statistics.quality.threshold import Confusion
+
+
+class Labelled(NamedTuple):
+    """One scored answer: whose it is (answers of one group are alike), its label, its score, and what the rule says."""
+
+    group: str
+    defective: bool
+    score: float
+    called: bool
+
+
+class Spread(NamedTuple):
+    """The middle and the upper end of what each answer took."""
+
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A threshold chosen on the first half of the groups, and its quality on the second.
+
+    `score` lies on the evaluator's scale, on whose bad side answers are called defective; None where all are.
+    """
+
+    score: float | None
+    confusion: Confusion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """What the labels tell. None where there are too few of one kind to tell.
+
+    `by_rule` is the configured defect rule on all answers. `bins`, on the second half, are of the probability that the
+    first half maps a score to; `calibration_by_chance` is the error that right probabilities would show.
+    """
+
+    answers: int
+    defective: int
+    groups: int
+    auroc: float | None
+    auroc_interval: Interval | None
+    average_precision: float | None
+    average_precision_interval: Interval | None
+    by_rule: Confusion
+    best_f1: Tested | None
+    best_balanced: Tested | None
+    bins: tuple[Bin, ...]
+    calibration_error: float | None
+    calibration_by_chance: float | None
+    roc: tuple[tuple[float, float], ...]
+
+
+def measure(answers: Sequence[Labelled], better: Literal["higher", "lower"], rng: random.Random) -> Quality:
+    """The quality of scores on a scale whose good end is `better`. `rng` draws for the intervals."""
+    sign = -1.0 if better == "higher" else 1.0
+    clusters = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in answers))}
+    ranked = Ranked(Point(sign * one.score, one.defective, clusters[one.group]) for one in answers)
+    steps = ranked.steps()
+    of_auroc, of_precision = intervals(ranked, (ranking.auroc, ranking.average_precision), rng)
+    first = [one for one in answers if in_first_half(one.group)]
+    second = [one for one in answers if not in_first_half(one.group)]
+    bins = _bins(first, second, sign)
+    return Quality(
+        answers=len(answers),
+        defective=sum(one.defective for one in answers),
+        groups=len(clusters),
+        auroc=ranking.auroc(steps),
+        auroc_interval=of_auroc,
+        average_precision=ranking.average_precision(steps),
+        average_precision_interval=of_precision,
+        by_rule=threshold.confusion((one.called, one.defective) for one in answers),
+        best_f1=_tested(first, second, sign, lambda counts: counts.f1),
+        best_balanced=_tested(first, second, sign, lambda counts: counts.balanced_accuracy),
+        bins=bins,
+        calibration_error=calibration.error(bins) if bins else None,
+        calibration_by_chance=calibration.error_by_chance(bins) if bins else None,
+        roc=tuple(ranking.roc(steps)),
+    )
+
+
+def in_first_half(group: str) -> bool:
+    """Whether a group is learned from rather than tested on: a hash decides, so it is the same in every run."""
+    return hashlib.blake2b(group.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % 2 == 0
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """The median and the 95th percentile, both values that occur; None of nothing."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    return Spread(ordered[(len(ordered) - 1) // 2], ordered[math.ceil(0.95 * len(ordered)) - 1])
+
+
+def _tested(
+    first: Sequence[Labelled], second: Sequence[Labelled], sign: float, by: Callable[[Confusion], float]
+) -> Tested | None:
+    if not (_both_kinds(first) and _both_kinds(second)):
+        return None
+    steps = Ranked(Point(sign * one.score, one.defective) for one in first).steps()
+    cut = threshold.best(steps, by)
+    found = threshold.confusion((sign * one.score >= cut, one.defective) for one in second)
+    return Tested(sign * cut if math.isfinite(cut) else None, found)
+
+
+def _bins(first: Sequence[Labelled], second: Sequence[Labelled], sign: float) -> tuple[Bin, ...]:
+    learned = calibration.fit([(sign * one.score, one.defective) for one in first])
+    if learned is None or not second:
+        return ()
+    return tuple(calibration.bins([(learned(sign * one.score), one.defective) for one in second]))
+
+
+def _both_kinds(answers: Sequence[Labelled]) -> bool:
+    return len({one.defective for one in answers}) > 1

@@ -1,0 +1,69 @@
+"""From which danger on an answer is best called defective, and how well that goes on answers it was not chosen on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from monitor.statistics.quality.ranking import Step
+
+
+class Confusion(NamedTuple):
+    """How many defective and good answers are called defective (`caught`, `alarmed`) and how many are not."""
+
+    caught: int = 0
+    missed: int = 0
+    alarmed: int = 0
+    passed: int = 0
+
+    @property
+    def recall(self) -> float:
+        """The share of defective answers that is caught; 0 without any."""
+        return _share(self.caught, self.caught + self.missed)
+
+    @property
+    def alarms(self) -> float:
+        """The share of good answers that is called defective; 0 without any."""
+        return _share(self.alarmed, self.alarmed + self.passed)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 where nothing is caught."""
+        return _share(2 * self.caught, 2 * self.caught + self.alarmed + self.missed)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of the shares of defective and of good answers that are called rightly."""
+        return (self.recall + 1 - self.alarms) / 2
+
+
+def confusion(calls: Iterable[tuple[bool, bool]]) -> Confusion:
+    """From pairs of what was called defective and what is."""
+    counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
+    for called, defective in calls:
+        counts[called, defective] += 1
+    return Confusion(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
+
+
+def best(steps: Sequence[Step], quality: Callable[[Confusion], float]) -> float:
+    """The least danger to be called defective, so that `quality` is greatest; of several the one that flags least.
+
+    It lies half-way between two dangers that occur, or is minus infinity: then all answers are called defective.
+    """
+    good, defective = sum(step.good for step in steps), sum(step.defective for step in steps)
+    cuts = [(one.danger + other.danger) / 2 for one, other in pairwise(steps)]
+    chosen, highest = -math.inf, -math.inf
+    caught = alarmed = 0
+    for step, cut in zip(steps, [*cuts, -math.inf], strict=True):
+        caught += step.defective
+        alarmed += step.good
+        value = quality(Confusion(caught, defective - caught, alarmed, good - alarmed))
+        if value > highest:
+            chosen, highest = cut, value
+    return chosen
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,180 @@
+"""The defect rate of all traffic, with its limits, from a weighted sample: sums that add, and one estimate.
+
+The limits are those of a gamma distribution with matched moments (Fay and Feuer, Statistics in Medicine 16, 1997,
+p. 791) in the cube-root approximation of Wilson and Hilferty (PNAS 17, 1931, p. 684), which PromQL can compute as well.
+Alerts do not use Wilson's score interval: its lower limit, with few judged, fires up to 35 times as often as promised.
+Where half of the answers are bad it is the narrower one and holds, so people are shown it there (`interval_95`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from monitor.statistics.proportions import score_interval
+
+Z_95 = 1.959964
+"""Half the width, in standard deviations, of a two-sided interval that holds 95 times in 100."""
+
+_Z_POWER = 1.281552  # 90 times in 100
+_RARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a sample says about a defect rate. Sums over time, over replicas and over slices simply add.
+
+    `judged` and `defects` are counts; `weight` and `defect_weight` sum 1 / probability over all judged and over the
+    defects; `defect_weight_squares` sums its square over the defects, `good_weight_squares` over all others: 0 where
+    nobody has kept them, which costs nothing but width.
+    """
+
+    judged: int = 0
+    defects: int = 0
+    weight: float = 0.0
+    defect_weight: float = 0.0
+    defect_weight_squares: float = 0.0
+    good_weight_squares: float = 0.0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.judged + other.judged,
+            self.defects + other.defects,
+            self.weight + other.weight,
+            self.defect_weight + other.defect_weight,
+            self.defect_weight_squares + other.defect_weight_squares,
+            self.good_weight_squares + other.good_weight_squares,
+        )
+
+    @classmethod
+    def of(cls, weight: float, *, defect: bool) -> Sums:
+        """One judged answer. Raises `ValueError` unless `weight` is positive and finite."""
+        if not (weight > 0 and math.isfinite(weight)):
+            raise ValueError(f"{weight!r} is not a weight: it is 1 / probability, positive and finite")
+        square = weight * weight
+        return cls(1, 1, weight, weight, square) if defect else cls(1, 0, weight, good_weight_squares=square)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A defect rate of all traffic, 0 <= lower <= rate <= upper <= 1, and how much it rests on.
+
+    `effective_defects` is the number of equally weighted defects that would leave the same uncertainty.
+    """
+
+    rate: float
+    lower: float
+    upper: float
+    judged: int
+    defects: int
+    effective_defects: float
+
+
+def estimate(sums: Sums, z: float) -> Estimate | None:
+    """The weighted rate with two one-sided limits, each missed with the normal tail probability of `z` (>= 0) at most.
+
+    None where nothing was judged: no data is not a rate of 0.
+    """
+    if z < 0:
+        raise ValueError(f"z must be 0 or more, got {z}")
+    if sums.judged == 0:
+        return None
+    # A sum of weights is kept over years, so it may differ from its parts in the last digit.
+    rate = min(sums.defect_weight / sums.weight, 1.0)
+    effective = sums.defect_weight**2 / sums.defect_weight_squares if sums.defects else 0.0
+    lower, upper = _gamma_limits(sums, rate, z)
+    return Estimate(rate, lower, upper, sums.judged, sums.defects, effective)
+
+
+def _gamma_limits(sums: Sums, rate: float, z: float) -> tuple[float, float]:
+    effective = sums.defect_weight**2 / sums.defect_weight_squares if sums.defects else 0.0
+    lower = rate * _cube(effective, -z) if sums.defects else 0.0
+
+    # The next answer to be judged might have been a defect: one that weighs as much as answers, and as defects, do.
+    pseudo = sums.weight / sums.judged
+    if sums.defects:
+        pseudo = max(pseudo, sums.defect_weight_squares / sums.defect_weight)
+    with_pseudo = sums.defect_weight + pseudo
+    effective_with_pseudo = with_pseudo**2 / (sums.defect_weight_squares + pseudo**2)
+    upper = min(with_pseudo / sums.weight * _cube(effective_with_pseudo, z), 1.0)
+    return min(lower, rate), max(upper, rate)
+
+
+def _cube(effective: float, z: float) -> float:
+    """The Wilson-Hilferty factor between a count and its limit `z` standard deviations away; never below 0."""
+    return max(1 - 1 / (9 * effective) + z / (3 * math.sqrt(effective)), 0.0) ** 3
+
+
+def interval_95(sums: Sums) -> Estimate | None:
+    """The estimate as people are shown it, with limits that hold together in 95 cases of 100. No alert rests on it.
+
+    Up to a rate of 20 % the gamma limits of `estimate`, and from 80 % those of the good answers' rate, turned round. In
+    between, where they are up to half as wide again as they need be, Wilson's score interval over the effective number
+    judged. In simulations of 20 to 300 judged, uniform or boosted, that held in 93 to 98 %.
+    """
+    plain = estimate(sums, Z_95)
+    if plain is None:
+        return None
+    good = sums.judged - sums.defects
+    if good and not sums.good_weight_squares:
+        return plain
+    rate = plain.rate
+    if rate <= _RARE:
+        lower, upper = _gamma_limits(_cautious(sums, rate), rate, Z_95)
+    elif rate >= 1 - _RARE:
+        lower, upper = (
+            1 - limit for limit in reversed(_gamma_limits(_cautious(_turned(sums), 1 - rate), 1 - rate, Z_95))
+        )
+    else:
+        lower, upper = score_interval(rate, effective_judged(sums), Z_95)
+    return replace(plain, lower=min(lower, rate), upper=max(upper, rate))
+
+
+def effective_judged(sums: Sums) -> float:
+    """How many answers of equal weights would leave the same uncertainty of the rate; 0 where none was judged.
+
+    By the variance of the weighted rate, and never more than Kish's number, which looks at the weights alone (Survey
+    Sampling, 1965, section 11.7). Needs `good_weight_squares`.
+    """
+    if not sums.judged:
+        return 0.0
+    kish = sums.weight**2 / (sums.defect_weight_squares + sums.good_weight_squares)
+    rate = min(sums.defect_weight / sums.weight, 1.0)
+    variance = _variance(sums, rate)
+    return min(kish, rate * (1 - rate) * sums.weight**2 / variance) if 0 < rate < 1 and variance > 0 else kish
+
+
+def _variance(sums: Sums, rate: float) -> float:
+    """The sum over all judged of (weight * (defect - rate))^2: the variance of the rate is this over `weight`^2."""
+    return sums.defect_weight_squares * (1 - rate) ** 2 + sums.good_weight_squares * rate**2
+
+
+def _cautious(sums: Sums, rate: float) -> Sums:
+    """Sums whose effective number of defects also allows for the weights of the good answers.
+
+    These matter where defects are not rare or weigh less than the rest, as they do when boosted.
+    """
+    return replace(sums, defect_weight_squares=max(sums.defect_weight_squares, _variance(sums, rate)))
+
+
+def _turned(sums: Sums) -> Sums:
+    """The same sample, counting good answers for defects."""
+    weight = max(sums.weight - sums.defect_weight, 0.0)  # rounding may leave nothing of very light ones, or a trace
+    good = sums.judged - sums.defects if weight else 0
+    return Sums(sums.judged, good, sums.weight, weight, sums.good_weight_squares, sums.defect_weight_squares)
+
+
+def doubled(threshold: float) -> float:
+    """The rate that stands for "clearly above": twice the threshold, or halfway from it to 1 where that is less."""
+    return min(2 * threshold, (1 + threshold) / 2)
+
+
+def judged_to_tell(threshold: float, rate: float, z: float) -> int:
+    """How many must be judged until a true `rate` above `threshold` shows in the lower limit at `z`, 9 times in 10.
+
+    A planning figure for equal weights, from the square-root approximation of a Poisson count: within about a tenth of
+    exact figures for rates up to 20 %, on the safe side above. Both are shares, 0 < threshold < rate <= 1.
+    """
+    if not 0 < threshold < rate <= 1:
+        raise ValueError(f"needs 0 < threshold < rate <= 1, got threshold {threshold} and rate {rate}")
+    return math.ceil(((z + _Z_POWER) / 2 / (math.sqrt(rate) - math.sqrt(threshold))) ** 2)

@@ -1,0 +1,107 @@
+"""What is simulated is what the alerts do."""
+
+from __future__ import annotations
+
+import random
+from statistics import fmean, variance
+
+import pytest
+
+from monitor.alerts.engine import Z_OVER, AlertEngine
+from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy
+from monitor.clock import ManualClock
+from monitor.statistics.blocks import Blocks
+from monitor.statistics.change import DAY, FAMILIES, WINDOWS, fired
+from monitor.statistics.power import (
+    LOOK,
+    LOOKS_A_DAY,
+    Counts,
+    High,
+    Regression,
+    counted,
+    episodes,
+    high_delay,
+    regression_delay,
+    stream,
+)
+from monitor.statistics.windows import Windows
+
+DEFAULTS = [(one.window, one.z) for one in DEFAULT_WINDOWS]
+
+
+@pytest.mark.parametrize("per_look", [1.0, 10.0, 80.0])
+def test_the_level_fires_at_the_same_looks_as_the_engine(per_look: float) -> None:
+    """Verdicts fall into every other interval, so that both see the same ones: the engine counts tens of minutes."""
+    rng = random.Random(7)
+    clock = ManualClock(1_700_000_400.0)
+    windows = Windows(clock)
+    policy = AlertPolicy.model_validate({"evaluator": "grounded", "warning": "3%", "resolve_after": "0s"})
+    engine, rule = AlertEngine([policy], windows), High(DEFAULTS, 0.03, Z_OVER)
+    draws = stream([rate for rate in (0.02, 0.12, 0.02, 0.06, 0.01) for _ in range(100)], per_look, rng)
+    parts: list[tuple[int, int]] = []
+    seen, expected = [], []
+    for look in range(1, 501):
+        judged, defects = draws.window(LOOK, look)
+        parts += [(judged - defects, defects), (0, 0)]
+        clock.advance(LOOK)
+        windows.add_sums("shop", "grounded", clock.now() - LOOK / 2, counted(judged, defects))
+        clock.advance(LOOK)
+        seen.append(any(state.firing for state in engine.evaluate(clock.now())))
+    counts = Counts(parts)
+    expected = [rule.fires(counts, look) for look in range(2, len(parts) + 1, 2)]
+    assert seen == expected
+    assert any(seen)
+    assert not all(seen)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.03, 0.05])
+def test_the_change_is_that_of_the_blocks_that_the_engine_reads(rate: float) -> None:
+    rng = random.Random(3)
+    start, days = 1_699_920_000, 11
+    parts = [
+        stream([0.02 if day < days else rate], 80, rng).window(LOOK, 1)
+        for day in range(days + 1)
+        for _ in range(LOOKS_A_DAY)
+    ]
+    blocks = Blocks()
+    for look, (judged, defects) in enumerate(parts):
+        blocks.add(start + look * LOOK, counted(judged, defects))
+    now = start + len(parts) * LOOK
+    counts = Counts([(judged - defects, defects) for judged, defects in parts])
+    up_to_a_day = {one.length: counted(*counts.window(one.length, len(parts))) for one in WINDOWS if one.length <= DAY}
+    changes = blocks.changes(up_to_a_day, now)
+
+    hours = [counts.window(3600, (hour + 1) * 12) for hour in range(24 * days)]
+    rule = Regression(FAMILIES["default"], [(judged - defects, defects) for judged, defects in hours[-7 * 24 :]])
+    assert rule.fires(counts, len(parts)) == bool(fired(changes, FAMILIES["default"]))
+    assert rule.fires(counts, len(parts)) == (rate > 0.03)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.2, 3.0, 83.0, 9000.0])
+def test_so_many_are_judged_as_are_expected_and_they_vary_as_chance_does(mean: float) -> None:
+    counts = stream([0.25] * 2000, mean, random.Random(1))
+    judged = [counts.window(LOOK, look)[0] for look in range(1, 2001)]
+    assert fmean(judged) == pytest.approx(mean, rel=0.05, abs=0.03)
+    assert variance(judged) == pytest.approx(mean, rel=0.15, abs=0.03)
+    assert counts.window(2000 * LOOK, 2000)[1] == pytest.approx(0.25 * sum(judged), rel=0.1)
+
+
+def test_alarms_less_than_an_hour_apart_are_one() -> None:
+    hour = [False] * 12
+    assert episodes([]) == 0
+    assert episodes([*hour, True, True, False, True, *hour]) == 1
+    assert episodes([True, *hour[:11], True]) == 1
+    assert episodes([True, *hour, True]) == 2
+
+
+def test_a_rise_to_nowhere_is_not_noticed_and_one_to_everything_at_once() -> None:
+    rule, rng = High(DEFAULTS, 0.03, Z_OVER), random.Random(1)
+    never = high_delay(rule, 0.001, 0.002, 100, runs=3, days=2, rng=rng)
+    assert (never.median, never.within_a_day) == (None, 0)
+    soon = high_delay(rule, 0.001, 0.9, 1000, runs=3, days=2, rng=rng)
+    assert soon.median is not None
+    assert soon.median <= 2 / 12
+    assert soon.within_a_day == 1
+    soon = regression_delay(FAMILIES["default"], 0.01, 0.9, 1000, runs=3, rng=rng)
+    assert soon.median is not None
+    assert soon.median <= 2 / 12
