@@ -13,7 +13,6 @@ from typing import TypeVar
 import anyio
 from prometheus_client import Gauge, GCCollector, PlatformCollector, ProcessCollector
 
-from monitor import inquiry
 from monitor.alerts.engine import AlertState
 from monitor.alerts.policy import longest_window, needs_baselines
 from monitor.alerts.trouble import Troubles
@@ -23,6 +22,7 @@ from monitor.judge.client import Client, open_judge
 from monitor.judge.pause import Pause
 from monitor.model.foreign import Via
 from monitor.model.outcome import Judged, Score, Standing
+from monitor.operations import diagnosis
 from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.generations import Generations
 from monitor.pipeline.noting import Keeper
@@ -112,7 +112,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     sinks: dict[str, Deliver] = {"windows": _into(windows, troubles, metrics, states)}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
-    keeper = await stack.enter_async_context(inquiry.record(config.storage, runtime))
+    keeper = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
     running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), states)
     return Parts(
         running=running,

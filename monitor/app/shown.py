@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from monitor import inquiry
 from monitor.alerts.engine import ALERT_NAME
 from monitor.alerts.policy import policy_for
 from monitor.app.judging import Judging
 from monitor.app.parts import Parts
 from monitor.config import Config
+from monitor.operations.diagnosis import Inquiry
 from monitor.page.facts import Facts
 from monitor.pipeline.looking import Looking
 from monitor.trying.desk import Tries
@@ -40,7 +40,7 @@ def facts(config: Config, parts: Parts, judging: Judging, looking: Looking, trie
         keeps=config.storage.keep,
         keeps_texts=config.storage.texts_kept == "all",
         slices=config.slices,
-        asked=inquiry.Inquiry(config, running.runtime.clock, looking),
+        asked=Inquiry(config, running.runtime.clock, looking),
         missed=judging.backfill.missed,
         tries=tries,
         sliced=judging.slicing.recent,

@@ -20,7 +20,7 @@ from monitor.cli.scrape import Port
 from monitor.cli.words import clean
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
-from monitor.inquiry import Inquiry
+from monitor.operations.diagnosis import Inquiry
 from monitor.why import Cause
 
 _GOOD: Final = (Cause.JUDGED.value,)

@@ -10,9 +10,9 @@ from typing import Final
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.inquiry import BUDGETS, FILE
 from monitor.model.case import Case, Traffic
 from monitor.model.trail import Choice, Trail
+from monitor.operations.diagnosis import BUDGETS, FILE
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness

@@ -14,7 +14,7 @@ _TRACE_ID = 32
 
 
 class Looking:
-    """See `inquiry.Live`."""
+    """See `operations.diagnosis.Live`."""
 
     def __init__(self, pipeline: Pipeline, assembly: Assembly, clock: Clock) -> None:
         self._pipeline = pipeline

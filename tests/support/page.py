@@ -19,10 +19,10 @@ from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.clock import ManualClock
 from monitor.config import Config
-from monitor.inquiry import Inquiry
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.generation import Change
 from monitor.model.outcome import Evidence, Judged, Score, Spending
+from monitor.operations.diagnosis import Inquiry
 from monitor.page.facts import Facts
 from monitor.page.mounting import mount
 from monitor.page.pages import Pages

@@ -1,0 +1,5 @@
+"""What a person asks of the monitor, as functions and classes: values in, results out, nothing is printed.
+
+The commands of `monitor.cli` call these and print what they return; a Python program can call them as well. Bad input
+raises an error of `monitor.errors` that names the parameter.
+"""
