@@ -15,9 +15,9 @@ from monitor.backfill.run import Backfill
 from monitor.backfill.store import Store
 from monitor.cli import offline
 from monitor.cli.backfill_choice import Choice, Wish
-from monitor.cli.run import in_event_loop
 from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.operations.event_loop import run_async
 from monitor.pipeline.delivery import Delivery
 from monitor.sinks.history import History
 from monitor.stages import Deliver, type_name
@@ -45,7 +45,7 @@ def work(config: Config, store: Store, batch: str) -> str:
             await _run(config, partial(done))
             tasks.cancel_scope.cancel()
 
-    in_event_loop(main)
+    run_async(main)
     return "; ".join(why)
 
 

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from monitor.backfill.cases import Item
-from monitor.cli import columns, offline
-from monitor.cli.run import in_event_loop
+from monitor.cli import offline
+from monitor.cli.console.text import dollars
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.client import open_judge
@@ -19,6 +19,7 @@ from monitor.judge.prices import tariff
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import Budget, CacheSettings
 from monitor.model.outcome import Judged
+from monitor.operations.event_loop import run_async
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.stages import Drawn, Judge
@@ -35,10 +36,10 @@ def lines(config: Config, items: Sequence[Item]) -> Iterator[str]:
         for name, those in by_name.items():
             spent[name] = await _dollars(config, name, those)
 
-    in_event_loop(main)
+    run_async(main)
     for name, those in by_name.items():
         price = spent[name]
-        told = f"{columns.dollars(price)} at most" if price else "no price is known of its model"
+        told = f"{dollars(price)} at most" if price else "no price is known of its model"
         told = "for nothing" if price == 0 else told
         yield f"  {name}: {len(those)} judgements, {told}"
 

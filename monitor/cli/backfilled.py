@@ -16,12 +16,14 @@ import typer
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.lock import somebody_works
 from monitor.backfill.store import NAME, Store
-from monitor.cli import backfill_here, backfill_kafka, backfill_price, backfill_traffic, columns, progress
+from monitor.cli import backfill_here, backfill_kafka, backfill_price, backfill_traffic
 from monitor.cli.backfill_choice import Choice, Chosen, Wish
-from monitor.cli.run import in_event_loop
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.text import timing
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case
+from monitor.operations.event_loop import run_async
 from monitor.quantities import parse_rate
 
 _LOOK_EVERY: Final = 0.5
@@ -115,7 +117,7 @@ def _chosen(choice: Choice, cases: Iterable[Case], origin: Origin) -> Iterator[I
     async def main() -> None:
         items.extend(await choice.of_cases(cases, origin))
 
-    in_event_loop(main)
+    run_async(main)
     yield from items
 
 
@@ -148,7 +150,7 @@ def _work(config: Config, store: Store, batch: str, *, detach: bool, here: bool)
     if not somebody_works(folder):
         typer.echo(
             f"no monitor runs on {folder}: what was asked for waits there until one does, at most"
-            f" {columns.time(config.backfill.keep)}; `rag-monitor backfill --here` judges it without one"
+            f" {timing(config.backfill.keep)}; `rag-monitor backfill --here` judges it without one"
         )
         return 0
     if detach:
@@ -163,7 +165,7 @@ def _follow(store: Store, batch: str, folder: Path) -> str:
     seen, lost = 0, 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with progress.steps(total, "judging") as advance:
+        with Bars().steps(total, "judging") as advance:
             while True:
                 waiting = store.standing(batch).get("asked", 0)
                 while seen < total - waiting:

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor import config as configuration
+from monitor.cli.console.text import clean
 from monitor.cli.exported import seconds_ago
 from monitor.cli.scrape import Port
-from monitor.cli.words import clean
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.diagnosis import Inquiry

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 import orjson
 
-from monitor.cli import columns
 from monitor.cli.calibrated import Calibrated, Calibration
-from monitor.cli.words import percent
+from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.text import percent
 from monitor.statistics.correction import Corrected, Share
 from monitor.statistics.rates import Estimate
 
@@ -30,7 +30,7 @@ def lines(found: Calibrated) -> Iterator[str]:
     table = [_column(one) for one in found.judges]
     names = ["", "  version", "labelled defective", "labelled good", "sensitivity", "  95 % interval", "specificity"]
     names += ["  95 % interval", "raw defect rate", "  95 % interval", "corrected rate", "  95 % interval", "  by"]
-    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+    yield from align(without_empty(zip(names, *table, strict=True)))
 
 
 def _column(one: Calibration) -> list[str]:

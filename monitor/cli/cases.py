@@ -12,8 +12,9 @@ from typing import Annotated, TextIO
 import typer
 
 from monitor import compose, explain, registry
-from monitor.cli import explained, progress
+from monitor.cli import explained
 from monitor.cli.captures import Files
+from monitor.cli.console.progress import Bars
 from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
 
@@ -45,7 +46,7 @@ def cases(
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     show = partial(print_explained, as_json=as_json) if why else print_cases
-    with progress.reading(paths, beside_output=True) as advance:
+    with Bars(beside_output=True).reading(paths) as advance:
         unreadable = show(paths, sys.stdout, settings=settings, advance=advance)
     if unreadable:
         raise typer.Exit(1)

@@ -75,7 +75,7 @@ async def show(
     """
     import anyio  # noqa: PLC0415
 
-    from monitor.cli.terminal import open_terminal  # noqa: PLC0415
+    from monitor.cli.console.terminal import open_terminal  # noqa: PLC0415
 
     async def run_feed() -> None:
         await feed()

@@ -48,8 +48,8 @@ def doctor(
 
 def _all(config: Config, *, asking: bool) -> list[Finding]:
     from monitor.cli import examined, examined_judge, examined_kafka  # noqa: PLC0415
-    from monitor.cli.run import in_event_loop  # noqa: PLC0415
     from monitor.clock import SystemClock  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
 
     found = [*examined.local(config, SystemClock()), *examined_kafka.brokers(config)]
 
@@ -57,7 +57,7 @@ def _all(config: Config, *, asking: bool) -> list[Finding]:
         found.extend([one async for one in examined_judge.judges(config)])
 
     if asking:
-        in_event_loop(ask)
+        run_async(ask)
     else:
         found += examined_judge.keys(config)
     return found

@@ -17,7 +17,7 @@ import anyio
 
 from monitor import app, config
 from monitor.cli import seen
-from monitor.cli.troubled import troubled
+from monitor.cli.console.status_lines import troubled
 from monitor.cli.view import View
 from monitor.clock import Clock, SystemClock
 from monitor.demo import feeder

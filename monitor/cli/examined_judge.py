@@ -13,7 +13,8 @@ from functools import partial
 from typing import Final
 
 from monitor.canary.cases import load
-from monitor.cli import columns, offline
+from monitor.cli import offline
+from monitor.cli.console.text import dollars, timing
 from monitor.cli.findings import Finding, failed, ok, warning
 from monitor.clock import Clock
 from monitor.config import Config
@@ -115,7 +116,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
                 except JudgeError as error:
                     yield failed(place, f"{judge.model} gives no verdict: {error}", _MEND.get(error.reason, _ELSE))
                     return
-                yield ok(place, f"{verdict.model} gives a structured verdict in {columns.time(verdict.seconds)}")
+                yield ok(place, f"{verdict.model} gives a structured verdict in {timing(verdict.seconds)}")
                 yield _temperature(place, settings)
                 for finding in (*_form(place, exchanges), *_clock(place, exchanges, runtime.clock)):
                     yield finding
@@ -125,7 +126,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
         yield failed(place, str(error), "mend the configuration as it says")
         return
     spent = offline.paid(runtime)
-    yield ok(place, f"this cost {columns.dollars(spent) if spent else 'nothing, or nobody knows the price'}")
+    yield ok(place, f"this cost {dollars(spent) if spent else 'nothing, or nobody knows the price'}")
 
 
 def _temperature(place: str, settings: JudgeSettings) -> Finding:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import orjson
 
-from monitor.cli.words import clean
+from monitor.cli.console.text import clean
 
 Level: TypeAlias = Literal["ok", "warning", "failed"]
 

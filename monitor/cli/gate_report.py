@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from monitor.cli.console.text import percent
 from monitor.cli.gated import EXIT_STATUS, Check, Report
-from monitor.cli.words import percent
 from monitor.errors import ConfigError
 from monitor.statistics.gating import MOST_MORE, Answer
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from monitor import compose, registry
-from monitor.cli import columns, labelled_rows, offline, progress
-from monitor.cli.run import in_event_loop
-from monitor.cli.words import clean, percent
+from monitor.cli import labelled_rows, offline
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.text import clean, dollars, percent, timing
 from monitor.config import Config
 from monitor.model.outcome import DefectRule, Judged, Score
+from monitor.operations.event_loop import run_async
 from monitor.pipeline.assignment import Assignment
 from monitor.statistics.quality.bootstrap import Interval
 from monitor.statistics.quality.plot import Curve
@@ -54,7 +56,7 @@ class OfFile:
 def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: int | None) -> OfFile:
     """Score every labelled row of a file with every evaluator, and measure. Raises `OSError`."""
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
-    with progress.reading([path]) as advance:
+    with Bars().reading([path]) as advance:
         labels = labelled_rows.read(path, read_trace, sys.stderr, advance)
     chosen = labelled_rows.sample(labels.cases, limit)
     # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
@@ -66,7 +68,7 @@ def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: in
         judged.append(one)
 
     async def main() -> None:
-        with progress.steps(len(cases), path.name) as scored:
+        with Bars().steps(len(cases), path.name) as scored:
             await offline.score(
                 config,
                 assignments,
@@ -77,7 +79,7 @@ def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: in
                 scored=scored,
             )
 
-    in_event_loop(main)
+    run_async(main)
     judged.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
     return OfFile(
         path,
@@ -130,9 +132,9 @@ def lines(found: OfFile) -> Iterator[str]:
     names += ["threshold for F1", "  F1", "threshold for balance", "  balanced accuracy"]
     names += ["calibration error", "  by chance alone"]
     names += ["time a case, median, p95", "cost a case, median, p95", "cost of verdicts"]
-    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+    yield from align(without_empty(zip(names, *table, strict=True)))
     if found.paid:
-        yield f"paid: {columns.dollars(found.paid)}, calls that came to no verdict included"
+        yield f"paid: {dollars(found.paid)}, calls that came to no verdict included"
 
 
 def _column(one: Measured, reasons: Sequence[tuple[str, str]]) -> list[str]:
@@ -153,11 +155,9 @@ def _column(one: Measured, reasons: Sequence[tuple[str, str]]) -> list[str]:
         f"{balanced.confusion.balanced_accuracy:.3f}" if balanced else "-",
         _number(quality.calibration_error),
         _number(quality.calibration_by_chance),
-        f"{columns.time(one.seconds.median)}, {columns.time(one.seconds.p95)}" if one.seconds else "-",
-        f"{columns.dollars(one.dollars.median)}, {columns.dollars(one.dollars.p95)}"
-        if one.cost and one.dollars
-        else "-",
-        columns.dollars(one.cost),
+        f"{timing(one.seconds.median)}, {timing(one.seconds.p95)}" if one.seconds else "-",
+        f"{dollars(one.dollars.median)}, {dollars(one.dollars.p95)}" if one.cost and one.dollars else "-",
+        dollars(one.cost),
     ]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, cast
 
 from monitor.alerts.policy import DEFAULT_WINDOWS
-from monitor.cli import columns
+from monitor.cli.console.status_lines import told, troubled
+from monitor.cli.console.text import dollars
 from monitor.cli.scrape import Port, Refused
-from monitor.cli.troubled import told, troubled
 from monitor.cli.view import RateRow, State, View
 from monitor.cli.watched import NAMES, WINDOW, Rated, Reading, Watched, as_object, read
 from monitor.errors import MonitorError
@@ -177,8 +177,8 @@ class Outlook:
         for model, one in newest.judges.items():
             hourly = self._watched.dollars_per_hour(model)
             failed = f" ({one.failed:,} failed)" if one.failed else ""
-            rate = f", {columns.dollars(hourly)} an hour now" if hourly else ""
-            cost = f", {columns.dollars(one.dollars)} since start" if one.dollars else ""
+            rate = f", {dollars(hourly)} an hour now" if hourly else ""
+            cost = f", {dollars(one.dollars)} since start" if one.dollars else ""
             yield f"judge {model}: {one.requests:,} calls{failed}, {one.tokens:,} tokens{cost}{rate}"
         yield from troubled(told(newest.states, self._standings()))
         lost = [f"{number:,} by {name} of {app}" for (app, name), number in sorted(newest.unscored.items()) if number]

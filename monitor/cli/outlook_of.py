@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
-from monitor.cli import columns, planned, tried
+from monitor.cli import planned, tried
+from monitor.cli.console.table import align
+from monitor.cli.console.text import clean, percent
+from monitor.cli.console.text import dollars as in_dollars
 from monitor.cli.previewed import MONTH, Previewed, Unit, dollars
 from monitor.cli.trailed import FACTORS, Trailed
-from monitor.cli.words import clean, percent
 from monitor.config import Config
 
 _EXCERPT = 60
@@ -102,7 +104,7 @@ def _money(config: Config, found: Previewed, traffic: float | None, tokens_out: 
     rows: list[Sequence[str]] = [("", "judged", "judged", "tokens", "dollars a month at", "", "")]
     rows.append(("", "here", "a day", "a prompt", "a third", "this rate", "three times"))
     rows += [_row(config, unit, times, tokens_out) for unit in found.units]
-    yield from columns.aligned(rows)
+    yield from align(rows)
     if recorded.trailed is None and any(unit.adaptive for unit in found.units):
         yield "budgets, boosts and quotas begin from nothing here, and learn nothing: the real shares will differ"
     yield ""
@@ -115,7 +117,7 @@ def _row(config: Config, unit: Unit, times: float, tokens_out: int) -> Sequence[
     each = unit.tokens[1] / unit.shares[1] if unit.shares[1] else unit.each
     if unit.unforetold:
         return (unit.name, "?", "?", f"{each:,.0f}", *("?" for _ in FACTORS))
-    money = ["no price" if one is None else columns.dollars(one * times * MONTH) for one in months]
+    money = ["no price" if one is None else in_dollars(one * times * MONTH) for one in months]
     return (unit.name, f"{unit.chosen:,.0f}", f"{unit.shares[1] * times:,.0f}", f"{each:,.0f}", *money)
 
 
@@ -134,5 +136,5 @@ def _needed(config: Config, unit: Unit, times: float, tokens_out: int) -> Iterat
     if an_hour * 24 > there:
         yield f"{said}more than there are"
         return
-    cost = f", {columns.dollars(needed.dollars_per_day * MONTH)} a month" if needed.dollars_per_day else ""
+    cost = f", {in_dollars(needed.dollars_per_day * MONTH)} a month" if needed.dollars_per_day else ""
     yield f"{said}a rate of {percent(an_hour * 24 / there)}{cost}"

@@ -36,12 +36,13 @@ def plan(
     Both alert rules are simulated on answers of the same weight, a hundred times for every line.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import planned, progress  # noqa: PLC0415
+    from monitor.cli import planned  # noqa: PLC0415
+    from monitor.cli.console.progress import Bars  # noqa: PLC0415
 
     loaded = configuration.load(config)
     asked, volumes = planned.question(loaded, rate, worse, threshold, evaluator), planned.volumes(judged_per_hour)
     costs = planned.price(loaded, evaluator, tokens) if price is None else planned.Price(price, "as given")
-    with progress.steps(len(volumes), "simulating") as done:
+    with Bars().steps(len(volumes), "simulating") as done:
         found = planned.plan(asked, volumes=volumes, price=costs, done=done)
     if as_json:
         typer.echo(planned.as_json(found))

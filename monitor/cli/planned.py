@@ -11,8 +11,8 @@ import typer
 
 from monitor.alerts.engine import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policy_for
-from monitor.cli import columns
-from monitor.cli.words import percent
+from monitor.cli.console.table import align
+from monitor.cli.console.text import dollars, percent
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.judge.prices import tariff
@@ -171,7 +171,7 @@ def lines(found: Plan) -> Iterator[str]:
     asked, free = found.question, not found.price.dollars
     now, then, limit = (percent(one) for one in (asked.rate, asked.worse, asked.threshold))
     yield f"Now {now} of the answers are defective. How soon would it be noticed that {then} are, from some moment on?"
-    yield f"One judgement costs {columns.dollars(found.price.dollars or 0)} ({found.price.source})."
+    yield f"One judgement costs {dollars(found.price.dollars or 0)} ({found.price.source})."
     yield ""
     heads: list[Sequence[str]] = [
         (
@@ -188,7 +188,7 @@ def lines(found: Plan) -> Iterator[str]:
     rows = [
         (
             f"{one.judged_per_hour:,g}",
-            columns.dollars(one.dollars_per_day or 0),
+            dollars(one.dollars_per_day or 0),
             f"{percent(one.day_lower)} to {percent(one.day_upper)}",
             "never: not above it" if one.high is None else _delay(one.high, f"longer than {_DAYS} d"),
             "-" if one.high is None else f"{one.high.within_a_day:.0%}",
@@ -198,7 +198,7 @@ def lines(found: Plan) -> Iterator[str]:
         for one in found.volumes
     ]
     table = [*heads, *rows]
-    yield from columns.aligned([[cell for at, cell in enumerate(row) if at != 1 or not free] for row in table])
+    yield from align([[cell for at, cell in enumerate(row) if at != 1 or not free] for row in table])
     if not found.needed:
         return
     yield ""
@@ -206,10 +206,10 @@ def lines(found: Plan) -> Iterator[str]:
     yield ""
     rows_needed: list[Sequence[str]] = [("within", "judged", "an hour", "a day")]
     rows_needed += [
-        (one.window, f"{one.judged:,}", f"{one.judged_per_hour:,.0f}", columns.dollars(one.dollars_per_day or 0))
+        (one.window, f"{one.judged:,}", f"{one.judged_per_hour:,.0f}", dollars(one.dollars_per_day or 0))
         for one in found.needed
     ]
-    yield from columns.aligned([row[:3] if free else row for row in rows_needed])
+    yield from align([row[:3] if free else row for row in rows_needed])
 
 
 def _delay(noticed: Noticed, longer: str) -> str:

@@ -37,8 +37,8 @@ def preview(
         raise typer.BadParameter("give files, or --since", param_hint="FILE")
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli import outlook_of, previewed, recorded, trailed  # noqa: PLC0415
-    from monitor.cli.run import in_event_loop  # noqa: PLC0415
     from monitor.clock import SystemClock  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
     from monitor.quantities import parse_duration  # noqa: PLC0415
     from monitor.telemetry import logs  # noqa: PLC0415
 
@@ -58,7 +58,7 @@ def preview(
     async def main() -> None:
         done.append(await previewed.run(loaded, found, trailed.LISTED))
 
-    in_event_loop(main)
+    run_async(main)
     for line in outlook_of.lines(loaded, done[0], a_day, tokens_out, prompt=prompt):
         typer.echo(line)
     if found.unreadable:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib.util
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import typer
 
-from monitor.errors import ConfigError
+from monitor.operations.event_loop import run_async
 
 if TYPE_CHECKING:
     from monitor.config import Config
@@ -31,7 +28,7 @@ def run(config: ConfigPath = None) -> None:
 
     loaded = configuration.load(config)
     logs.configure(loaded.log.level, loaded.log.style)
-    in_event_loop(functools.partial(until_signal, loaded))
+    run_async(functools.partial(until_signal, loaded))
 
 
 async def until_signal(config: Config) -> None:
@@ -55,25 +52,3 @@ async def _stop_on_signal(stop: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
         async for _ in received:
             stop.set()  # draining is bounded in time: further signals change nothing
-
-
-def in_event_loop(main: Callable[[], Awaitable[None]]) -> None:
-    """Run an async function to its end, on uvloop where it is installed; a `ConfigError` inside comes out as itself."""
-    uvloop = importlib.util.find_spec("uvloop") is not None
-    try:
-        anyio.run(main, backend_options={"use_uvloop": uvloop})
-    except BaseExceptionGroup as group:
-        found = _first_config_error(group)
-        if found is None:
-            raise
-        raise found from None
-
-
-def _first_config_error(group: BaseException) -> ConfigError | None:
-    """The configuration error inside a task group's exception, if that is what ended it."""
-    if isinstance(group, ConfigError):
-        return group
-    if isinstance(group, BaseExceptionGroup):
-        with suppress(StopIteration):
-            return next(found for one in group.exceptions if (found := _first_config_error(one)) is not None)
-    return None

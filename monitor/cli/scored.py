@@ -16,15 +16,17 @@ import anyio
 import orjson
 
 from monitor import compose, registry
-from monitor.cli import columns, offline, progress
+from monitor.cli import offline
 from monitor.cli.captures import Files
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.text import dollars, percent, timing
 from monitor.cli.results_file import Results, Row, appending, resume
-from monitor.cli.run import in_event_loop
-from monitor.cli.words import percent
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.case import Case, Status
 from monitor.model.outcome import Judged, Score
+from monitor.operations.event_loop import run_async
 from monitor.pipeline.assignment import Assignment
 from monitor.statistics.quality import difference as differences
 from monitor.statistics.rates import Z_95, Sums, interval_95
@@ -66,7 +68,7 @@ def run(
     """Score every case in `paths` that is not in `output` yet. Ctrl-C and SIGTERM end it early, between results."""
     done = Scored(results=Results(resume(output, again=again) if output else ()))
     cases: dict[tuple[str, str], Case] = {}
-    with progress.reading(paths) as advance:
+    with Bars().reading(paths) as advance:
         files = Files(paths, sys.stderr, advance)
         read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
         for reading in files.readings(read):
@@ -76,7 +78,7 @@ def run(
                 done.repeated += key in cases
                 cases.setdefault(key, reading.case)
     done.unreadable = files.unreadable
-    in_event_loop(partial(_score, config, assignments, list(cases.values()), output, done))
+    run_async(partial(_score, config, assignments, list(cases.values()), output, done))
     return done
 
 
@@ -87,7 +89,7 @@ async def _score(
     async with anyio.create_task_group() as tasks:
         scope = tasks.cancel_scope
         tasks.start_soon(_stop_on_signal, scope, done)
-        with progress.steps(len(cases), "scoring") as scored:
+        with Bars().steps(len(cases), "scoring") as scored:
             async with appending(output, runtime) as write:
 
                 async def deliver(judged: Judged) -> None:
@@ -128,9 +130,9 @@ def summary(assignments: Sequence[Assignment], done: Scored) -> Iterator[str]:
     table = [_column(one, rows, done.sums(one), reasons) for one, rows in found]
     names = ["", "judged", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
     names += ["defect rate", "  95 % interval", "cost of verdicts", "time a case, median"]
-    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+    yield from align(without_empty(zip(names, *table, strict=True)))
     if done.paid:
-        yield f"paid in this run: {columns.dollars(done.paid)}, calls that came to no verdict included"
+        yield f"paid in this run: {dollars(done.paid)}, calls that came to no verdict included"
 
 
 def _column(one: Assignment, rows: Sequence[Row], sums: Sums, reasons: Sequence[tuple[str, str]]) -> list[str]:
@@ -147,8 +149,8 @@ def _column(one: Assignment, rows: Sequence[Row], sums: Sums, reasons: Sequence[
         f"{sums.defects} ({one.defect})",
         percent(rate.rate if rate else None),
         f"{percent(rate.lower)} to {percent(rate.upper)}" if rate else "-",
-        columns.dollars(sum(row["judge"]["dollars"] for row in rows)),
-        columns.time(statistics.median(seconds)) if seconds else "-",
+        dollars(sum(row["judge"]["dollars"] for row in rows)),
+        timing(statistics.median(seconds)) if seconds else "-",
     ]
 
 
@@ -219,7 +221,7 @@ def difference(assignments: Sequence[Assignment], baseline: Scored, attacked: Sc
         limits = f"{_points(found.lower)} to {_points(found.upper)}"
         table.append([name, *rates, f"{_points(found.value)} points", limits, clear if found.clear else "not clear"])
     names = ["", "baseline: defects", "attacked: defects", "difference of rates", "  95 % interval", "attacked is"]
-    yield from columns.aligned(columns.worded(zip(names, *table, strict=True)))
+    yield from align(without_empty(zip(names, *table, strict=True)))
 
 
 def _points(share: float) -> str:

@@ -79,7 +79,7 @@ def watch(
     now: Callable[[], float] = time.time,
 ) -> None:
     """Draw what `outlook` sees, again and again, until interrupted. One that is away is waited for."""
-    from monitor.cli.terminal import open_terminal  # noqa: PLC0415
+    from monitor.cli.console.terminal import open_terminal  # noqa: PLC0415
 
     with open_terminal(console) as draw:
         while True:
@@ -101,7 +101,7 @@ def _print_objects(outlook: Outlook, *, every: float, once: bool) -> None:
 
 
 def _picture(outlook: Outlook) -> object:
-    from monitor.cli.table import render  # noqa: PLC0415
+    from monitor.cli.console.live_view import render  # noqa: PLC0415
 
     return render(outlook.view(time.time()))
 

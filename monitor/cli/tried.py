@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from monitor.cli import columns, offline
-from monitor.cli.words import clean
+from monitor.cli import offline
+from monitor.cli.console.text import clean, dollars
 from monitor.config import Config
 from monitor.judge.recording import Exchange
 from monitor.model.case import Case
@@ -174,5 +174,5 @@ def _all(tried: Tried) -> Iterator[str]:
     for why, many in without.most_common():
         yield f"no verdict in {many} of {number}: {why}"
     if tried.settings is not None:
-        shown = columns.dollars(tried.paid) if tried.paid else "nothing, or nobody knows the price"
+        shown = dollars(tried.paid) if tried.paid else "nothing, or nobody knows the price"
         yield f"cost: {shown}"

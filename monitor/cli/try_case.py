@@ -38,7 +38,7 @@ def try_case(
     """
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli import given, tried  # noqa: PLC0415
-    from monitor.cli.run import in_event_loop  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
     from monitor.telemetry import logs  # noqa: PLC0415
 
     loaded = configuration.load(config)
@@ -50,7 +50,7 @@ def try_case(
     async def main() -> None:
         done.append(await tried.run(loaded, who, found, times))
 
-    in_event_loop(main)
+    run_async(main)
     if as_json:
         typer.echo(tried.as_json(done[0]))
     else:

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from monitor.cli.console.live_view import lines, render, summary
+from monitor.cli.console.text import clean, percent
 from monitor.cli.demo import run_demo, show
 from monitor.cli.embedded import Started
-from monitor.cli.table import lines, render, summary
 from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
-from monitor.cli.words import clean, percent
 from monitor.errors import InvalidData
 
 ROW = RateRow(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from monitor.cli.console.live_view import lines, render
+from monitor.cli.console.status_lines import told, troubled
 from monitor.cli.outlook import Outlook, _duration
 from monitor.cli.scrape import Port, Samples
-from monitor.cli.table import lines, render
 from monitor.cli.top import watch
-from monitor.cli.troubled import told, troubled
 from monitor.cli.watched import NAMES, WINDOW, Rated, Watched, read
 from monitor.errors import ConfigError, MonitorError
 from monitor.states import State

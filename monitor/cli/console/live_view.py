@@ -10,9 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.bars import Axis, IntervalBar, Sparkline
+from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
+from monitor.cli.console.text import clean, clock, duration, percent
 from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
-from monitor.cli.words import clean, clock, duration, percent
 
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
 _SHOWN = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.live import Live
 
-from monitor.cli.table import lines, render, summary
+from monitor.cli.console.live_view import lines, render, summary
 from monitor.cli.view import View
 
 SIGN_OF_LIFE = 15.0
