@@ -14,13 +14,14 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import anyio
 import anyio.to_thread
+from prometheus_client import Gauge
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import InvalidData
 from monitor.spool.files import make_private, sync_folder
 from monitor.stages import Runtime
-from monitor.telemetry.calibration_metrics import CalibrationMetrics
 from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import Metrics
 
 FILE: Final = "calibration.json"
 """Its name within the folder of `storage`."""
@@ -107,10 +108,19 @@ def load(path: Path) -> Calibration:
         raise InvalidData(f"{place}: {first['msg']}" if place else first["msg"]) from None
 
 
-def export(judges: Iterable[Judge], metrics: CalibrationMetrics) -> None:
-    """Show these and no others."""
-    cells = (metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares)
-    kinds = (metrics.calibration_results, metrics.calibration_result_weight, metrics.calibration_result_weight_squares)
+def label_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
+    """Return the gauges by cell: labels, weight, squared weights."""
+    return metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares
+
+
+def result_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
+    """Return the gauges of the results that labels were drawn from: results, weight, squared weights."""
+    return metrics.calibration_results, metrics.calibration_result_weight, metrics.calibration_result_weight_squares
+
+
+def export(judges: Iterable[Judge], metrics: Metrics) -> None:
+    """Replace what the gauges show by the labels of `judges`."""
+    cells, kinds = label_gauges(metrics), result_gauges(metrics)
     for gauge in (*cells, *kinds):
         gauge.clear()
     for one in judges:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
-from prometheus_client import Gauge, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
 from monitor.alerts.engine import AlertState
 from monitor.alerts.policy import longest_window, needs_baselines
@@ -39,7 +39,7 @@ from monitor.states import Known, States
 from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics, total
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
     states = _states(config, judges, runtime)
-    troubles = Troubles(clock, partial(_value, metrics.oldest_pending))
+    troubles = Troubles(clock, partial(total, metrics.oldest_pending))
     troubles.paused = states.paused
     history = History(
         path=config.storage.path / "history.db",
@@ -187,11 +187,6 @@ def _metrics() -> Metrics:
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=metrics.registry)
     return metrics
-
-
-def _value(gauge: Gauge) -> float:
-    """What a gauge without labels exports now."""
-    return float(next(iter(next(iter(gauge.collect())).samples)).value)
 
 
 def _states(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> States:

@@ -21,7 +21,7 @@ from monitor.pipeline.results import Results
 from monitor.stages import Deliver, Judge, Runtime
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, total
 
 _SILENT: Final = frozenset({Event.JUDGE_READY, Event.JUDGE_BUDGET_SPENT})  # the worker says these in its own words
 
@@ -52,8 +52,7 @@ class Judging:
     @property
     def paid(self) -> float:
         """US dollars that the judges' calls have cost so far."""
-        samples = (sample for family in self.metrics.judge_cost.collect() for sample in family.samples)
-        return sum(sample.value for sample in samples if sample.name.endswith("_total"))
+        return total(self.metrics.judge_cost)
 
 
 def check(around: Around, budget: Budget) -> None:

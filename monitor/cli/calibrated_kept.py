@@ -12,13 +12,15 @@ from monitor import calibration
 from monitor.cli.calibrated import Calibrated
 from monitor.errors import ConfigError
 from monitor.statistics.rates import Sums
-from monitor.telemetry.calibration_metrics import CalibrationMetrics
+from monitor.telemetry.metrics import Metrics
 
 
 def write_metrics(found: Calibrated, path: Path) -> None:
     """Write the labels' sums in the text format of Prometheus, never half. Raises `ConfigError`."""
-    registry = CollectorRegistry()
-    calibration.export(_kept(found), CalibrationMetrics(registry))
+    metrics, registry = Metrics(), CollectorRegistry()
+    calibration.export(_kept(found), metrics)
+    for gauge in (*calibration.label_gauges(metrics), *calibration.result_gauges(metrics)):
+        registry.register(gauge)
     try:
         write_to_textfile(str(path), registry)
     except OSError as error:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
 
-from prometheus_client import Counter, Gauge
 from pydantic import PrivateAttr
 
 from monitor.alerts import regression
@@ -18,7 +17,7 @@ from monitor.model.outcome import Judged, Score
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.statistics.rates import interval_95
 from monitor.statistics.windows import Windows
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, samples, total
 
 SHOWN_WINDOW = 60.0
 _STEP, _STEPS = 10.0, 12
@@ -72,13 +71,10 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
 
 def ledger(metrics: Metrics) -> Mapping[str, int]:
     """Traces received, those that ended by their fate, and those pending, over all apps and sources."""
-    counted = {"received": _total(metrics.traces_received)}
-    for family in metrics.traces.collect():
-        for sample in family.samples:
-            if sample.name.endswith("_total"):
-                fate = sample.labels["fate"]
-                counted[fate] = counted.get(fate, 0) + int(sample.value)
-    return {**counted, "pending": _total(metrics.traces_pending)}
+    counted = {"received": int(total(metrics.traces_received))}
+    for labels, number in samples(metrics.traces):
+        counted[labels["fate"]] = counted.get(labels["fate"], 0) + int(number)
+    return {**counted, "pending": int(total(metrics.traces_pending))}
 
 
 class Latest(Sink):
@@ -147,7 +143,3 @@ def _state(states: Sequence[AlertState], *, judged: bool) -> State:
         return "warning"
     unknown = any(state.status is Status.NOT_ENOUGH_DATA for state in states)
     return "ok" if judged and not unknown else "not enough data"
-
-
-def _total(family: Counter | Gauge) -> int:
-    return int(sum(s.value for one in family.collect() for s in one.samples if not s.name.endswith("_created")))

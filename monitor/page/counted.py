@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from prometheus_client import Counter, Gauge, Info
 
 from monitor.model.foreign import Via
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, samples
 
 Pair = tuple[str, str]
 
@@ -74,9 +74,4 @@ def _by_reason(family: Counter) -> dict[Pair, dict[str, int]]:
 
 
 def _samples(family: Counter | Gauge | Info) -> list[tuple[dict[str, str], int]]:
-    return [
-        (sample.labels, int(sample.value))
-        for one in family.collect()
-        for sample in one.samples
-        if not sample.name.endswith("_created")
-    ]
+    return [(labels, int(value)) for labels, value in samples(family)]

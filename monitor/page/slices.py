@@ -10,7 +10,7 @@ from monitor.page import view
 from monitor.statistics.correction import Cell, Quality, by_quality, quality_of
 from monitor.statistics.rates import Sums, effective_judged, interval_95
 from monitor.statistics.slice_sums import Sliced
-from monitor.telemetry.metrics import OVERFLOW, Metrics
+from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
 
 FEWEST: Final = 20
 """Equally weighted verdicts below which a rate of a slice says nothing."""
@@ -48,11 +48,9 @@ def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, Qualit
     parts = (metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares)
     sums: defaultdict[tuple[str, bool, bool], list[float]] = defaultdict(list)
     for gauge in parts:
-        for family in gauge.collect():
-            for sample in family.samples:
-                at = sample.labels
-                if versions.get(at["evaluator"]) == at["version"]:
-                    sums[at["evaluator"], at["verdict"] == "defect", at["truth"] == "defect"].append(sample.value)
+        for at, value in samples(gauge):
+            if versions.get(at["evaluator"]) == at["version"]:
+                sums[at["evaluator"], at["verdict"] == "defect", at["truth"] == "defect"].append(value)
     cells: defaultdict[str, list[Cell]] = defaultdict(list)
     for (evaluator, verdict, truth), (labels, weight, squares) in sums.items():
         cells[evaluator].append(Cell(verdict, truth, int(labels), weight, squares))

@@ -13,7 +13,7 @@ from monitor.judge.pause import Pause
 from monitor.model.outcome import Judged, Score, Skipped, UnscoredReason
 from monitor.model.outcome import Standing as Counted
 from monitor.states.state import WINDOW, Facts, Standing, State, state_of
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, samples
 
 _STEP: Final = 15.0  # seconds of results that are counted together
 _FRESH: Final = 1.0  # seconds for which a look is good: a scrape asks for each evaluator and state
@@ -134,7 +134,6 @@ class States:
 
     def _waiting(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for family in self._metrics.evaluations_pending.collect():
-            for sample in family.samples:
-                found[sample.labels["evaluator"]] += int(sample.value)
+        for labels, number in samples(self._metrics.evaluations_pending):
+            found[labels["evaluator"]] += int(number)
         return found

@@ -18,7 +18,6 @@ from monitor.spool.files import make_private
 from monitor.spool.salvage import set_aside
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
-from monitor.telemetry.trail_metrics import OUTCOMES
 from monitor.trail import store
 from monitor.trail.store import MINUTE, Counted, Minute
 
@@ -30,6 +29,8 @@ _STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
 _AT_ONCE: Final = 500
 _TIDY_EVERY: Final = 60.0
 _TOLD_EVERY: Final = 300.0
+OUTCOMES: Final = ("kept", "shed", "failed")
+"""Of the label `outcome`."""
 
 
 @asynccontextmanager

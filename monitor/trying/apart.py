@@ -9,7 +9,7 @@ from monitor.clock import SystemClock
 from monitor.stages import Runtime
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
+from monitor.telemetry.metrics import Metrics, total
 
 
 class Nothing:
@@ -38,9 +38,4 @@ def _nowhere() -> logging.Logger:
 
 def paid(runtime: Runtime) -> float:
     """US dollars that the judges' calls have cost, those that came to no verdict included."""
-    return sum(
-        sample.value
-        for family in runtime.metrics.judge_cost.collect()
-        for sample in family.samples
-        if sample.name.endswith("_total")
-    )
+    return total(runtime.metrics.judge_cost)
