@@ -206,7 +206,7 @@ def _pending() -> Panel:
 def _spool() -> Panel:
     return curve(
         "Spool",
-        "Bytes of data on disk, of each replica. It may grow to `storage.at_most`; then receivers refuse.",
+        "Bytes of data on disk, of each replica. It may grow to `storage.max_size`; then receivers refuse.",
         BYTES,
         Query(selector("ragmonitor_spool_bytes", INSTANCE), "{{instance}}"),
         empty="no monitor",

@@ -39,8 +39,8 @@ def judging(config: Config, parts: Parts) -> Judging:
     parts.sinks["feedback"] = agreement.heard
     slicing = Slicing(config.slices, runtime.metrics, runtime.clock)
     counting = Counting(runtime.metrics, slicing)
-    no_texts = config.storage.texts_kept == "none"  # then no case is kept for later, either
-    missed = config.backfill.model_copy(update={"keep": 0.0}) if no_texts else config.backfill
+    no_texts = config.storage.texts == "none"  # then no case is kept for later, either
+    missed = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(missed, config.storage, runtime, parts.versions)
     evaluation = Evaluation(
         running.assignments,

@@ -86,10 +86,10 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     spool = await stack.enter_async_context(
         open_spool(
             config.storage.path / "spool.db",
-            at_most=config.storage.at_most,
-            keep=config.storage.keep,
-            retain=config.storage.retain,
-            erase=config.storage.texts_kept == "none",
+            at_most=config.storage.max_size,
+            keep=config.storage.retention,
+            retain=config.storage.spool_retention,
+            erase=config.storage.texts == "none",
             clock=clock,
             metrics=metrics,
             events=runtime.events,
@@ -103,9 +103,9 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     troubles.paused = states.paused
     history = History(
         path=config.storage.path / "history.db",
-        keep=config.storage.keep,
-        texts=config.storage.texts_kept,
-        keep_texts_for=config.storage.keep_texts_for,
+        retention=config.storage.retention,
+        texts=config.storage.texts,
+        texts_retention=config.storage.texts_retention,
     )
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, runtime.events).heard)

@@ -38,7 +38,7 @@ _AT_ONCE: Final = 4  # requests: enough to keep a modest pace, few enough that l
 
 
 class Storage(Protocol):
-    """The folder, and what may be stored in it: `texts_kept` is `none` where no text may."""
+    """The folder, and what may be stored in it: `texts` is `none` where no text may."""
 
     @property
     def path(self) -> Path:
@@ -46,7 +46,7 @@ class Storage(Protocol):
         ...
 
     @property
-    def texts_kept(self) -> str:
+    def texts(self) -> str:
         """`all`, `verdicts` or `none`."""
         ...
 
@@ -62,11 +62,11 @@ class Backfill:
     ) -> None:
         folder = storage.path
         self._settings = settings
-        self._keeps = settings.keep > 0 and storage.texts_kept != "none"
+        self._keeps = settings.retention > 0 and storage.texts != "none"
         self._folder = folder
         self._runtime = runtime
         self._versions = versions
-        self._store = Store(folder / NAME, at_most=settings.at_most, damaged=self._damaged)
+        self._store = Store(folder / NAME, at_most=settings.max_size, damaged=self._damaged)
         self._series = Series(runtime.metrics, versions)
         self._missing = Missing(self._store, self._series, runtime)
         self._summary: Sequence[Missed] = ()
@@ -86,7 +86,7 @@ class Backfill:
         Faults are told as events and tried again; with `until_done` they are raised, as `MonitorError`. Raises
         `ConfigError` at once where the budget can never be spent.
         """
-        if self._settings.keep <= 0:
+        if self._settings.retention <= 0:
             return
         await anyio.to_thread.run_sync(check, around, self._settings.budget)
         turn = Turn(self._folder)
@@ -167,7 +167,7 @@ class _Worker:
             return
         self._tidied = clock.monotonic()
         now = clock.now()
-        expire = partial(self._store.expire, before=now - self._settings.keep, now=now, up_to=self._seen)
+        expire = partial(self._store.expire, before=now - self._settings.retention, now=now, up_to=self._seen)
         asked, missed = await anyio.to_thread.run_sync(partial(expire, spare=set(self._busy)))
         for group, number in asked.items():
             if group.evaluator in self._around.versions:

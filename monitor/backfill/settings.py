@@ -14,11 +14,11 @@ from monitor.stages import Component
 class BackfillSettings(Component):
     """Judging afterwards: what was missed while a judge refused, and what `rag-monitor backfill` asks for."""
 
-    keep: Annotated[Duration, Field(ge=0)] = 86_400.0
+    retention: Annotated[Duration, Field(ge=0)] = 86_400.0
     """How long a judgement that was missed waits for somebody to ask for it, and one that was asked for waits to be
     made; then it is given up, and counted. `0s`: what is missed is not kept, and no case is written to the queue."""
 
-    at_most: Annotated[Size, Field(gt=0)] = 256 * 1024**2
+    max_size: Annotated[Size, Field(gt=0)] = 256 * 1024**2
     """What the cases that wait may take on disk, compressed, their texts among them. Beyond it those that were missed
     longest ago make room, counted; what was asked for stays, and no more can be asked for until some of it is done."""
 

@@ -20,7 +20,8 @@ def backfill(
     *,
     missed: Annotated[bool, typer.Option("--missed", help="What was due while a judge refused.")] = False,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="kafka|spool", help="Instead of files: topics, or `storage.retain`.")
+        str | None,
+        typer.Option("--from", metavar="kafka|spool", help="Instead of files: topics, or `storage.spool_retention`."),
     ] = None,
     evaluator: Annotated[
         str | None, typer.Option(metavar="A,B", help="Who judges. With --missed by default all who missed something.")

@@ -56,9 +56,9 @@ async def _run(config: Config, done: partial[bool]) -> None:
     storage = config.storage
     history = History(
         path=storage.path / "history.db",
-        keep=storage.keep,
-        texts=storage.texts_kept,
-        keep_texts_for=storage.keep_texts_for,
+        retention=storage.retention,
+        texts=storage.texts,
+        texts_retention=storage.texts_retention,
     )
     async with AsyncExitStack() as stack:
         sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}

@@ -112,7 +112,9 @@ def of_spool(config: Config, since: float, replay: Replay) -> Iterator[Case]:
     """The cases of what the spool keeps, since then or from the beginning. Raises `ConfigError` where it keeps none."""
     path = config.storage.path / retained.NAME
     if not path.exists():
-        raise ConfigError(f"--from spool: there is no {path}: `storage.retain` is how long deliveries are kept")
+        raise ConfigError(
+            f"--from spool: there is no {path}: `storage.spool_retention` is how long deliveries are kept"
+        )
     before = config.assembly.max_age  # a request that ended at `since` may have begun to come so long ago
     for record in retained.read(path, since - before):
         try:

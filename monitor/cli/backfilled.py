@@ -43,8 +43,8 @@ def wish(
     config: Config, names: str | None, *, app: str | None, sample: str | None, since: float | None, until: float | None
 ) -> Wish:
     """What is asked for, made sure of. Raises `ConfigError`."""
-    if config.backfill.keep <= 0:
-        raise ConfigError("backfill.keep: is 0, so nothing is judged afterwards")
+    if config.backfill.retention <= 0:
+        raise ConfigError("backfill.retention: is 0, so nothing is judged afterwards")
     working = {one.evaluator.name: one for one in config.assignments if config.works(one)}
     wanted = list(dict.fromkeys(name.strip() for name in (names or "").split(",") if name.strip()))
     for name in wanted:
@@ -67,7 +67,7 @@ def wish(
 def run(config: Config, wish: Wish, way: Way, *, dry_run: bool, detach: bool, here: bool) -> int:
     """Do it; the exit status. Raises `ConfigError`."""
     folder = config.storage.path
-    store = Store(folder / NAME, at_most=config.backfill.at_most)
+    store = Store(folder / NAME, at_most=config.backfill.max_size)
     batch = uuid.uuid4().hex
     try:
         choice = Choice(config, wish)
@@ -129,7 +129,7 @@ def _say(done: Chosen, new: int, there: int, known: int, full: int) -> None:
     told += [f"{there} were asked for before"] if there else []
     typer.echo("; ".join(told))
     if full:
-        typer.echo(f"{full} more have no room in the queue: ask again when some are done, or raise backfill.at_most")
+        typer.echo(f"{full} more have no room in the queue: ask again when some are done, or raise backfill.max_size")
 
 
 def _say_price(config: Config, items: list[Item], done: Chosen) -> None:
@@ -150,7 +150,7 @@ def _work(config: Config, store: Store, batch: str, *, detach: bool, here: bool)
     if not somebody_works(folder):
         typer.echo(
             f"no monitor runs on {folder}: what was asked for waits there until one does, at most"
-            f" {timing(config.backfill.keep)}; `rag-monitor backfill --here` judges it without one"
+            f" {timing(config.backfill.retention)}; `rag-monitor backfill --here` judges it without one"
         )
         return 0
     if detach:

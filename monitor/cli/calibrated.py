@@ -88,7 +88,7 @@ def configured(config: Config) -> list[Path]:
     found: list[Path] = []
     for sink in config.sinks:
         if isinstance(sink, JsonLines):
-            older = (sink.path.with_name(f"{sink.path.name}.{number}") for number in range(1, sink.keep_files + 1))
+            older = (sink.path.with_name(f"{sink.path.name}.{number}") for number in range(1, sink.max_files + 1))
             found += [path for path in (sink.path, *older) if path.exists()]
     if not found:
         raise ConfigError("--results: name a file of results; no sink `jsonl` of the configuration has written one")

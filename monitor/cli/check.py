@@ -84,12 +84,12 @@ def describe(config: Config) -> Iterator[str]:
         host, port = getattr(sink, "host", None), getattr(sink, "port", None)
         yield f"Results go to {type_name(sink)}" + (f" on http://{host}:{port}/metrics." if host else ".")
         if host and type_name(sink) == "prometheus" and config.page.enabled:
-            kept = config.storage.texts_kept == "all"
+            kept = config.storage.texts == "all"
             texts = "questions, contexts and answers" if kept else "no texts of the traffic"
             yield f"The page on http://{host}:{port}/ shows rates, alerts and verdicts, and {texts}."
     yield (
-        f"State is kept in {config.storage.path} for {format_duration(config.storage.keep)}, "
-        f"at most {config.storage.at_most / 1024**2:,.0f} MiB of waiting traces."
+        f"State is kept in {config.storage.path} for {format_duration(config.storage.retention)}, "
+        f"at most {config.storage.max_size / 1024**2:,.0f} MiB of waiting traces."
     )
     yield from _privacy(config)
     own = config.telemetry
@@ -104,10 +104,8 @@ def _privacy(config: Config) -> Iterator[str]:
         "all": "Questions, contexts and answers are kept with their verdicts",
         "verdicts": "Verdicts are kept with their reasons, which may quote an answer",
         "none": "Verdicts and numbers are kept, and no text",
-    }[storage.texts_kept]
-    yield kept + (f", texts for {format_duration(storage.keep_texts_for)}." if storage.keep_texts_for else ".")
-    if storage.keep_texts is not None:
-        yield f"`storage.keep_texts` is the old name: write `storage.texts: {storage.texts_kept}` instead."
+    }[storage.texts]
+    yield kept + (f", texts for {format_duration(storage.texts_retention)}." if storage.texts_retention else ".")
     if config.redaction.enabled:
         types = ", ".join(config.redaction.types)
         yield f"Personal data is masked before judges, sinks and the page see it: {types}."

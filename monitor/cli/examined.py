@@ -64,12 +64,12 @@ def storage(config: Config) -> Finding:
     except OSError as error:
         return failed("storage", f"{there} cannot be written: {error.strerror}", mend)
     used = sum(one.stat().st_size for one in path.glob("*.db*")) if path.is_dir() else 0
-    wanted = max(config.storage.at_most + _HISTORY - used, 0)
+    wanted = max(config.storage.max_size + _HISTORY - used, 0)
     if free < wanted:
         return warning(
             "storage",
             f"{path} has {_mib(free)} free, and the spool and the history may come to take {_mib(wanted)} more",
-            "make room, or lower `storage.at_most`",
+            "make room, or lower `storage.max_size`",
         )
     return ok("storage", f"{path} can be written and has {_mib(free)} free")
 

@@ -68,7 +68,7 @@ def forget(config: Config, wanted: Wanted, *, dry_run: bool, now: float) -> Foun
         if not dry_run:  # before anything is deleted: what is in hand must not follow
             for at in {folder, *(path.parent for path in there)}:
                 if at.is_dir():
-                    _mark(at, wanted, users, now, max(config.storage.keep, _KEPT_LEAST))
+                    _mark(at, wanted, users, now, max(config.storage.retention, _KEPT_LEAST))
             time.sleep(SETTLE)
         traces = {wanted.trace} if wanted.trace else _traces_of(wanted.user, users, there)
         rows: dict[str, int] = dict(_retained(folder / retained.NAME, {*traces, wanted.user}, dry_run=dry_run))

@@ -110,7 +110,8 @@ def _of_results(found: Sequence[dict[str, Any]]) -> Recorded:
         before = traces.get(key)
         traces[key] = (before[0], min(before[1], weight)) if before else (row, weight)
     unknown = (
-        "of requests that no evaluator had chosen the history knows nothing: storage.trails keeps what became of all"
+        "of requests that no evaluator had chosen the history knows nothing: storage.request_log keeps what became of "
+        "all"
     )
     done = Recorded(notes=[unknown])
     if len(found) == _MOST:

@@ -99,5 +99,5 @@ async def appending(path: Path | None, runtime: Runtime) -> AsyncIterator[Delive
     if path is None:
         yield None
         return
-    async with JsonLines(path=path, rotate_at=sys.maxsize).open(runtime) as write:
+    async with JsonLines(path=path, max_file_size=sys.maxsize).open(runtime) as write:
         yield write

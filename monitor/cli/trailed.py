@@ -134,13 +134,14 @@ def _foretold(config: Config, then: Mapping[str, int], trails: Sequence[Trail], 
     if not trails:
         done.fates = {fate: float(number) for fate, number in then.items()}
         done.notes.append(
-            "no request of that time has a trail (storage.trails says how long they are kept): the figures are those of"
+            "no request of that time has a trail (storage.request_log says how long they are kept): the figures are "
+            "those of"
             " then, and who would choose what cannot be told"
         )
         return done
     if stands > _NOTICEABLE:
         done.notes.append(
-            f"{len(trails):,} trails are at hand, the newest (storage.trails, storage.trails_at_most;"
+            f"{len(trails):,} trails are at hand, the newest (storage.request_log, storage.request_log_max_size;"
             f" {_MOST:,} are looked at): each stands for {stands:.3g} requests"
         )
     weights = _weights(

@@ -44,15 +44,15 @@ class Storage(Section):
     """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
     `~/.local/state/rag-monitor`."""
 
-    keep: Duration = 7 * 86400.0
+    retention: Duration = 7 * 86400.0
     """How long results are kept, and how long a trace may wait before it is given up (and counted as `shed`)."""
 
-    at_most: Size = 2 * 1024**3
+    max_size: Size = 2 * 1024**3
     """Bytes that the spool may hold; beyond that the receivers answer "try again later"."""
 
-    retain: Annotated[Duration, Field(ge=0)] = 0.0
+    spool_retention: Annotated[Duration, Field(ge=0)] = 0.0
     """How long the spool keeps a delivery after it is done with, such as `24h`, for `rag-monitor backfill --from
-    spool`: in a file beside it, of half of `at_most` beyond that, the oldest making room first. Its texts are on disk
+    spool`: in a file beside it, of half of `max_size` beyond that, the oldest making room first. Its texts are on disk
     for as long, whatever `texts` says, and each delivery is written twice. Default: not at all."""
 
     texts: Texts = "verdicts"
@@ -60,31 +60,23 @@ class Storage(Section):
     why. `verdicts`: only verdicts with their reasons, which may quote them. `none`: verdicts and numbers, and no word
     of anybody; a trace itself waits in the spool until it is judged, whatever stands here. See docs/privacy.md."""
 
-    keep_texts: bool | None = None
-    """The old name of `texts`: true is `all`, false is `verdicts`."""
-
-    keep_texts_for: Duration | None = Field(default=None, gt=0)
+    texts_retention: Duration | None = Field(default=None, gt=0)
     """How long texts are kept, reasons of verdicts among them, such as `2d`; after that verdicts and numbers are left
-    until `keep` ends. Default: as long as the result itself."""
+    until `retention` ends. Default: as long as the result itself."""
 
     @model_validator(mode="after")
-    def _one_name(self) -> Storage:
-        if self.keep_texts is not None and "texts" in self.model_fields_set:
-            raise ValueError("`keep_texts` is the old name of `texts`: give `texts` alone")
-        if self.texts == "none" and self.retain > 0:
-            raise ValueError("`retain` keeps deliveries as they came, and with `texts: none` no text is kept: give one")
+    def _no_deliveries_without_texts(self) -> Storage:
+        if self.texts == "none" and self.spool_retention > 0:
+            raise ValueError(
+                "`spool_retention` keeps deliveries as they came, and with `texts: none` no text is kept: give one"
+            )
         return self
 
-    @property
-    def texts_kept(self) -> Texts:
-        """Which texts are kept, by whichever name it was said."""
-        return self.texts if self.keep_texts is None else "all" if self.keep_texts else "verdicts"
-
-    trails: Annotated[Duration, Field(ge=0)] = 86400.0
+    request_log: Annotated[Duration, Field(ge=0)] = 86400.0
     """How long it is kept what became of each request, for `rag-monitor why`: spans, probabilities, attempts and
     reasons, no texts. 0: not at all. Sums of it by the minute are kept as long as results."""
 
-    trails_at_most: Annotated[Size, Field(gt=0)] = 256 * 1024**2
+    request_log_max_size: Annotated[Size, Field(gt=0)] = 256 * 1024**2
     """Bytes that these may take; beyond it the oldest go first. A request takes about a kilobyte."""
 
 

@@ -75,14 +75,14 @@ class Live(Protocol):
 
 def record(storage: Storage, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
     """Keeps what becomes of requests, as configured; None where it is not to be kept."""
-    if storage.trails <= 0:
+    if storage.request_log <= 0:
         return nullcontext()
     return recording(
         storage.path / FILE,
         runtime,
-        keep=storage.trails,
-        keep_sums=max(storage.keep, storage.trails),
-        at_most=storage.trails_at_most,
+        retention=storage.request_log,
+        sums_retention=max(storage.retention, storage.request_log),
+        at_most=storage.request_log_max_size,
     )
 
 
@@ -181,7 +181,7 @@ class Inquiry:
 
     @property
     def _has_trails(self) -> bool:
-        return self._config.storage.trails > 0 and self._trails.path.exists()
+        return self._config.storage.request_log > 0 and self._trails.path.exists()
 
     def _situation(self) -> Situation:
         config = self._config
@@ -192,8 +192,8 @@ class Inquiry:
             idle_timeout=config.assembly.idle_timeout,
             grace_period=config.assembly.grace_period,
             late_after=config.traffic.late_after,
-            trails=config.storage.trails,
-            results=config.storage.keep,
+            request_log=config.storage.request_log,
+            results=config.storage.retention,
             live=self._live is not None,
             shared=any(type_name(source) == "kafka" for source in config.sources),
             foreign=known_names(config.foreign, self._own),

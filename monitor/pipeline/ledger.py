@@ -30,7 +30,7 @@ class Fate(StrEnum):
     SELF = "self"  # the monitor's own telemetry: never judged
     INVALID = "invalid"
     TOO_LARGE = "too_large"
-    SHED = "shed"  # given up: it waited in the spool for longer than `storage.keep`
+    SHED = "shed"  # given up: it waited in the spool for longer than `storage.retention`
     FORGOTTEN = "forgotten"  # somebody asked for it to be forgotten (`rag-monitor forget`) before it was judged
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
     JUDGED = "judged"

@@ -44,7 +44,7 @@ class HttpSink(Sink):
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
     """The wall-clock limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
 
-    explanations: bool = True
+    include_explanations: bool = True
     """Whether the reason of a verdict is written along. It may quote the question, the context and the answer."""
 
     tls: ClientTls | None = None

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import anyio.lowlevel
 import anyio.to_thread
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.generation import Known
@@ -45,36 +45,22 @@ class History(Sink):
     path: Path | None = None
     """The database file. Default: `history.db` in the storage folder."""
 
-    keep: Duration = Field(default=7 * 86400.0, gt=0)
+    retention: Duration = Field(default=7 * 86400.0, gt=0)
     """How long a result is kept."""
 
-    keep_sums: Duration = Field(default=30 * 86400.0, gt=0)
+    sums_retention: Duration = Field(default=30 * 86400.0, gt=0)
     """How long the sums by the minute are kept, which the windows of alerts are restored from."""
 
-    at_most: Size = Field(default=1024**3, gt=0)
+    max_size: Size = Field(default=1024**3, gt=0)
     """What the database may take; beyond it the oldest results go first."""
 
     texts: Texts = "verdicts"
     """`all`: question, context and answer are kept, to be shown. `verdicts`: only the verdict with its reasons, which
     may quote them. `none`: verdicts and numbers, and no word of anybody."""
 
-    keep_texts: bool | None = None
-    """The old name of `texts`: true is `all`, false is `verdicts`."""
-
-    keep_texts_for: Duration | None = Field(default=None, gt=0)
+    texts_retention: Duration | None = Field(default=None, gt=0)
     """How long texts are kept, reasons of verdicts among them; after that a result is left as if `texts` were `none`.
     Default: as long as the result itself."""
-
-    @model_validator(mode="after")
-    def _one_name(self) -> Self:
-        if self.keep_texts is not None and "texts" in self.model_fields_set:
-            raise ValueError("`keep_texts` is the old name of `texts`: give `texts` alone")
-        return self
-
-    @property
-    def texts_kept(self) -> Texts:
-        """Which texts are kept, by whichever name it was said."""
-        return self.texts if self.keep_texts is None else "all" if self.keep_texts else "verdicts"
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails.
@@ -176,7 +162,7 @@ class _Writer:
         db = self._connection()
         try:
             db.execute("BEGIN IMMEDIATE")
-            texts = self._options.texts_kept
+            texts = self._options.texts
             wanted = [one for one in results if not self._is_forgotten(one)]
             insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
             erased = self._tidy(db)
@@ -240,12 +226,12 @@ class _Writer:
         wall = self._clock.now()
         more = prune(
             db,
-            before=wall - self._options.keep,
-            sums_before=wall - self._options.keep_sums,
-            at_most=self._options.at_most,
+            before=wall - self._options.retention,
+            sums_before=wall - self._options.sums_retention,
+            at_most=self._options.max_size,
         )
-        if self._options.keep_texts_for is not None:
-            more = blank(db, wall - self._options.keep_texts_for) or more
+        if self._options.texts_retention is not None:
+            more = blank(db, wall - self._options.texts_retention) or more
         if not more:
             self._tidied = now
         return True

@@ -27,16 +27,16 @@ class JsonLines(Sink):
     path: Path
     """The file. It and its folder are made where they are missing."""
 
-    keep_texts: bool = False
+    include_texts: bool = False
     """Whether question, context and answer are written along. Off: only the verdict, which may quote the answer."""
 
     fsync: bool = False
     """Whether a result is on disk, not only with the operating system, before it counts as delivered."""
 
-    rotate_at: Size = Field(default=100 * 1024**2, gt=0)
+    max_file_size: Size = Field(default=100 * 1024**2, gt=0)
     """From this size on the file is renamed to `<path>.1` and a new one begun."""
 
-    keep_files: int = Field(default=5, ge=1)
+    max_files: int = Field(default=5, ge=1)
     """How many renamed files are kept, `.1` being the newest."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
@@ -62,11 +62,11 @@ class _File:
         """All of these or none: what a full disk cut off is taken back, so that each line stays whole."""
         if not results:
             return
-        lines = b"".join(dump(as_json(one, texts=self._options.keep_texts)) + b"\n" for one in results)
+        lines = b"".join(dump(as_json(one, texts=self._options.include_texts)) + b"\n" for one in results)
         try:
             descriptor = self._descriptor if self._descriptor is not None else self._reopen()
             size = os.fstat(descriptor).st_size
-            if size and size + len(lines) > self._options.rotate_at:
+            if size and size + len(lines) > self._options.max_file_size:
                 descriptor, size = self._rotate(), 0
             try:
                 self._write_all(descriptor, lines)
@@ -100,7 +100,7 @@ class _File:
 
     def _rotate(self) -> int:
         self.close()
-        for number in range(self._options.keep_files - 1, -1, -1):
+        for number in range(self._options.max_files - 1, -1, -1):
             older = self._path.with_name(f"{self._path.name}.{number + 1}")
             with contextlib.suppress(FileNotFoundError):
                 (self._path.with_name(f"{self._path.name}.{number}") if number else self._path).replace(older)

@@ -43,7 +43,7 @@ class Kafka(KafkaConnection, Sink):
     """The topic for what can never be sent to `topic`: which result, and why not, without its texts. Without one, such
     a result counts as a failure of the sink."""
 
-    keep_texts: bool = False
+    include_texts: bool = False
     """Whether question, context and answer are sent along. Off: only the verdict, which may quote the answer."""
 
     delivery_timeout: Duration = Field(default=120.0, ge=1)
@@ -74,7 +74,7 @@ class Kafka(KafkaConnection, Sink):
         async with open_producer(self, sending, runtime, topics) as producer:
 
             async def deliver(judged: Judged) -> None:
-                row = as_json(judged, texts=self.keep_texts)
+                row = as_json(judged, texts=self.include_texts)
                 key = judged.case.request_id.encode("utf-8", "replace")
                 try:
                     await producer.send(self.topic, key, dump(row))

@@ -43,7 +43,7 @@ class Langfuse(HttpSink):
                 await api.call("POST", "/api/public/scores", score)
 
     def _score(self, judged: Judged) -> dict[str, Any] | None:
-        told = tell(judged, explanations=self.explanations)
+        told = tell(judged, explanations=self.include_explanations)
         if told.score is None:
             return None
         environment = judged.case.attributes.get("deployment.environment.name", "").lower()

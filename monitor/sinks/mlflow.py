@@ -52,7 +52,7 @@ class Mlflow(HttpSink):
     async def write(self, api: Api, results: Sequence[Judged]) -> None:
         """See `HttpSink`."""
         for one in results:
-            told = tell(one, explanations=self.explanations)
+            told = tell(one, explanations=self.include_explanations)
             trace = f"tr-{told.trace_id}" if told.trace_id else clean(one.case.request_id)
             if trace.startswith("tr-") and not told.skipped:
                 await _assess(api, trace, _assessment(trace, told, one.judged_at))

@@ -42,7 +42,7 @@ class OtelEvents(OtlpSettings, Sink):
     |---|---|
     | `gen_ai.evaluation.name` | the evaluator |
     | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
-    | `gen_ai.evaluation.explanation` | the reason, unless `explanations` is off |
+    | `gen_ai.evaluation.explanation` | the reason, unless `include_explanations` is off |
     | `gen_ai.response.id` | the provider's id of the answer, where the judged span says it |
     | `error.type` | of a judgement that did not come about: the reason, such as `timeout` |
     | `rag_monitor.result_id` | the same for a repeat, which may come after a restart |
@@ -62,7 +62,7 @@ class OtelEvents(OtlpSettings, Sink):
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
     """The limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
 
-    explanations: bool = True
+    include_explanations: bool = True
     """Whether the reason of a verdict is sent along. It may quote the question, the context and the answer."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
@@ -76,7 +76,7 @@ class OtelEvents(OtlpSettings, Sink):
         idle = [await anyio.to_thread.run_sync(Sender, target) for _ in range(_IN_FLIGHT)]
 
         async def send(results: Sequence[Judged]) -> None:
-            records = [write(one, self.explanations) for one in results]
+            records = [write(one, self.include_explanations) for one in results]
             sender = idle.pop()
             try:
                 await sender.send(records)

@@ -43,7 +43,7 @@ class Phoenix(HttpSink):
 
     async def write(self, api: Api, results: Sequence[Judged]) -> None:
         """See `HttpSink`."""
-        told = [tell(one, explanations=self.explanations) for one in results]
+        told = [tell(one, explanations=self.include_explanations) for one in results]
         absent = await _annotate(api, [one for one in told if one.span_id and one.score is not None])
         if absent:
             await anyio.sleep(_SPANS_COME_WITHIN)

@@ -471,7 +471,8 @@ class Series:
     )
     spool_retained_dropped = counter(
         "ragmonitor_spool_retained_dropped",
-        "Deliveries of which less than `storage.retain` is kept: for want of room, or of a disk that takes them.",
+        "Deliveries of which less than `storage.spool_retention` is kept: for want of room, or of a disk that takes "
+        "them.",
     )
     backfill_cost = counter(
         "ragmonitor_backfill_cost_dollars",
@@ -482,7 +483,7 @@ class Series:
     trails = counter(
         "ragmonitor_trails",
         "Requests whose trail was to be kept, for `rag-monitor why`: kept; shed, since too many waited to be written;"
-        " failed, since the disk did not take them. No series where `storage.trails` is 0.",
+        " failed, since the disk did not take them. No series where `storage.request_log` is 0.",
         ("outcome",),
     )
 

@@ -35,13 +35,14 @@ OUTCOMES: Final = ("kept", "shed", "failed")
 
 @asynccontextmanager
 async def recording(
-    path: Path, runtime: Runtime, *, keep: float, keep_sums: float, at_most: int, every: float = _EVERY
+    path: Path, runtime: Runtime, *, retention: float, sums_retention: float, at_most: int, every: float = _EVERY
 ) -> AsyncIterator[Recorder]:
     """A recorder for the life of the process. Leaving the context writes what waits.
 
-    `keep` and `keep_sums` are seconds, `at_most` bytes. Never raises for want of a disk: trails are then lost, counted.
+    `retention` and `sums_retention` are seconds, `at_most` bytes. Never raises for want of a disk: trails are then
+    lost, counted.
     """
-    recorder = Recorder(path, runtime, keep=keep, keep_sums=keep_sums, at_most=at_most)
+    recorder = Recorder(path, runtime, retention=retention, sums_retention=sums_retention, at_most=at_most)
     worker = asyncio.create_task(recorder.work(every), name="trails")
     try:
         yield recorder
@@ -58,11 +59,11 @@ _Waiting: TypeAlias = dict[int, dict[Step, list[float]]]
 class Recorder:
     """The keeper of the notes."""
 
-    def __init__(self, path: Path, runtime: Runtime, *, keep: float, keep_sums: float, at_most: int) -> None:
+    def __init__(self, path: Path, runtime: Runtime, *, retention: float, sums_retention: float, at_most: int) -> None:
         self._path = path
         self._clock = runtime.clock
         self._events = runtime.events
-        self._keep, self._keep_sums, self._at_most = keep, keep_sums, at_most
+        self._retention, self._sums_retention, self._at_most = retention, sums_retention, at_most
         self._counters = {outcome: runtime.metrics.trails.labels(outcome) for outcome in OUTCOMES}
         self._trails: list[Trail] = []
         self._sums: _Waiting = {}
@@ -170,7 +171,7 @@ class Recorder:
         now, wall = self._clock.monotonic(), self._clock.now()
         if now - self._tidied < _TIDY_EVERY and not added >= _AT_ONCE:
             return
-        limits = {"before": wall - self._keep, "sums_before": wall - self._keep_sums}
+        limits = {"before": wall - self._retention, "sums_before": wall - self._sums_retention}
         if not store.prune(db, **limits, at_most=self._at_most, added=added):
             self._tidied = now
 

@@ -107,7 +107,7 @@ def _arrived(facts: EvaluatorFacts, counts: _Counts, situation: Situation) -> li
     steps = []
     if facts.reaches_back is None or facts.reaches_back > facts.since + 60:
         begins = "nothing is recorded yet" if facts.reaches_back is None else f"from {clock_time(facts.reaches_back)}"
-        kept = "" if situation.trails > 0 else ": it is not kept what becomes of requests (storage.trails: 0)"
+        kept = "" if situation.request_log > 0 else ": it is not kept what becomes of requests (storage.request_log: 0)"
         steps.append(Step("recorded", f"not all of that time is recorded: {begins}{kept}"))
     told = ", ".join(f"{number:,} {fate}" for fate, number in counts.fates.most_common())
     steps.append(Step("received", f"{several(counts.received, 'request')} ended{f': {told}' if told else ''}"))
@@ -217,9 +217,9 @@ def _nothing_came(facts: EvaluatorFacts, counts: _Counts, situation: Situation) 
         if facts.pending:
             text = f"It did not run yet: {several(facts.pending, 'request')} are under way, and none has ended"
             return Step("", text, cause=Cause.OPEN)
-        if facts.reaches_back is None and situation.trails <= 0:
+        if facts.reaches_back is None and situation.request_log <= 0:
             text = "Nothing is known: it is not kept what becomes of requests"
-            return Step("", text, "storage.trails: 1d", cause=Cause.NOT_RECORDED)
+            return Step("", text, "storage.request_log: 1d", cause=Cause.NOT_RECORDED)
         from_app = f" of {facts.app}" if facts.app else ""
         text = (
             f"It did not run: no request{from_app} ended in that time. Look whether the service sends its traces here"

@@ -75,7 +75,7 @@ _FATES: Final[Mapping[str, tuple[str, str]]] = {
         "the trace was larger than one may be",
         "assembly.max_trace_bytes: larger; or assembly.max_trace_spans, if it has very many spans",
     ),
-    "shed": ("given up: it waited in the spool for longer than results are kept", "storage.keep: longer"),
+    "shed": ("given up: it waited in the spool for longer than results are kept", "storage.retention: longer"),
     "forgotten": ("it was forgotten on request (`rag-monitor forget`)", ""),
     "handed_over": ("its partition moved to another replica, which receives and judges it: ask there", ""),
 }

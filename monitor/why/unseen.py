@@ -33,9 +33,9 @@ def of_unrecorded(subject: str, facts: TraceFacts, situation: Situation, evaluat
         text = f"Not judged: {head.text}. It never got further than the door"
         return Answer(subject, Cause.SAMPLED_OUT, f"{text}.", head.setting, steps=[head])
     steps = [head, Step("received", _not_here(facts, situation))]
-    if situation.trails <= 0:
+    if situation.request_log <= 0:
         text = "it is not kept what becomes of requests, and there is no verdict on this one"
-        return Answer(subject, Cause.NOT_RECORDED, f"Nothing is known: {text}.", "storage.trails: 1d", steps=steps)
+        return Answer(subject, Cause.NOT_RECORDED, f"Nothing is known: {text}.", "storage.request_log: 1d", steps=steps)
     text = "nothing is known of this trace: it never came, or not lately, or to another place"
     return Answer(subject, Cause.NEVER_SEEN, f"Not judged: {text}.", steps=[*steps, *_where_to_look(situation)])
 
@@ -57,7 +57,9 @@ def _open(subject: str, found: Open, situation: Situation) -> Answer:
 
 def _from_results(subject: str, facts: TraceFacts, situation: Situation, evaluator: str) -> Answer:
     """Its verdicts are kept for longer than its trail."""
-    gone = "its trail is not kept any more" if situation.trails > 0 else "no trails are kept (storage.trails: 0)"
+    gone = (
+        "its trail is not kept any more" if situation.request_log > 0 else "no trails are kept (storage.request_log: 0)"
+    )
     steps = [Step("received", f"{gone}: this is from its results")]
     rows = [row for row in facts.results if evaluator in ("", row.get("evaluator"))]
     ends = [chosen.of_row(row, situation.evaluator(str(row.get("evaluator"))), situation) for row in rows]
@@ -94,7 +96,7 @@ def _not_here(facts: TraceFacts, situation: Situation) -> str:
         return "nothing is recorded here yet of any request"
     return (
         f"nothing is recorded of it; what is kept begins {clock_time(facts.reaches_back)}, at most"
-        f" {lasting(situation.trails)} back (storage.trails)"
+        f" {lasting(situation.request_log)} back (storage.request_log)"
     )
 
 

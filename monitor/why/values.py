@@ -107,7 +107,7 @@ class Situation:
     idle_timeout: float = 60.0
     grace_period: float = 10.0
     late_after: float = 900.0
-    trails: float = 86400.0
+    request_log: float = 86400.0
     results: float = 7 * 86400.0
     live: bool = False
     shared: bool = False

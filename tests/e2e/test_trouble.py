@@ -84,7 +84,7 @@ def test_what_waits_for_the_judge_when_the_monitor_stops_is_judged_after_the_res
 
 def test_a_full_spool_is_answered_with_503_and_taken_up_again_when_there_is_room(tmp_path, llm):
     llm.always(hang())
-    config = {**judged_by(llm), "storage": {"path": str(tmp_path / "state"), "at_most": "1MiB"}}
+    config = {**judged_by(llm), "storage": {"path": str(tmp_path / "state"), "max_size": "1MiB"}}
     config["assembly"] = {"grace_period": "1s", "idle_timeout": "1s"}
     with MonitorProcess(tmp_path, config) as monitor:
         answers = []

@@ -48,7 +48,7 @@ def written(folder: Path, llm: LLMServer | None = None, **settings: Any) -> Path
     base = {
         "sources": [{"type": "otlp_http", "port": 0}],
         "sinks": [{"type": "prometheus", "port": 0}],
-        "storage": {"path": str(folder / "state"), "at_most": "1MiB"},
+        "storage": {"path": str(folder / "state"), "max_size": "1MiB"},
         **({"judge": {**judge, "api_base": llm.url}} if llm is not None else {}),
     }
     path = folder / "config.yaml"

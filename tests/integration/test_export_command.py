@@ -38,7 +38,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
     folder = tmp_path_factory.mktemp("export")
     config = {
         "evaluators": [{"type": EVALUATOR}],
-        "storage": {"path": str(folder / "state"), "keep_texts": True},
+        "storage": {"path": str(folder / "state"), "texts": "all"},
     }
     with MonitorProcess(folder, config) as running:
         body = "\n".join(map(json.dumps, rows)).encode()

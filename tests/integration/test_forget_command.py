@@ -48,7 +48,7 @@ def configured(folder: Path, **more: Any) -> Path:
 
 
 def keep(folder: Path, *results: Judged) -> History:
-    history = History(path=folder / "state" / "history.db", texts="all", keep=1e12)
+    history = History(path=folder / "state" / "history.db", texts="all", retention=1e12)
 
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:
@@ -121,7 +121,7 @@ def test_a_user_is_forgotten_with_all_that_was_asked_and_is_waiting(tmp_path: Pa
 
 
 def test_a_user_is_found_where_only_verdicts_are_kept(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "state" / "history.db", texts="none", keep=1e12)
+    history = History(path=tmp_path / "state" / "history.db", texts="none", retention=1e12)
 
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:

@@ -100,7 +100,7 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
 
 async def test_texts_go_along_where_that_is_asked_for(broker: Broker) -> None:
     broker.create_topics("sink.texts")
-    async with sink(broker, "sink.texts", keep_texts=True).open(runtime()) as deliver:
+    async with sink(broker, "sink.texts", include_texts=True).open(runtime()) as deliver:
         await deliver(judged(1))
     (row,) = rows(read(broker, "sink.texts", 1)).values()
     assert row["response"] == "It is two years."

@@ -22,7 +22,7 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def monitor(tmp_path_factory):
     folder = tmp_path_factory.mktemp("monitor")
-    kept = {"path": str(folder / "state"), "keep_texts": True}
+    kept = {"path": str(folder / "state"), "texts": "all"}
     with MonitorProcess(folder, {**CONFIG, "storage": kept}) as running:
         service = RagService.over_http(running.http)
         running.bad = [service.ask(answer=BAD) for _ in range(20)]

@@ -170,7 +170,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
     now = SystemClock().now()
 
     async def write() -> None:
-        history = History(path=tmp_path / "history.db", keep_texts=True)
+        history = History(path=tmp_path / "history.db", texts="all")
         async with history.open(offline.runtime()) as deliver:
             for number in range(20):
                 case = Case(
@@ -192,7 +192,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
                 await deliver(judged)
 
     anyio.run(write)
-    storage = {"path": str(tmp_path), "keep_texts": True}
+    storage = {"path": str(tmp_path), "texts": "all"}
     shown = previewed("--since", "6h", "-c", written(tmp_path, storage=storage))
     assert "20 requests: 20 kept" in shown
     assert f"{200 / (19 * 60) * 86400:,.0f} requests a day" in shown

@@ -45,7 +45,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         }
         monitor = MonitorProcess(folder, config)
         monitor.config["sinks"] += [
-            {"type": "jsonl", "path": str(folder / "results.jsonl"), "keep_texts": True},
+            {"type": "jsonl", "path": str(folder / "results.jsonl"), "include_texts": True},
             {"type": "langfuse", "url": langfuse.url, "public_key": "pk", "secret_key": "sk"},
             {"type": "otel_events", "protocol": "http", "endpoint": otel.url, "compression": "none"},
         ]

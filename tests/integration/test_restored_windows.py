@@ -1,4 +1,4 @@
-"""A restart: the baseline of a regression comes back from the history, whatever `storage.keep` says.
+"""A restart: the baseline of a regression comes back from the history, whatever `storage.retention` says.
 
 Not that of another version of the evaluator: what another instrument has measured is nothing to compare with.
 """
@@ -27,7 +27,7 @@ HOURS = 12 * 24 + 5
 async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) -> None:
     clock = ManualClock(MIDNIGHT)
     before = Windows(clock, baselines=True)
-    history = History(path=tmp_path / "history.db", keep=HOUR)
+    history = History(path=tmp_path / "history.db", retention=HOUR)
     async with history.open(runtime(clock)) as deliver:
         for number in range(HOURS * 4):
             defect = number % 9 == 0 or 700 < number < 720

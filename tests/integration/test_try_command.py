@@ -147,7 +147,7 @@ def test_a_capture_or_the_numbered_case_of_a_file_can_be_tried(judged, llm, tmp_
     assert (beyond.exit_code, "it holds 3" in beyond.stderr) == (2, True)
 
 
-def kept(folder: Path, *, texts: bool) -> Path:
+def kept(folder: Path, *, texts: str) -> Path:
     """A configuration over a history that holds one result."""
     case = Case(
         request_id=TRACE,
@@ -160,18 +160,18 @@ def kept(folder: Path, *, texts: bool) -> Path:
     judged = Judged(case=case, evaluator="groundedness", version="1", outcome=Score(5, ""), weight=1, judged_at=1e9)
 
     async def write() -> None:
-        history = History(path=folder / "history.db", keep_texts=texts, keep=1e12)
+        history = History(path=folder / "history.db", texts=texts, retention=1e12)
         async with history.open(offline.runtime()) as deliver:
             await deliver(judged)
 
     anyio.run(write)
     path = folder / "kept.yaml"
-    path.write_text(yaml.safe_dump({"storage": {"path": str(folder), "keep_texts": texts}}))
+    path.write_text(yaml.safe_dump({"storage": {"path": str(folder), "texts": texts}}))
     return path
 
 
 def test_a_trace_of_the_history_is_tried_with_the_texts_that_were_judged(tmp_path, judged, llm):
-    config = kept(tmp_path, texts=True)
+    config = kept(tmp_path, texts="all")
     config.write_text(config.read_text() + judged.read_text())
     before = (tmp_path / "history.db").read_bytes()
     found = tried("groundedness", "--case", TRACE, "-c", config, "-k", 1)
@@ -182,7 +182,7 @@ def test_a_trace_of_the_history_is_tried_with_the_texts_that_were_judged(tmp_pat
 
 
 def test_a_trace_without_texts_or_that_nobody_knows_says_why_it_cannot_be_tried(tmp_path):
-    config = kept(tmp_path, texts=False)
+    config = kept(tmp_path, texts="verdicts")
     try_it = functools.partial(command, "try", "overlap_groundedness", "-c", config, "--case")
     assert "storage.texts: all" in try_it(TRACE).stderr
     unknown = try_it("f" * 32)

@@ -287,7 +287,7 @@ def test_after_the_end_of_the_monitor_the_folder_still_explains(tmp_path):
 
 
 def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_path):
-    state = {"path": str(tmp_path / "state"), "trails": 0}
+    state = {"path": str(tmp_path / "state"), "request_log": 0}
     config = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": [], "storage": state}
     with MonitorProcess(tmp_path, config) as monitor:
         send_rows(monitor, row(GOOD_ONE))
@@ -295,7 +295,7 @@ def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_pa
         assert not (tmp_path / "state" / "trail.db").exists()
         assert why(monitor, GOOD_ONE)["cause"] == "judged"
         found = why(monitor, name(2), known=False)
-        assert (found["cause"], found["setting"]) == ("not_recorded", "storage.trails: 1d")
+        assert (found["cause"], found["setting"]) == ("not_recorded", "storage.request_log: 1d")
 
 
 ASKED_TWICE = drawn(0.5, 5000)

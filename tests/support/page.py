@@ -112,7 +112,7 @@ class Site:
     def __post_init__(self) -> None:
         self.runtime = runtime(self.clock)
         self.windows = Windows(self.clock, baselines=True)
-        self.history = History(path=self.folder / "history.db", keep_texts=self.texts)
+        self.history = History(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
         self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
         facts = Facts(

@@ -92,8 +92,8 @@ def test_what_cannot_be_asked_for_is_refused_with_a_reason(tmp_path: Path, optio
 
 
 def test_where_it_is_off_nothing_can_be_asked_for(tmp_path: Path) -> None:
-    off = config(tmp_path, backfill={"keep": "0s"})
-    with pytest.raises(ConfigError, match=r"backfill\.keep"):
+    off = config(tmp_path, backfill={"retention": "0s"})
+    with pytest.raises(ConfigError, match=r"backfill\.retention"):
         backfilled.wish(off, "relevance", app=None, sample=None, since=None, until=None)
 
 
@@ -182,7 +182,7 @@ async def test_records_of_the_spool_are_read_by_the_rate_that_they_came_at(tmp_p
 
 def test_without_a_retention_the_spool_has_nothing(tmp_path: Path) -> None:
     made = config(tmp_path)
-    with pytest.raises(ConfigError, match=r"storage\.retain"):
+    with pytest.raises(ConfigError, match=r"storage\.spool_retention"):
         list(of_spool(made, 0.0, Replay(made)))
 
 

@@ -40,7 +40,7 @@ alerts:
   - {evaluator: groundedness, warning: 5%, critical: 15%}
 notify: [{type: alertmanager, url: "http://127.0.0.1:9093"}]
 sinks: [{type: prometheus}]
-storage: {path: /var/lib/rag-monitor, keep: 7d, at_most: 2GiB}
+storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
 """
     path = tmp_path / "config.yaml"
     path.write_text(text)

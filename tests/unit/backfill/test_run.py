@@ -39,7 +39,7 @@ GOOD, BAD = {"score": 5}, {"score": 1}
 @dataclass
 class Storage:
     path: Path
-    texts_kept: str = "verdicts"
+    texts: str = "verdicts"
 
 
 class Bench:
@@ -212,7 +212,7 @@ async def test_an_item_of_an_evaluator_that_does_not_work_here_waits_uncounted(b
 
 
 async def test_what_waits_for_too_long_is_counted_as_expired(tmp_path, script) -> None:
-    bench = Bench(tmp_path, keep=0.2)
+    bench = Bench(tmp_path, retention=0.2)
     script(*[JudgeError(UnscoredReason.BUDGET, "spent")] * 200)
     bench.ask(bench.item(1))
     await bench.run()
@@ -274,7 +274,7 @@ async def test_what_was_missed_is_written_soon_and_also_when_it_ends_before(benc
 
 @pytest.mark.parametrize("way", ["no time", "no texts"])
 async def test_what_is_not_to_be_kept_is_not(tmp_path, script, way) -> None:
-    bench = Bench(tmp_path, **({"keep": 0} if way == "no time" else {}))
+    bench = Bench(tmp_path, **({"retention": 0} if way == "no time" else {}))
     if way == "no texts":
         bench.backfill = Backfill(bench.settings, Storage(tmp_path, "none"), bench.runtime, bench.versions)
     bench.backfill.miss(*paused(bench, 1))

@@ -29,7 +29,7 @@ async def deliver(history: History, *results: Judged, clock: ManualClock | None 
 
 @pytest.fixture
 def history(tmp_path: Path) -> History:
-    return History(path=tmp_path / "storage" / "history.db", keep_texts=True)
+    return History(path=tmp_path / "storage" / "history.db", texts="all")
 
 
 async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: History) -> None:
@@ -140,7 +140,7 @@ async def test_sums_from_before_versions_were_told_apart_are_forgotten(history: 
 
 
 async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", keep="1h", keep_sums="2h")
+    history = History(path=tmp_path / "h.db", retention="1h", sums_retention="2h")
     clock = ManualClock(1_700_000_000.0)
     async with history.open(runtime(clock)) as deliver_one:
         await deliver_one(judged(1, judged_at=clock.now()))
@@ -155,7 +155,7 @@ async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> 
 
 async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
-    history = History(path=tmp_path / "h.db", at_most="1MB")
+    history = History(path=tmp_path / "h.db", max_size="1MB")
     await deliver(history, *(judged(n, version="v" * 1000) for n in range(1500)))
     found = await history.results(limit=2000)
     assert 100 < len(found) < 1400
@@ -163,8 +163,8 @@ async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: p
     assert [row["judged_at"] for row in found] == sorted((row["judged_at"] for row in found), reverse=True)
 
 
-async def test_without_keep_texts_no_text_reaches_the_file(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", keep_texts=False)
+async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) -> None:
+    history = History(path=tmp_path / "h.db", texts="verdicts")
     await deliver(history, judged(1))
     image = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - nothing else runs
     assert b"How long is the warranty" not in image

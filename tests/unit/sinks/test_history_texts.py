@@ -12,7 +12,6 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.config import parse
-from monitor.errors import ConfigError
 from monitor.model.case import Request
 from monitor.model.outcome import Evidence, Judged, Score, Unscored, UnscoredReason
 from monitor.privacy import erasure, pseudonyms
@@ -73,7 +72,7 @@ async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_
 ) -> None:
     monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    history = History(path=tmp_path / "h.db", texts="all", keep_texts_for="1h", keep="7d")
+    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
     async with history.open(runtime(clock)) as one_more:
         await one_more(replace(telling(1, long=long), judged_at=AT))
         assert CANARY in (await history.results())[0]["response"]
@@ -92,7 +91,7 @@ async def test_texts_of_very_many_results_go_in_turns_and_where_it_stopped_is_re
 ) -> None:
     monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    history = History(path=tmp_path / "h.db", texts="all", keep_texts_for="1h")
+    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     same = [replace(telling(number), judged_at=AT) for number in range(250)]  # more at one moment than one turn takes
     later = [replace(telling(number), judged_at=AT + number / 1000) for number in range(250, 700)]
     await deliver(history, *same, *later, clock=clock)
@@ -112,7 +111,7 @@ async def test_a_file_of_the_version_before_is_opened_and_its_texts_have_their_t
     with closing(sqlite3.connect(tmp_path / "h.db")) as old:
         old.executescript("DROP TABLE people; DROP TABLE blanked;")
     clock.advance(7200)
-    history = History(path=tmp_path / "h.db", texts="all", keep_texts_for="1h")
+    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     await deliver(history, judged(2, judged_at=AT + 7200), clock=clock)
     rows = {row["trace_id"]: row for row in await history.results()}
     assert "response" not in rows[f"{1:032x}"]
@@ -135,12 +134,8 @@ async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: P
     assert ["response" in row for row in rows] == [True, False, False, False, False]
 
 
-def test_the_old_name_of_the_option_is_taken_and_both_at_once_are_refused() -> None:
-    assert parse({"storage": {"keep_texts": True}}).storage.texts_kept == "all"
-    assert parse({"storage": {"keep_texts": False}}).storage.texts_kept == "verdicts"
-    assert parse({}).storage.texts_kept == "verdicts"
-    with pytest.raises(ConfigError, match="old name"):
-        parse({"storage": {"keep_texts": True, "texts": "none"}})
+def test_texts_of_cases_are_kept_only_on_request() -> None:
+    assert parse({}).storage.texts == History().texts == "verdicts"
 
 
 def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_result_is_one_line_and_lines_are_appended(tmp_path: Path) -> None:
-    sink = JsonLines(path=tmp_path / "out" / "results.jsonl", keep_texts=True)
+    sink = JsonLines(path=tmp_path / "out" / "results.jsonl", include_texts=True)
     await deliver(sink, judged(1))
     await deliver(sink, judged(2))
     assert rows(sink.path) == [as_json(judged(1)), as_json(judged(2))]
@@ -50,7 +50,7 @@ async def test_texts_are_left_out_unless_asked_for(tmp_path: Path) -> None:
 
 
 async def test_a_full_file_is_rotated_and_only_so_many_are_kept(tmp_path: Path) -> None:
-    sink = JsonLines(path=tmp_path / "results.jsonl", rotate_at=2000, keep_files=2)
+    sink = JsonLines(path=tmp_path / "results.jsonl", max_file_size=2000, max_files=2)
     await deliver(sink, *(judged(n) for n in range(20)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.jsonl", "results.jsonl.1", "results.jsonl.2"]  # noqa: ASYNC240 - nothing else runs
     newest = rows(tmp_path / "results.jsonl.2") + rows(tmp_path / "results.jsonl.1") + rows(sink.path)

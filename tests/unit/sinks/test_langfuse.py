@@ -61,7 +61,7 @@ async def test_a_score_is_a_numeric_score_on_the_judged_observation() -> None:
 
 async def test_reasons_stay_here_unless_wanted() -> None:
     with HttpApi(create) as api:
-        await deliver(api, judged(1), explanations=False)
+        await deliver(api, judged(1), include_explanations=False)
         assert b"because" not in api.asked[0].content
 
 

@@ -193,6 +193,6 @@ async def test_another_server_is_not_taken_for_an_mlflow() -> None:
 async def test_basic_authentication_and_silence_about_reasons() -> None:
     server = FakeMlflow(TRACE)
     with HttpApi(server) as api:
-        await deliver(api, judged(1), username="ann", api_key="pass", explanations=False)
+        await deliver(api, judged(1), username="ann", api_key="pass", include_explanations=False)
         assert api.asked[0].headers["authorization"] == f"Basic {base64.b64encode(b'ann:pass').decode()}"
         assert b"because" not in api.asked[0].content

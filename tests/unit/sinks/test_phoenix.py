@@ -120,7 +120,7 @@ async def test_a_verdict_of_no_model_is_of_code() -> None:
 async def test_reasons_stay_here_unless_wanted() -> None:
     phoenix = FakePhoenix(1)
     with HttpApi(phoenix) as api:
-        await deliver(Phoenix(url=api.url, explanations=False), judged(1))
+        await deliver(Phoenix(url=api.url, include_explanations=False), judged(1))
         assert b"because" not in api.asked[0].content
 
 

@@ -18,7 +18,7 @@ SCALES = {"groundedness": (1.0, 5.0), "violence": (7.0, 0.0)}
 
 @pytest.fixture
 async def history(tmp_path):
-    history = History(path=tmp_path / "history.db", keep_texts=True)
+    history = History(path=tmp_path / "history.db", texts="all")
     async with history.open(runtime()) as deliver:
         await deliver(judged(1, 4.0))
         await deliver(judged(2, 1.0, level="low"))

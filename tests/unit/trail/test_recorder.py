@@ -13,7 +13,7 @@ from tests.unit.trail.test_store import trail
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = {"keep": 3600.0, "keep_sums": 7200.0, "at_most": 10**9}
+LIMITS = {"retention": 3600.0, "sums_retention": 7200.0, "at_most": 10**9}
 FATE = Step("shop", "otlp_http", "", "judged")
 
 

@@ -95,8 +95,8 @@ def test_an_evaluator_that_no_alert_looks_at_says_so():
 
 
 def test_without_any_record_it_says_that_nothing_is_kept():
-    found = of_evaluator(replace(FACTS, reaches_back=None), replace(SITUATION, trails=0.0))
-    assert (found.cause, found.setting) == (Cause.NOT_RECORDED, "storage.trails: 1d")
+    found = of_evaluator(replace(FACTS, reaches_back=None), replace(SITUATION, request_log=0.0))
+    assert (found.cause, found.setting) == (Cause.NOT_RECORDED, "storage.request_log: 1d")
 
 
 STEPS = [
