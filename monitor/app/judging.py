@@ -11,11 +11,11 @@ from monitor.backfill.run import Backfill
 from monitor.config import Config
 from monitor.judge.settings import JudgeSettings
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivery
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.foreign.disliked import Agreement
 from monitor.pipeline.foreign.names import Foreigners
+from monitor.pipeline.publish import Publisher
 from monitor.pipeline.results import Results
 from monitor.pipeline.slicing import Slicing
 
@@ -95,7 +95,7 @@ def _desk(config: Config, parts: Parts, evaluation: Evaluation, counting: Counti
         names=Foreigners(config.foreign, counting, own, expected),
         evaluation=evaluation,
         counting=counting,
-        delivery=Delivery(parts.sinks, parts.spool, parts.running.runtime),
+        delivery=Publisher(parts.sinks, parts.spool, parts.running.runtime),
         delivered=parts.spool,
         past=parts.running.history,
         agreement=agreement,

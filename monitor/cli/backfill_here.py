@@ -18,7 +18,7 @@ from monitor.cli.backfill_choice import Choice, Wish
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.operations.event_loop import run_async
-from monitor.pipeline.delivery import Delivery
+from monitor.pipeline.publish import Publisher
 from monitor.sinks.history import History
 from monitor.stages import Deliver, type_name
 
@@ -69,7 +69,7 @@ async def _run(config: Config, done: partial[bool]) -> None:
             assignments=assignments,
             judges=config.all_judges,
             versions=current,
-            deliver=Delivery(sinks, offline.Nothing(), runtime).one,
+            deliver=Publisher(sinks, offline.Nothing(), runtime).one,
             known=history.verdicts,
             turn=lambda _judge: nullcontext(),
             slices=config.slices,

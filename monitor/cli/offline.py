@@ -19,9 +19,9 @@ from monitor.judge.client import open_judge
 from monitor.model.case import Case
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivered
 from monitor.pipeline.edges import with_facts
 from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.publish import Delivered
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Drawn, Judge, Runtime
 from monitor.trying.apart import Nothing, paid, runtime

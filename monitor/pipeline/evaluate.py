@@ -28,9 +28,9 @@ from monitor.pipeline import edges, noting
 from monitor.pipeline.again import JudgingAgain
 from monitor.pipeline.assignment import Assignment, Tally, versions
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivered, Delivery, tell_of
 from monitor.pipeline.drawing import Drawing, Draws
 from monitor.pipeline.fair import BACKFILL, LATE, Client, FairQueue
+from monitor.pipeline.publish import Delivered, Publisher, tell_of
 from monitor.pipeline.results import Results
 from monitor.pipeline.traffic import Quota
 from monitor.stages import Deliver, Drawn, Judge, Lesson, Runtime
@@ -86,7 +86,7 @@ class Evaluation:
         self._judges = judges
         self._pauses = pauses or {}
         self._missed = missed
-        self._delivery = Delivery(sinks, delivered, runtime)
+        self._delivery = Publisher(sinks, delivered, runtime)
         self._counting = counting
         self._delivered = delivered
         self._runtime = runtime

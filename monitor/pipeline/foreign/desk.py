@@ -23,11 +23,11 @@ from monitor.model.outcome import Judged, Score, result_id
 from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivered, Delivery
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.disliked import Agreement, Purse, Unchosen
 from monitor.pipeline.foreign.known import Known, Past
 from monitor.pipeline.foreign.names import Foreigner, Foreigners
+from monitor.pipeline.publish import Delivered, Publisher
 from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
@@ -56,7 +56,7 @@ class Desk:
         names: Foreigners,
         evaluation: Evaluation,
         counting: Counting,
-        delivery: Delivery,
+        delivery: Publisher,
         delivered: Delivered,
         past: Past,
         agreement: Agreement,

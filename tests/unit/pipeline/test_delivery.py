@@ -14,8 +14,8 @@ from monitor.content.settings import ReadingSettings
 from monitor.pipeline import readers
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivery
 from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.publish import Publisher
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.samplers.uniform import Uniform
@@ -89,7 +89,7 @@ async def test_a_sink_that_fails_keeps_no_result_from_the_others_and_is_counted(
         taken.append(one.id)
 
     results = [judged(1), judged(2)]
-    await Delivery({"broken": broken, "takes": takes}, memory, lent).all(results)
+    await Publisher({"broken": broken, "takes": takes}, memory, lent).all(results)
     assert sorted(taken) == sorted(memory.ids) == sorted(one.id for one in results)
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="broken") == 2
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="takes") == 0

@@ -18,11 +18,11 @@ from monitor.model.outcome import Score, Standing
 from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.delivery import Delivery
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.foreign.disliked import Agreement, Unchosen
 from monitor.pipeline.foreign.names import Foreigners
+from monitor.pipeline.publish import Publisher
 from monitor.samplers.uniform import Uniform
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_drawing import Kept
@@ -69,7 +69,7 @@ class Bench:
             names=self.names,
             evaluation=self.evaluation,
             counting=counting,
-            delivery=Delivery(sinks, memory, self.runtime),
+            delivery=Publisher(sinks, memory, self.runtime),
             delivered=memory,
             past=self.past,
             agreement=agreement,

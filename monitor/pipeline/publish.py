@@ -1,8 +1,8 @@
-"""The last step: a result to every sink. One that fails holds up no other; what the sinks have had is remembered."""
+"""Publish results: to everything in this process that listens, then to every sink; remember which were published."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import anyio
@@ -25,18 +25,35 @@ class Delivered(Protocol):
         ...
 
 
-class Delivery:
-    """Hands results to `sinks`, by the name under which their failures are counted, one sink after the other."""
+class Publisher:
+    """Publishes results.
 
-    def __init__(self, sinks: Mapping[str, Deliver], delivered: Delivered, runtime: Runtime) -> None:
+    Args:
+        sinks: by the name under which their failures are counted; they get a result one after the other.
+        delivered: remembers which results were published.
+        listeners: hear each result before the sinks, since a slow sink must not hold up an alert. They compute and
+            return at once; they never raise.
+    """
+
+    def __init__(
+        self,
+        sinks: Mapping[str, Deliver],
+        delivered: Delivered,
+        runtime: Runtime,
+        *,
+        listeners: Sequence[Callable[[Judged], None]] = (),
+    ) -> None:
         self._sinks = sinks
+        self._listeners = listeners
         self._delivered = delivered
         self._events = runtime.events
         self._tracer = runtime.tracer
         self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
 
     async def one(self, judged: Judged) -> None:
-        """Returns when every sink has the result, or has failed to take it, which is counted."""
+        """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
+        for hear in self._listeners:
+            hear(judged)
         for name, deliver in self._sinks.items():
             try:
                 with self._tracer.part(f"deliver to {name}"):
@@ -52,14 +69,14 @@ class Delivery:
         self._delivered.remember([judged.id])
 
     async def all(self, results: Sequence[Judged]) -> None:
-        """The same of several, side by side: the answer of a broker is waited for once."""
+        """Publish several results side by side, so that the answer of a broker is waited for only once."""
         async with anyio.create_task_group() as side_by_side:
             for judged in results:
                 side_by_side.start_soon(self.one, judged)
 
 
 def tell_of(judged: Judged, work: Work) -> None:
-    """What came of an evaluation, for our own telemetry: no score, no text."""
+    """Describe an evaluation in our own telemetry: no score, no text."""
     outcome = judged.outcome
     work.set(
         {
