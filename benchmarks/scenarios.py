@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from monitor.alerts.conditions.regression import HOLD, NAME
 from monitor.alerts.policy import Severity
-from monitor.alerts.regression import HOLD, NAME
-from monitor.alerts.state import Finding, Standing, Status, Subject
+from monitor.alerts.state import AlertTracker, Finding, Status, Subject
 from monitor.statistics.blocks import Blocks
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
 from monitor.statistics.power import LOOK, LOOKS_A_DAY, Counts, counted, episodes
@@ -104,11 +104,11 @@ def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[
 
 def told(found: list[Finding]) -> list[tuple[int, int]]:
     """The first look of each alarm and the first after it, by the states that the monitor would have gone through."""
-    standing, alarms, on = Standing(), list[tuple[int, int]](), False
+    tracker, alarms, on = AlertTracker(), list[tuple[int, int]](), False
     for look, finding in enumerate(found):
         if not on and finding.status is not Status.FIRING:
             continue
-        state = standing.advance(_SUBJECT, finding, summary="", hold=HOLD, now=look * LOOK)
+        state = tracker.advance(_SUBJECT, finding, summary="", hold=HOLD, now=look * LOOK)
         if state.firing and not on:
             alarms.append((look, len(found)))
         elif on and not state.firing:

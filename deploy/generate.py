@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor import config
-from monitor.alerts.rules import render, render_resource
+from monitor.alerts.prometheus.rules import render, render_resource
 
 ROOT = Path(__file__).parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

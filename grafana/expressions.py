@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from monitor.alerts.rules_format import OF_PAIR, ON_VERSION
+from monitor.alerts.prometheus.format import OF_PAIR, ON_VERSION
 from monitor.statistics.rates import Z_95
 
 JOB = 'job=~"$job"'

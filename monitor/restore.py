@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 
-from monitor.alerts import missing
-from monitor.alerts.missing import Expectations
+from monitor.alerts.conditions import missing
+from monitor.alerts.conditions.missing import Expectations
 from monitor.errors import MonitorError
 from monitor.model.foreign import Via
 from monitor.sinks.history import History

@@ -8,22 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
-from monitor.alerts import high, regression
-from monitor.alerts.answers import linked
-from monitor.alerts.policy import AlertPolicy, policy_for
-from monitor.alerts.state import AlertState, Finding, Standing, Status, Subject
+import anyio
+
+from monitor.alerts.conditions import regression, threshold
+from monitor.alerts.links import linked
+from monitor.alerts.notify import Inbox, Notifier
+from monitor.alerts.policy import AlertPolicy, export_thresholds, policy_for
+from monitor.alerts.state import AlertState, AlertTracker, Finding, Status, Subject
 from monitor.alerts.trouble import Troubles
 from monitor.model.generation import Change
 from monitor.quantities import format_duration
+from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
 
-__all__ = ["ALERT_NAME", "SUMMARY", "Z_OVER", "AlertEngine", "AlertState", "Status"]
+__all__ = ["ALERT_NAME", "CHECK_INTERVAL", "SUMMARY", "Z_OVER", "AlertEngine", "AlertState", "Status", "run_alerts"]
+
+CHECK_INTERVAL: Final = 15.0
+"""Seconds between two checks of all alerts."""
 
 _TELLING = 7 * 86400.0
 """Seconds for which a change may be what an alert is about."""
 
-ALERT_NAME, SUMMARY, Z_OVER = high.NAME, high.SUMMARY, high.Z_OVER
+ALERT_NAME, SUMMARY, Z_OVER = threshold.NAME, threshold.SUMMARY, threshold.Z_OVER
 
 
 class AlertEngine:
@@ -53,7 +61,7 @@ class AlertEngine:
         self._versions = versions
         self._changed = changed
         self._page = page
-        self._standing = Standing(runbooks)
+        self._tracker = AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
         """The apps that were judged so far and those that a policy names."""
@@ -76,26 +84,26 @@ class AlertEngine:
         if self._troubles is not None:
             for trouble, subject, finding in self._troubles.find(now):
                 states.append(
-                    self._standing.advance(subject, finding, summary=trouble.summary, hold=trouble.hold, now=now)
+                    self._tracker.advance(subject, finding, summary=trouble.summary, hold=trouble.hold, now=now)
                 )
         return [linked(state, self._page) for state in states]
 
     def _rates(self, policy: AlertPolicy, app: str, evaluator: str, now: float) -> list[AlertState]:
         states = []
         version = self._versions.get(evaluator, "")
-        looks = high.look(policy, self._windows, app, evaluator, now) if policy.thresholds else []
-        for severity, threshold in policy.thresholds.items():
-            subject = Subject(high.NAME, severity, app, evaluator, version)
-            finding = self._explained(high.judge(looks, threshold, app, evaluator), app, evaluator, now)
+        estimates = threshold.estimate_windows(policy, self._windows, app, evaluator, now) if policy.thresholds else []
+        for severity, limit in policy.thresholds.items():
+            subject = Subject(threshold.NAME, severity, app, evaluator, version)
+            finding = self._explained(threshold.decide(estimates, limit, app, evaluator), app, evaluator, now)
             states.append(
-                self._standing.advance(subject, finding, summary=high.SUMMARY, hold=policy.resolve_after, now=now)
+                self._tracker.advance(subject, finding, summary=threshold.SUMMARY, hold=policy.resolve_after, now=now)
             )
         if policy.regression is not None:
             subject = Subject(regression.NAME, policy.regression_severity, app, evaluator, version)
-            finding = regression.judge(policy.regression, self._windows, app, evaluator, now)
+            finding = regression.decide(policy.regression, self._windows, app, evaluator, now)
             finding = self._explained(finding, app, evaluator, now)
             states.append(
-                self._standing.advance(subject, finding, summary=regression.SUMMARY, hold=regression.HOLD, now=now)
+                self._tracker.advance(subject, finding, summary=regression.SUMMARY, hold=regression.HOLD, now=now)
             )
         return states
 
@@ -106,3 +114,31 @@ class AlertEngine:
             return finding
         ago = format_duration(max(60.0, (now - change.at) // 60 * 60))
         return replace(finding, description=f"{finding.description} Changed {ago} before: {change.text}.")
+
+
+async def run_alerts(
+    engine: AlertEngine,
+    notifiers: Sequence[Notifier],
+    runtime: Runtime,
+    *,
+    every: float = CHECK_INTERVAL,
+    show: Callable[[Sequence[AlertState]], None] | None = None,
+) -> None:
+    """Check the alerts every `every` seconds and tell the receivers, until cancelled; the first check is at once.
+
+    Exports the thresholds of apps as they appear. `show` gets each list of states, for the web UI; it must not block.
+    """
+    apps: tuple[str, ...] | None = None
+    async with anyio.create_task_group() as receivers:
+        inboxes = [Inbox() for _ in notifiers]
+        for notifier, inbox in zip(notifiers, inboxes, strict=True):
+            receivers.start_soon(notifier.run, inbox, runtime)
+        while True:
+            if apps != (apps := engine.apps()):
+                export_thresholds(engine.policies, apps, runtime.metrics)
+            states = engine.evaluate(runtime.clock.now())
+            for inbox in inboxes:
+                inbox.put(states)
+            if show is not None:
+                show(states)
+            await anyio.sleep(every)

@@ -1,4 +1,4 @@
-"""Which alerts hold others back, as data: applied here by `Book`, and by Alertmanager as `inhibit_rules`.
+"""Which alerts hold others back, as data: applied here by `DeliveryState`, and by Alertmanager as `inhibit_rules`.
 
 An alert is held back only by one at least as grave that explains it, and only from being told for the first time: its
 end is told to whoever heard of its beginning.
@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.alerts import high, regression
+from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 from monitor.alerts.trouble import BUDGET, MISSING, PAUSED, UNSCORED
 
-_RATES = (high.NAME, regression.NAME)
+_RATES = (threshold.NAME, regression.NAME)
 _PAIR = ("app", "evaluator")  # of any version: what explains an alert is not about one
 
 

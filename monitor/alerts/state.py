@@ -86,7 +86,7 @@ class Subject:
         return {name: value for name, value in all_labels.items() if value}
 
 
-class Standing:
+class AlertTracker:
     """The states of all alerts of a process: what fires goes on firing until nothing has for the time it is held.
 
     `runbooks` is the address that `/<alert>.md` is added to; empty: no link.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from monitor.alerts import missing
-from monitor.alerts.drifted import Canaries
-from monitor.alerts.missing import Expectations
+from monitor.alerts.conditions import missing
+from monitor.alerts.conditions.judge_drift import Canaries
+from monitor.alerts.conditions.missing import Expectations
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import Finding, Status, Subject, percent
 from monitor.clock import Clock

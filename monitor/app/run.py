@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 
 from monitor import __version__, calibration, registry, restore
-from monitor.alerts import run as alerting
-from monitor.alerts.engine import AlertEngine
+from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.app import shown
 from monitor.app.judging import Judging, around, judging
 from monitor.app.parts import Parts, Running, open_parts
@@ -38,7 +37,7 @@ async def run(
     *,
     clock: Clock | None = None,
     started: Callable[[Running], None] = lambda _: None,
-    alerts_every: float = alerting.EVERY,
+    alerts_every: float = CHECK_INTERVAL,
 ) -> None:
     """Run the monitor until `stop` is set, then drain.
 
@@ -66,7 +65,7 @@ async def run(
         canary, engine = _canary(config, parts), _engine(config, parts)
         async with anyio.create_task_group() as beside:
             beside.start_soon(
-                partial(alerting.run, engine, config.notify, runtime, every=alerts_every, show=running.show)
+                partial(run_alerts, engine, config.notify, runtime, every=alerts_every, show=running.show)
             )
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)

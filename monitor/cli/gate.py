@@ -80,12 +80,12 @@ def gate(
     surely above. 2: a wrong option, or the data cannot be had. 3: not enough data yet; it says how much more it takes.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.alerts import rules_gate  # noqa: PLC0415
+    from monitor.alerts.prometheus import release_gate  # noqa: PLC0415
     from monitor.cli import gate_history, gate_prometheus, gate_report, gated  # noqa: PLC0415
     from monitor.errors import ConfigError  # noqa: PLC0415
 
     if template is not None:
-        text = rules_gate.argo_rollouts() if template is Template.ARGO_ROLLOUTS else rules_gate.flagger()
+        text = release_gate.argo_rollouts() if template is Template.ARGO_ROLLOUTS else release_gate.flagger()
         typer.echo(text, nl=False)
         return
     asked = gated.question(

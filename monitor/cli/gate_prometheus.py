@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from monitor.alerts import rules_gate
+from monitor.alerts.prometheus import release_gate
 from monitor.cli.gated import Began, Key, Side
 from monitor.errors import ConfigError
 from monitor.outgoing.client import ClientTls
@@ -52,11 +52,11 @@ class Prometheus:
 
     def blocks(self, side: Side, evaluator: str, start: float, end: float, length: float) -> Mapping[Key, list[Sums]]:
         """As `gated.Source` says; of stretches that are not whole only those that are."""
-        part = rules_gate.Part(evaluator, side.app, side.slice, side.value)
+        part = release_gate.Part(evaluator, side.app, side.slice, side.value)
         step = max(round(length), 1)
         ends = [end - step * number for number in range(max(int((end - start) // step), 1))]
         values: dict[Key, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-        for name, query in rules_gate.sums(part, format_duration(step)).items():
+        for name, query in release_gate.sums(part, format_duration(step)).items():
             asked = {"query": query, "start": f"{ends[-1]:.3f}", "end": f"{ends[0] + 0.001:.3f}", "step": f"{step}"}
             for series in self._ask("query_range", asked):
                 labels = series["metric"]
@@ -67,7 +67,7 @@ class Prometheus:
 
     def began(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Began]:  # noqa: ARG002 - the contract's
         """As `gated.Source` says; a change on the judging side counts, too, as the monitor exports no other."""
-        found = self._ask("query", {"query": rules_gate.began(rules_gate.Part(evaluator, app))})
+        found = self._ask("query", {"query": release_gate.began(release_gate.Part(evaluator, app))})
         return {one["metric"].get("app", ""): Began(float(one["value"][1]), "the change") for one in found}
 
     def _ask(self, path: str, query: Mapping[str, str]) -> list[Any]:

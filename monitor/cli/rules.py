@@ -39,8 +39,8 @@ def rules(
 ) -> None:
     """Write the configured alerts for Prometheus: the same policy that runs in process."""
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.alerts.rules import render, render_resource  # noqa: PLC0415
-    from monitor.alerts.rules_tests import render_tests  # noqa: PLC0415
+    from monitor.alerts.prometheus.rule_tests import render_tests  # noqa: PLC0415
+    from monitor.alerts.prometheus.rules import render, render_resource  # noqa: PLC0415
 
     loaded = configuration.load(config)
     if form is Format.TESTS:

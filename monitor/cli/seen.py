@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pydantic import PrivateAttr
 
-from monitor.alerts import regression
+from monitor.alerts.conditions import regression
 from monitor.alerts.engine import ALERT_NAME, AlertState, Status
 from monitor.alerts.policy import Severity
 from monitor.cli.view import AlertRow, RateRow, State, WorstAnswer

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from pydantic import Field, SecretStr, model_validator
 
 from monitor.errors import ConfigError
-from monitor.judge.address import check_address
 from monitor.quantities import Duration, Rate
+from monitor.serving.address_guard import check_address
 from monitor.stages import Component
 
 CLASSIFIER: Final = "classifier/"
@@ -145,7 +145,7 @@ class JudgeSettings(Component):
     def _address(self) -> JudgeSettings:
         if self.api_base is not None:
             try:
-                check_address(self.api_base, allow_link_local=self.allow_link_local)
+                check_address(self.api_base, use_instead="api_key", allow_link_local=self.allow_link_local)
             except ValueError as error:
                 # Not a ValueError: pydantic's report would repeat the input, which may hold a key.
                 raise ConfigError(f"judge.api_base: {error}") from None

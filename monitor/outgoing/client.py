@@ -9,19 +9,17 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, model_validator
 
 from monitor.errors import ConfigError
-from monitor.judge.address import check_address
 from monitor.serving import files
+from monitor.serving.address_guard import check_receiver
 from monitor.stages import Component
 
 
 def receiver_address(url: str) -> str:
     """`url`, if results may be sent there. Raises `ValueError`; what a name resolves to is not looked at."""
     try:
-        check_address(url)
+        check_receiver(url)
     except ValueError as error:
-        raise ValueError(f"the address {str(error).partition(';')[0]}") from None
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("the address must be plain ASCII without spaces")
+        raise ValueError(f"the address {error}") from None
     return url.rstrip("/")
 
 

@@ -12,11 +12,10 @@ import anyio
 import pytest
 import yaml
 
-from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.engine import AlertEngine, AlertState, run_alerts
 from monitor.alerts.inhibition import inhibit_rules
 from monitor.alerts.notify import read_notifier
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.run import run
 from monitor.alerts.trouble import Troubles
 from monitor.clock import SystemClock
 from monitor.model.outcome import Unscored, UnscoredReason
@@ -77,7 +76,7 @@ class Monitor:
     async def running(self, address: str, show: Callable[[Sequence[AlertState]], None] | None = None) -> Any:
         notifier = read_notifier({"type": "alertmanager", "url": address, "resend": "1s"}, "notify[0]")
         async with anyio.create_task_group() as tasks:
-            work = run(self.engine, [notifier], self.runtime, every=0.1, show=show)
+            work = run_alerts(self.engine, [notifier], self.runtime, every=0.1, show=show)
             tasks.start_soon(lambda: work)
             yield
             tasks.cancel_scope.cancel()

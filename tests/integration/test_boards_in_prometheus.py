@@ -13,7 +13,7 @@ import pytest
 
 from grafana.expressions import EVALUATOR, Rate
 from monitor import config
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from monitor.statistics.rates import Z_95, estimate
 from tests.support.boards import PATHS, Asked, filled, queries
 from tests.support.fed import LOCAL, Fed, unfinished_trace

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from monitor import calibration
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from monitor.sinks._rows import dump
 from tests.support.command import command, write_rows
 from tests.support.prometheus import get_json, prometheus

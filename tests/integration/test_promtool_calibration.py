@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
-from monitor.alerts.rules_series import REPLICAS, STEP, a_series, counts
+from monitor.alerts.prometheus.promtool import REPLICAS, STEP, counter_values, input_series
+from monitor.alerts.prometheus.rules import render
 from monitor.statistics.correction import Corrected, Label, by_difference, by_quality, quality
 from monitor.statistics.rates import Sums, effective_judged
 from tests.support.prometheus import promtool
@@ -83,9 +83,9 @@ def series() -> Iterator[dict[str, str]]:
                 shares = [JUDGED / 100 * (day if defect == "true" else 100 - day) for day in days]
                 names = {"app": app, "evaluator": evaluator, "version": version, "level": "any"}
                 for metric, factor in (("s", 1), ("_weight", weight), ("_weight_squares", weight**2)):
-                    values = counts([(24 * 60, share * factor) for share in shares])
+                    values = counter_values([(24 * 60, share * factor) for share in shares])
                     more = {"defect": defect, "instance": replica}
-                    yield a_series(f"ragmonitor_evaluation{metric}_total", {**names, **more}, values)
+                    yield input_series(f"ragmonitor_evaluation{metric}_total", {**names, **more}, values)
     yield from exported(LABELLED)
 
 
@@ -101,7 +101,7 @@ def exported(labelled: dict[tuple[str, str], list[Label]], hours: int = LOOK) ->
                 name = "ragmonitor_calibration_labels" if not metric else f"ragmonitor_calibration_label{metric}"
                 for replica in REPLICAS:
                     names = {"evaluator": evaluator, "version": version, **said, "instance": replica}
-                    yield a_series(name, names, f"{value:.17g}{held}")
+                    yield input_series(name, names, f"{value:.17g}{held}")
 
 
 def millionths(record: str, values: dict[str, float], hour: int = LOOK) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tm
         for verdict, values in told.items():
             for name, value in zip(("results", "result_weight", "result_weight_squares"), values, strict=True):
                 names = {"evaluator": "groundedness", "version": version, "verdict": verdict}
-                input_series.append(a_series(f"ragmonitor_calibration_{name}", names, f"{value:.17g}{held}"))
+                input_series.append(input_series(f"ragmonitor_calibration_{name}", names, f"{value:.17g}{held}"))
     assert len(found) == 3
     looks = [
         millionths(

@@ -11,9 +11,9 @@ import yaml
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
-from monitor.alerts.rules_format import dump
-from monitor.alerts.rules_tests import render_tests
+from monitor.alerts.prometheus.format import dump
+from monitor.alerts.prometheus.rule_tests import render_tests
+from monitor.alerts.prometheus.rules import render
 from monitor.alerts.trouble import DRIFTED, Troubles
 from monitor.clock import ManualClock
 from monitor.model.canary import CanaryRun

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.alerts import rules_gate
-from monitor.alerts.rules_series import REPLICAS, a_series, counts
+from monitor.alerts.prometheus import release_gate
+from monitor.alerts.prometheus.promtool import REPLICAS, counter_values, input_series
 from monitor.statistics.gating import Answer, Base, at_most_times, below
 from monitor.statistics.rates import Sums
 from tests.support.prometheus import promtool
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {
-    "argo-rollouts/analysis-template.yaml": rules_gate.argo_rollouts,
-    "flagger/metric-template.yaml": rules_gate.flagger,
+    "argo-rollouts/analysis-template.yaml": release_gate.argo_rollouts,
+    "flagger/metric-template.yaml": release_gate.flagger,
 }
 STEPS = 6  # of five minutes in the window of half an hour
 STATE = {Answer.FAIL: 1, Answer.PASS: -1, Answer.NOT_ENOUGH_DATA: 0}
@@ -74,11 +74,11 @@ def series() -> list[dict[str, str]]:
             for defect, number, weight in (("false", good, of_good), ("true", defects, of_defects)):
                 for counted, each in (("s", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
                     labels = {"evaluator": "groundedness", "version": "1", "defect": defect, "instance": replica}
-                    values = counts([(60, number * each)])
+                    values = counter_values([(60, number * each)])
                     whole, part = (f"ragmonitor_{kind}evaluation{counted}_total" for kind in ("", "slice_"))
-                    made.append(a_series(whole, {"app": side, "level": "any", **labels}, values))
+                    made.append(input_series(whole, {"app": side, "level": "any", **labels}, values))
                     sliced = {"app": "shop", "slice": "service.version", "value": side}
-                    made.append(a_series(part, {**sliced, **labels}, values))
+                    made.append(input_series(part, {**sliced, **labels}, values))
     return made
 
 

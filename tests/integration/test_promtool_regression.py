@@ -11,7 +11,7 @@ import yaml
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from monitor.clock import ManualClock
 from monitor.quantities import format_duration
 from monitor.statistics.change import FAMILIES, Change, fired

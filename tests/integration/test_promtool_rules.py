@@ -14,8 +14,8 @@ import yaml
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render, render_resource
-from monitor.alerts.rules_tests import render_tests
+from monitor.alerts.prometheus.rule_tests import render_tests
+from monitor.alerts.prometheus.rules import render, render_resource
 from monitor.clock import ManualClock
 from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from monitor.statistics.rates import Sums, estimate
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.prometheus import get_json, prometheus

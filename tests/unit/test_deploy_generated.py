@@ -11,7 +11,7 @@ import yaml
 
 from deploy.generate import CHART, KUBERNETES, ROOT, texts
 from monitor import __version__, config
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 
 NOTED_DOWN = 262_144  # bytes of annotations, in one of which `kubectl apply` keeps the whole object
 

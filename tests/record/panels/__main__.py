@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor import config
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from tests.support import cache
 from tests.support.boards import PATHS, filled, load
 from tests.support.fed import ATTACK, Fed

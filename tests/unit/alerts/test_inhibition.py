@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerts.book import Book
 from monitor.alerts.inhibition import INHIBITIONS, held_back
+from monitor.alerts.notify.delivery_state import DeliveryState
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, Status, Subject
 
@@ -28,9 +28,9 @@ def alert(name: str, severity: str, app: str = "shop", evaluator: str = "grounde
 
 
 def told(*states: AlertState) -> list[tuple[str, str]]:
-    book = Book()
-    book.update(states, 0.0, 0.0)
-    return [(notice.state.name, notice.state.severity.value) for notice in book.due(0.0)]
+    delivery = DeliveryState()
+    delivery.update(states, 0.0, 0.0)
+    return [(notice.state.name, notice.state.severity.value) for notice in delivery.due(0.0)]
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_another_app_or_evaluator_holds_nothing_back_and_a_budget_does_so_for_al
 
 
 def test_what_was_held_back_is_told_once_nothing_explains_it_any_more() -> None:
-    book = Book()
+    delivery = DeliveryState()
     warning, trouble = alert(HIGH, "warning"), alert(UNSCORED, "warning")
-    book.update([warning, trouble], 0.0, 0.0)
-    book.told(book.due(0.0), 0.0)
-    book.update([warning], 1.0, 1.0)
-    assert [(notice.state.name, notice.ended) for notice in book.due(1.0)] == [(UNSCORED, 1.0), (HIGH, None)]
+    delivery.update([warning, trouble], 0.0, 0.0)
+    delivery.told(delivery.due(0.0), 0.0)
+    delivery.update([warning], 1.0, 1.0)
+    assert [(notice.state.name, notice.ended) for notice in delivery.due(1.0)] == [(UNSCORED, 1.0), (HIGH, None)]
 
 
 def test_two_thousand_alerts_that_nobody_takes_cost_no_second() -> None:
-    book = Book()
+    delivery = DeliveryState()
     states = [alert(HIGH, severity, app=f"app {number}") for number in range(1000) for severity in Severity]
     for _ in range(10):
-        book.update(states, 0.0, 0.0)
-        assert len(book.due(0.0)) == 1000
+        delivery.update(states, 0.0, 0.0)
+        assert len(delivery.due(0.0)) == 1000

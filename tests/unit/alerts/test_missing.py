@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alerts.conditions.missing import Expectations
 from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.missing import Expectations
 from monitor.alerts.state import Finding, Status
 from monitor.alerts.trouble import Troubles
 from monitor.clock import ManualClock

@@ -14,7 +14,7 @@ import yaml
 from grafana import generate
 from grafana.board import SOURCE_UID
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.rules import render
+from monitor.alerts.prometheus.rules import render
 from monitor.telemetry.metrics import Metrics
 from tests.support.boards import PATHS, ROOT, load, panels, queries, variables
 

@@ -11,26 +11,26 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from monitor.alerts import high
+from monitor.alerts.conditions.threshold import NAME
 from monitor.alerts.policy import AlertPolicy, Severity
-from monitor.alerts.rules import groups
-from monitor.alerts.rules_format import dump
-from monitor.alerts.rules_series import (
+from monitor.alerts.prometheus.format import dump
+from monitor.alerts.prometheus.promtool import (
     OTHER,
     REPLICAS,
     STEP,
     VERSION,
     Series,
     Test,
-    a_series,
-    constant,
-    counts,
-    look,
-    test,
-    verdicts,
+    counter_values,
+    evaluation_counters,
+    expect_firing,
+    gauge_series,
+    input_series,
+    promtool_test,
 )
-from monitor.alerts.rules_tests_canary import drifted
-from monitor.alerts.rules_tests_regression import rises
+from monitor.alerts.prometheus.rule_tests_canary import drifted
+from monitor.alerts.prometheus.rule_tests_regression import rises
+from monitor.alerts.prometheus.rules import groups
 from monitor.alerts.trouble import BUDGET, LAG, MISSING, PAUSED, UNSCORED
 from monitor.statistics.rates import doubled, judged_to_tell
 
@@ -82,30 +82,34 @@ def _threshold(policy: AlertPolicy, severity: Severity, threshold: float) -> Ite
     pair = {"app": app, "evaluator": policy.evaluator, "severity": severity.value}
     fired = {**pair, "version": VERSION}
     later = minutes + _HOUR * math.ceil(policy.resolve_after / 3600)
-    exported = constant("ragmonitor_alert_threshold_ratio", pair, threshold, later)
+    exported = gauge_series("ragmonitor_alert_threshold_ratio", pair, threshold, later)
     good = threshold / 2
     cases: tuple[tuple[str, list[Series], bool], ...] = (
-        ("surely above", verdicts(app, policy.evaluator, [(minutes, judged, rate)]), True),
+        ("surely above", evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)]), True),
         (
             "surely above, counters reset",
-            verdicts(app, policy.evaluator, [(minutes, judged, rate)], reset_at=window),
+            evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)], reset_at=window),
             True,
         ),
         (
             "surely above, one replica gone",
-            verdicts(app, policy.evaluator, [(minutes, 2 * judged, rate)], gone_at=window),
+            evaluation_counters(app, policy.evaluator, [(minutes, 2 * judged, rate)], gone_at=window),
             True,
         ),
-        ("below", verdicts(app, policy.evaluator, [(minutes, judged, good)]), False),
-        ("below, counters reset", verdicts(app, policy.evaluator, [(minutes, judged, good)], reset_at=window), False),
+        ("below", evaluation_counters(app, policy.evaluator, [(minutes, judged, good)]), False),
+        (
+            "below, counters reset",
+            evaluation_counters(app, policy.evaluator, [(minutes, judged, good)], reset_at=window),
+            False,
+        ),
         (
             "below, one replica gone",
-            verdicts(app, policy.evaluator, [(minutes, 2 * judged, good)], gone_at=window),
+            evaluation_counters(app, policy.evaluator, [(minutes, 2 * judged, good)], gone_at=window),
             False,
         ),
         (
             "measured above, but by one defect only",
-            verdicts(
+            evaluation_counters(
                 app,
                 policy.evaluator,
                 [(window, 0, 0), (STEP, 1 / rate / len(REPLICAS), rate), (minutes - window - STEP, 0, 0)],
@@ -115,28 +119,28 @@ def _threshold(policy: AlertPolicy, severity: Severity, threshold: float) -> Ite
         (
             "surely above in one version and below in another beside it",
             [
-                *verdicts(app, policy.evaluator, [(minutes, judged, rate)]),
-                *verdicts(app, policy.evaluator, [(minutes, judged, good)], version=OTHER),
+                *evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)]),
+                *evaluation_counters(app, policy.evaluator, [(minutes, judged, good)], version=OTHER),
             ],
             True,
         ),
-        ("nothing judged", verdicts(app, policy.evaluator, [(minutes, 0, 0)]), False),
+        ("nothing judged", evaluation_counters(app, policy.evaluator, [(minutes, 0, 0)]), False),
         ("no data", [], False),
     )
-    title = f"{high.NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
+    title = f"{NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
     for name, series, fires in cases:
-        checks = [look(high.NAME, minutes, *([fired] if fires else []))]
+        checks = [expect_firing(NAME, minutes, *([fired] if fires else []))]
         if not fires:
-            checks.insert(0, look(high.NAME, window + _HOUR))
-        yield test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
+            checks.insert(0, expect_firing(NAME, window + _HOUR))
+        yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
     replaced = [
-        *verdicts(app, policy.evaluator, [(window, judged, rate)]),
-        *verdicts(app, policy.evaluator, [(later - window, judged, good)], version=OTHER, since=window),
+        *evaluation_counters(app, policy.evaluator, [(window, judged, rate)]),
+        *evaluation_counters(app, policy.evaluator, [(later - window, judged, good)], version=OTHER, since=window),
     ]
-    yield test(
+    yield promtool_test(
         f"{title}: surely above, then another version below: ends with its version",
         [*exported, *replaced],
-        [look(high.NAME, window, fired), look(high.NAME, later)],
+        [expect_firing(NAME, window, fired), expect_firing(NAME, later)],
     )
 
 
@@ -146,52 +150,60 @@ def _missing() -> Iterator[Test]:
 
     def received(pieces: Sequence[tuple[int, float]], **how: Any) -> list[Series]:
         return [
-            a_series("ragmonitor_traces_received_total", {"app": "shop", "source": "otlp_grpc"}, counts(pieces, **how))
+            input_series(
+                "ragmonitor_traces_received_total",
+                {"app": "shop", "source": "otlp_grpc"},
+                counter_values(pieces, **how),
+            )
         ]
 
     busy = received([(8 * _HOUR, 100)])
     judged = [(4 * _HOUR, 10.0, 0.0), (4 * _HOUR, 0.0, 0.0)]
     always = [(8 * _HOUR, 10.0, 0.0)]
     end = 6 * _HOUR
-    fires = [look(MISSING.name, 4 * _HOUR), look(MISSING.name, end, labels)]
-    silent = [look(MISSING.name, end)]
-    yield test(f"{MISSING.name}: requests, but no verdicts: fires", [*busy, *verdicts(*_SHOP, judged)], fires)
-    yield test(
+    fires = [expect_firing(MISSING.name, 4 * _HOUR), expect_firing(MISSING.name, end, labels)]
+    silent = [expect_firing(MISSING.name, end)]
+    yield promtool_test(
+        f"{MISSING.name}: requests, but no verdicts: fires", [*busy, *evaluation_counters(*_SHOP, judged)], fires
+    )
+    yield promtool_test(
         f"{MISSING.name}: no verdicts after a restart: fires",
-        [*busy, *verdicts(*_SHOP, judged, reset_at=4 * _HOUR + STEP)],
+        [*busy, *evaluation_counters(*_SHOP, judged, reset_at=4 * _HOUR + STEP)],
         fires,
     )
-    yield test(f"{MISSING.name}: verdicts: silent", [*busy, *verdicts(*_SHOP, always)], silent)
-    yield test(
+    yield promtool_test(f"{MISSING.name}: verdicts: silent", [*busy, *evaluation_counters(*_SHOP, always)], silent)
+    yield promtool_test(
         f"{MISSING.name}: verdicts, one replica gone: silent",
-        [*busy, *verdicts(*_SHOP, always, gone_at=4 * _HOUR)],
+        [*busy, *evaluation_counters(*_SHOP, always, gone_at=4 * _HOUR)],
         silent,
     )
     replaced = [
-        *verdicts(*_SHOP, [(4 * _HOUR, 10.0, 0.0)]),
-        *verdicts(*_SHOP, [(4 * _HOUR, 10.0, 0.0)], version=OTHER, since=4 * _HOUR),
+        *evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)]),
+        *evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)], version=OTHER, since=4 * _HOUR),
     ]
-    yield test(f"{MISSING.name}: verdicts of another version than before: silent", [*busy, *replaced], silent)
-    yield test(
+    yield promtool_test(f"{MISSING.name}: verdicts of another version than before: silent", [*busy, *replaced], silent)
+    yield promtool_test(
         f"{MISSING.name}: no requests either: silent",
-        [*received([(4 * _HOUR, 100), (4 * _HOUR, 0)]), *verdicts(*_SHOP, judged)],
+        [*received([(4 * _HOUR, 100), (4 * _HOUR, 0)]), *evaluation_counters(*_SHOP, judged)],
         silent,
     )
     few = [(minutes, each / 50, rate) for minutes, each, rate in judged]
-    yield test(f"{MISSING.name}: too few were ever due: silent", [*busy, *verdicts(*_SHOP, few)], silent)
-    yield test(f"{MISSING.name}: no data: silent", [], silent)
+    yield promtool_test(
+        f"{MISSING.name}: too few were ever due: silent", [*busy, *evaluation_counters(*_SHOP, few)], silent
+    )
+    yield promtool_test(f"{MISSING.name}: no data: silent", [], silent)
 
 
 def _lost(reason: str, pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None) -> list[Series]:
     labels = {"app": "shop", "evaluator": "any", "reason": reason}
-    return [a_series("ragmonitor_unscored_total", labels, counts(pieces, reset_at=reset_at))]
+    return [input_series("ragmonitor_unscored_total", labels, counter_values(pieces, reset_at=reset_at))]
 
 
 def _unscored() -> Iterator[Test]:
     of = {"app": "shop", "evaluator": "any"}
     warning, critical = ({**of, "severity": severity} for severity in ("warning", "critical"))
-    judged = verdicts(*_SHOP, [(4 * _HOUR, 10.0, 0.0)])
-    none_judged = verdicts(*_SHOP, [(4 * _HOUR, 0.0, 0.0)])
+    judged = evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)])
+    none_judged = evaluation_counters(*_SHOP, [(4 * _HOUR, 0.0, 0.0)])
     end = 4 * _HOUR
 
     def lost(each: float, reason: str = "timeout", **how: Any) -> list[Series]:
@@ -204,28 +216,38 @@ def _unscored() -> Iterator[Test]:
         ("all without a verdict: fires", [*none_judged, *lost(100)], (critical, warning)),
         ("one in fifty: silent", [*judged, *lost(0.4)], ()),
         ("a third, left out by the budget: silent", [*judged, *lost(10, "budget")], ()),
-        ("too few: silent", [*verdicts(*_SHOP, [(end, 0.1, 0.0)]), *lost(0.1)], ()),
+        ("too few: silent", [*evaluation_counters(*_SHOP, [(end, 0.1, 0.0)]), *lost(0.1)], ()),
         ("no data: silent", [], ()),
     )
     for name, series, firing in cases:
-        checks = [look(UNSCORED.name, 2 * _HOUR), look(UNSCORED.name, end, *firing)]
-        yield test(f"{UNSCORED.name}: {name}", series, checks)
+        checks = [expect_firing(UNSCORED.name, 2 * _HOUR), expect_firing(UNSCORED.name, end, *firing)]
+        yield promtool_test(f"{UNSCORED.name}: {name}", series, checks)
 
 
 def _budget() -> Iterator[Test]:
     end = 5 * _HOUR
     labels = {"evaluator": "any", "severity": "warning"}
     spent = [(2 * _HOUR, 0.0), (_HOUR, 3.0), (2 * _HOUR, 0.0)]
-    fires = [look(BUDGET.name, 2 * _HOUR), look(BUDGET.name, 3 * _HOUR, labels), look(BUDGET.name, end)]
-    yield test(f"{BUDGET.name}: evaluations left out: fires, and ends when none is", _lost("budget", spent), fires)
-    yield test(
+    fires = [
+        expect_firing(BUDGET.name, 2 * _HOUR),
+        expect_firing(BUDGET.name, 3 * _HOUR, labels),
+        expect_firing(BUDGET.name, end),
+    ]
+    yield promtool_test(
+        f"{BUDGET.name}: evaluations left out: fires, and ends when none is", _lost("budget", spent), fires
+    )
+    yield promtool_test(
         f"{BUDGET.name}: evaluations left out after a restart: fires",
         _lost("budget", spent, reset_at=2 * _HOUR + 2 * STEP),
         fires,
     )
-    yield test(f"{BUDGET.name}: a restart alone: silent", _lost("budget", [(end, 0.0)], reset_at=_HOUR), [fires[0]])
-    yield test(f"{BUDGET.name}: another reason: silent", _lost("timeout", spent), [look(BUDGET.name, 3 * _HOUR)])
-    yield test(f"{BUDGET.name}: no data: silent", [], [look(BUDGET.name, end)])
+    yield promtool_test(
+        f"{BUDGET.name}: a restart alone: silent", _lost("budget", [(end, 0.0)], reset_at=_HOUR), [fires[0]]
+    )
+    yield promtool_test(
+        f"{BUDGET.name}: another reason: silent", _lost("timeout", spent), [expect_firing(BUDGET.name, 3 * _HOUR)]
+    )
+    yield promtool_test(f"{BUDGET.name}: no data: silent", [], [expect_firing(BUDGET.name, end)])
 
 
 def _paused() -> Iterator[Test]:
@@ -234,17 +256,23 @@ def _paused() -> Iterator[Test]:
 
     def state(replica: str, name: str, values: str) -> Series:
         series = {"evaluator": "any", "state": name, "instance": replica}
-        return a_series("ragmonitor_evaluator_state", series, values)
+        return input_series("ragmonitor_evaluator_state", series, values)
 
     one, other = REPLICAS
-    fires = [look(PAUSED.name, 2 * _HOUR), look(PAUSED.name, 3 * _HOUR, labels), look(PAUSED.name, end)]
-    yield test(
+    fires = [
+        expect_firing(PAUSED.name, 2 * _HOUR),
+        expect_firing(PAUSED.name, 3 * _HOUR, labels),
+        expect_firing(PAUSED.name, end),
+    ]
+    yield promtool_test(
         f"{PAUSED.name}: paused in one of two replicas: fires, and ends with the pause",
         [state(one, "paused", "0x28 1x12 0x20"), state(other, "paused", "0x60")],
         fires,
     )
-    yield test(f"{PAUSED.name}: another state: silent", [state(one, "error", "1x60")], [look(PAUSED.name, end)])
-    yield test(f"{PAUSED.name}: no data: silent", [], [look(PAUSED.name, end)])
+    yield promtool_test(
+        f"{PAUSED.name}: another state: silent", [state(one, "error", "1x60")], [expect_firing(PAUSED.name, end)]
+    )
+    yield promtool_test(f"{PAUSED.name}: no data: silent", [], [expect_firing(PAUSED.name, end)])
 
 
 def _lag() -> Iterator[Test]:
@@ -252,16 +280,18 @@ def _lag() -> Iterator[Test]:
     one, other = ({"instance": replica} for replica in REPLICAS)
     stuck, idle = "0x12 3600x24", "0x36"  # since the first hour
     fresh = f"0+{60 * STEP}x36"
-    fires = [look(LAG.name, _HOUR), look(LAG.name, 2 * _HOUR, labels)]
-    yield test(
+    fires = [expect_firing(LAG.name, _HOUR), expect_firing(LAG.name, 2 * _HOUR, labels)]
+    yield promtool_test(
         f"{LAG.name}: a trace waits in one of two replicas: fires",
-        [a_series(name, one, stuck), a_series(name, other, fresh)],
+        [input_series(name, one, stuck), input_series(name, other, fresh)],
         fires,
     )
-    yield test(
+    yield promtool_test(
         f"{LAG.name}: the replica that waits is gone: silent",
-        [a_series(name, one, "0x12 3600x3 _x20"), a_series(name, other, fresh)],
-        [look(LAG.name, 2 * _HOUR)],
+        [input_series(name, one, "0x12 3600x3 _x20"), input_series(name, other, fresh)],
+        [expect_firing(LAG.name, 2 * _HOUR)],
     )
-    yield test(f"{LAG.name}: nothing waits: silent", [a_series(name, one, idle)], [look(LAG.name, 2 * _HOUR)])
-    yield test(f"{LAG.name}: no data: silent", [], [look(LAG.name, 2 * _HOUR)])
+    yield promtool_test(
+        f"{LAG.name}: nothing waits: silent", [input_series(name, one, idle)], [expect_firing(LAG.name, 2 * _HOUR)]
+    )
+    yield promtool_test(f"{LAG.name}: no data: silent", [], [expect_firing(LAG.name, 2 * _HOUR)])

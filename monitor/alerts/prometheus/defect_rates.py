@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from monitor.alerts.high import NAME, SUMMARY, Z_OVER
+from monitor.alerts.conditions.threshold import NAME, SUMMARY, Z_OVER
 from monitor.alerts.policy import AlertPolicy, Severity
-from monitor.alerts.rules_format import (
+from monitor.alerts.prometheus.format import (
     BY_VERSION,
     JUDGING,
     OF_PAIR,

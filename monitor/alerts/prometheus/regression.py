@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from textwrap import indent
 
+from monitor.alerts.conditions.regression import HOLD, NAME, SUMMARY
 from monitor.alerts.policy import Severity
-from monitor.alerts.regression import HOLD, NAME, SUMMARY
-from monitor.alerts.rules_format import JUDGING, OF_PAIR, ON_VERSION, VERSION, Rule, alert, asked, record, wording
+from monitor.alerts.prometheus.format import JUDGING, OF_PAIR, ON_VERSION, VERSION, Rule, alert, asked, record, wording
 from monitor.quantities import format_duration
 from monitor.statistics.change import (
     BASELINE_DAYS,

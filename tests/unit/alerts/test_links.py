@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from monitor.alerts.answers import in_rule, linked
 from monitor.alerts.engine import AlertEngine
+from monitor.alerts.links import in_rule, linked
 from monitor.alerts.policy import AlertPolicy, Severity
-from monitor.alerts.rules import groups
+from monitor.alerts.prometheus.rules import groups
 from monitor.alerts.state import AlertState, Status
 from tests.support.page import NOW, POLICIES, Site
 from tests.support.tools import require

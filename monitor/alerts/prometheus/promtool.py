@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from monitor.alerts.rules_format import quoted
+from monitor.alerts.prometheus.format import quoted
 
 STEP = 5
 """Minutes between two samples."""
@@ -19,13 +19,13 @@ Series = dict[str, str]
 Test = dict[str, Any]
 
 
-def a_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
+def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
     """One series; `values` as promtool reads them."""
     shown = ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
     return {"series": f"{metric}{{{shown}}}", "values": values}
 
 
-def counts(
+def counter_values(
     pieces: Sequence[tuple[int, float]], *, since: int = 0, reset_at: int | None = None, until: int | None = None
 ) -> str:
     """A counter that rises by so much a step for so many minutes, piece by piece, from the minute `since` on.
@@ -64,7 +64,7 @@ def _is_next(before: str, after: str, step: float) -> bool:
     return math.isclose(float(after) - float(before), step, rel_tol=1e-9, abs_tol=1e-9)
 
 
-def verdicts(
+def evaluation_counters(
     app: str,
     evaluator: str,
     pieces: Sequence[tuple[int, float, float]],
@@ -89,18 +89,18 @@ def verdicts(
             labels["instance"] = replica
             for metric, factor in (("", 1.0), ("_weight", weight), ("_weight_squares", weight**2)):
                 scaled = [(minutes, share * factor) for minutes, share in shares]
-                values = counts(scaled, since=since, reset_at=reset_at, until=until)
-                found.append(a_series(f"ragmonitor_evaluation{metric or 's'}_total", labels, values))
+                values = counter_values(scaled, since=since, reset_at=reset_at, until=until)
+                found.append(input_series(f"ragmonitor_evaluation{metric or 's'}_total", labels, values))
     return found
 
 
-def constant(metric: str, labels: Mapping[str, str], value: float, minutes: int) -> list[Series]:
+def gauge_series(metric: str, labels: Mapping[str, str], value: float, minutes: int) -> list[Series]:
     """A gauge that both replicas export for so many minutes."""
     shown = f"{value:g}x{minutes // STEP}"
-    return [a_series(metric, {**labels, "instance": replica}, shown) for replica in REPLICAS]
+    return [input_series(metric, {**labels, "instance": replica}, shown) for replica in REPLICAS]
 
 
-def look(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
+def expect_firing(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
     """Which alerts of a name fire at a minute, whatever they say."""
     samples = [
         {
@@ -118,7 +118,7 @@ def look(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
     }
 
 
-def test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
+def promtool_test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
     """One test, with what is exported and what is looked at."""
     return {
         "name": name,

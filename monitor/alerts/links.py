@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from monitor.alerts import high, regression
+from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.state import AlertState
 from monitor.alerts.trouble import BUDGET, UNSCORED
 
 ANNOTATION: Final = "answers_url"
 
 _ABOUT: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    high.NAME: (("app", "evaluator"), "defect"),
+    threshold.NAME: (("app", "evaluator"), "defect"),
     regression.NAME: (("app", "evaluator"), "defect"),
     UNSCORED.name: (("app", "evaluator"), "unscored"),
     BUDGET.name: (("evaluator",), "unscored"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from monitor.alerts.policy import Severity
-from monitor.alerts.rules_format import Rule, alert, record, wording
+from monitor.alerts.prometheus.format import Rule, alert, record, wording
 from monitor.alerts.trouble import DRIFTED
 from monitor.quantities import format_duration
 from monitor.statistics.reference import AT_LEAST, WINDOW, Z

@@ -6,9 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from monitor.alerts import regression
+from monitor.alerts.conditions import regression
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
-from monitor.alerts.rules_series import OTHER, VERSION, Series, Test, constant, look, test, verdicts
+from monitor.alerts.prometheus.promtool import (
+    OTHER,
+    VERSION,
+    Series,
+    Test,
+    evaluation_counters,
+    expect_firing,
+    gauge_series,
+    promtool_test,
+)
 from monitor.quantities import format_duration
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, FAMILIES
 
@@ -47,11 +56,11 @@ def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
     for app, (pieces, how) in cases.items():
         series += _needed(family, severity, app, minutes)
         if pieces:
-            series += verdicts(app, "any", pieces, **how)
+            series += evaluation_counters(app, "any", pieces, **how)
         if app in ("rises", "rises, counters reset"):
             fires.append(_risen(app, severity))
-    checks = [look(regression.NAME, before), look(regression.NAME, minutes, *fires)]
-    yield test(f"{regression.NAME} {family}: fires for a rise and for nothing else", series, checks)
+    checks = [expect_firing(regression.NAME, before), expect_firing(regression.NAME, minutes, *fires)]
+    yield promtool_test(f"{regression.NAME} {family}: fires for a rise and for nothing else", series, checks)
 
 
 def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Test]:
@@ -67,24 +76,26 @@ def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Te
     series: list[Series] = []
     for app, (old, new) in pieces.items():
         series += _needed(family, severity, app, minutes)
-        series += verdicts(app, "any", old)
-        series += verdicts(app, "any", new, version=OTHER, since=sum(length for length, _, _ in old))
+        series += evaluation_counters(app, "any", old)
+        series += evaluation_counters(app, "any", new, version=OTHER, since=sum(length for length, _, _ in old))
     end = before + risen_for
     resolved = end + _HOUR * (2 + math.ceil(regression.HOLD / 3600))
     checks = [
-        look(regression.NAME, before),
-        look(regression.NAME, end, _risen("another, after a rise", severity)),
-        *(look(regression.NAME, resolved + days * _DAY) for days in range(CLEAN_DAYS_NEEDED)),
-        look(regression.NAME, minutes, _risen("another is higher, and rises later", severity, OTHER)),
+        expect_firing(regression.NAME, before),
+        expect_firing(regression.NAME, end, _risen("another, after a rise", severity)),
+        *(expect_firing(regression.NAME, resolved + days * _DAY) for days in range(CLEAN_DAYS_NEEDED)),
+        expect_firing(regression.NAME, minutes, _risen("another is higher, and rises later", severity, OTHER)),
     ]
-    yield test(f"{regression.NAME} {family}: another version has no baseline until it has its own", series, checks)
+    yield promtool_test(
+        f"{regression.NAME} {family}: another version has no baseline until it has its own", series, checks
+    )
 
 
 def _needed(family: Family, severity: Severity, app: str, minutes: int) -> Iterator[Series]:
     """What monitors export for an app that is watched for regressions."""
     for window, z in FAMILIES[family].items():
         labels = {"app": app, "evaluator": "any", "severity": severity.value, "window": format_duration(window)}
-        yield from constant("ragmonitor_alert_regression_z", labels, z, minutes)
+        yield from gauge_series("ragmonitor_alert_regression_z", labels, z, minutes)
 
 
 def _risen(app: str, severity: Severity, version: str = VERSION) -> dict[str, str]:

@@ -27,7 +27,7 @@ Z_OVER = 1.645
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WindowEstimate:
     """One window's estimate, once at its own z and once at `Z_OVER`."""
 
     at: AlertWindow
@@ -35,13 +35,15 @@ class Look:
     likely: Estimate | None
 
 
-def look(policy: AlertPolicy, windows: Windows, app: str, evaluator: str, now: float) -> list[Look]:
+def estimate_windows(
+    policy: AlertPolicy, windows: Windows, app: str, evaluator: str, now: float
+) -> list[WindowEstimate]:
     """What the windows of a policy show, the shortest first."""
     sums = [(one, windows.sums(app, evaluator, one.window, now)) for one in policy.by_length]
-    return [Look(one, estimate(found, one.z), estimate(found, Z_OVER)) for one, found in sums]
+    return [WindowEstimate(one, estimate(found, one.z), estimate(found, Z_OVER)) for one, found in sums]
 
 
-def judge(looks: Sequence[Look], threshold: float, app: str, evaluator: str) -> Finding:
+def decide(looks: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str) -> Finding:
     """Whether a rate fires; `looks` has the shortest window first."""
     over = looks[0].likely is not None and looks[0].likely.upper < threshold
     fired = [look for look in looks if look.surely is not None and look.surely.lower > threshold]
@@ -53,7 +55,7 @@ def judge(looks: Sequence[Look], threshold: float, app: str, evaluator: str) -> 
     return _found(Status.NOT_ENOUGH_DATA, looks[-1], threshold, app, evaluator)
 
 
-def _could_tell(look: Look, threshold: float) -> bool:
+def _could_tell(look: WindowEstimate, threshold: float) -> bool:
     if look.likely is None:
         return False
     return look.likely.upper < threshold or look.likely.judged >= judged_to_tell(
@@ -61,7 +63,7 @@ def _could_tell(look: Look, threshold: float) -> bool:
     )
 
 
-def _found(status: Status, look: Look, threshold: float, app: str, evaluator: str) -> Finding:
+def _found(status: Status, look: WindowEstimate, threshold: float, app: str, evaluator: str) -> Finding:
     span = format_duration(look.at.window)
     limit = percent(threshold)
     found = look.surely

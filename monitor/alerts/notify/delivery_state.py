@@ -33,7 +33,7 @@ class _Entry:
     told_at: float = 0.0
 
 
-class Book:
+class DeliveryState:
     """One receiver's account. Times are monotonic seconds, save `ended` and `wall`.
 
     Args:

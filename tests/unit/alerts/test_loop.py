@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.engine import AlertEngine, AlertState, Status, run_alerts
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.run import run
 from monitor.clock import ManualClock
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
@@ -37,7 +36,7 @@ async def test_every_look_is_shown_and_a_slow_receiver_gets_the_latest() -> None
     lent = runtime(clock)
     shown: list[Sequence[AlertState]] = []
     HEARD.clear()
-    async with running(lambda: run(engine, [Ear()], lent, every=0.01, show=shown.append)):
+    async with running(lambda: run_alerts(engine, [Ear()], lent, every=0.01, show=shown.append)):
         await until(lambda: shown)
         assert shown[0] == []
         for _ in range(100):

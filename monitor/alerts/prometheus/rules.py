@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.alerts import rules_calibration, rules_regression
-from monitor.alerts.answers import in_rule
-from monitor.alerts.high import Z_OVER
+from monitor.alerts.conditions.threshold import Z_OVER
+from monitor.alerts.links import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
-from monitor.alerts.rules_format import Rule, dump, record
-from monitor.alerts.rules_health import health
-from monitor.alerts.rules_rates import THRESHOLD, defect_rate_high, rates, selector, stated_labels
+from monitor.alerts.prometheus import calibration, regression
+from monitor.alerts.prometheus.defect_rates import THRESHOLD, defect_rate_high, rates, selector, stated_labels
+from monitor.alerts.prometheus.format import Rule, dump, record
+from monitor.alerts.prometheus.health import health
 from monitor.quantities import format_duration
 
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
@@ -45,24 +45,24 @@ def render_resource(
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """The groups of a rules file, those first whose records others read."""
-    regression = needs_baselines(policies)
+    with_baselines = needs_baselines(policies)
     limits = _limits(policies)
-    if regression:
-        for window in rules_regression.SUMMED:
+    if with_baselines:
+        for window in regression.SUMMED:
             limits.setdefault(window, (set(), set()))
-    for window in rules_calibration.SUMMED:
+    for window in calibration.SUMMED:
         limits.setdefault(window, (set(), set()))
     found = [
         (f"ragmonitor-rates-{format_duration(window)}", rates(window, *zs)) for window, zs in sorted(limits.items())
     ]
-    if regression:
-        found.append(("ragmonitor-baselines", rules_regression.records()))
+    if with_baselines:
+        found.append(("ragmonitor-baselines", regression.records()))
     found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
-    if regression:
-        found.append(("ragmonitor-regression", rules_regression.alerts(runbooks, interval)))
+    if with_baselines:
+        found.append(("ragmonitor-regression", regression.alerts(runbooks, interval)))
     found.append(("ragmonitor-health", health(runbooks)))
-    week_is_recorded = rules_calibration.WEEK in limits
-    found.append(("ragmonitor-calibration", rules_calibration.records(week_is_recorded=week_is_recorded)))
+    week_is_recorded = calibration.WEEK in limits
+    found.append(("ragmonitor-calibration", calibration.records(week_is_recorded=week_is_recorded)))
     for rule in (rule for _, rules in found for rule in rules if "alert" in rule):
         rule["annotations"] |= in_rule(rule["alert"], page)
     return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]

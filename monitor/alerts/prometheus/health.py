@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from monitor.alerts import trouble
 from monitor.alerts.policy import Severity
-from monitor.alerts.rules_canary import canary
-from monitor.alerts.rules_format import PAIR, Rule, alert, record, wording
+from monitor.alerts.prometheus.canary import canary
+from monitor.alerts.prometheus.format import PAIR, Rule, alert, record, wording
 from monitor.alerts.trouble import (
     BUDGET,
     BUDGET_WITHIN,

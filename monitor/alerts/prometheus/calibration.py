@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from monitor.alerts.rules_format import BY_VERSION, VERSION, Rule, record
+from monitor.alerts.prometheus.format import BY_VERSION, VERSION, Rule, record
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.correction import LABELS_NEEDED

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from monitor.alerts.rules_series import REPLICAS, STEP, Series, Test, a_series, constant, counts, look, test
+from monitor.alerts.prometheus.promtool import (
+    REPLICAS,
+    STEP,
+    Series,
+    Test,
+    counter_values,
+    expect_firing,
+    gauge_series,
+    input_series,
+    promtool_test,
+)
 from monitor.alerts.trouble import DRIFTED
 
 _HOUR = 60  # minutes
@@ -35,8 +45,11 @@ def drifted() -> Iterator[Test]:
         ("no data: silent", [], False),
     )
     for name, series, expected in cases:
-        checks = [look(DRIFTED.name, 6 * _EVERY), look(DRIFTED.name, 9 * _EVERY, *([fires] if expected else []))]
-        yield test(f"{DRIFTED.name}: {name}", series, checks)
+        checks = [
+            expect_firing(DRIFTED.name, 6 * _EVERY),
+            expect_firing(DRIFTED.name, 9 * _EVERY, *([fires] if expected else [])),
+        ]
+        yield promtool_test(f"{DRIFTED.name}: {name}", series, checks)
 
 
 def _runs(
@@ -59,7 +72,7 @@ def _runs(
 
         def counter(metric: str, labels: Mapping[str, str], each: Sequence[int], until: int | None = until) -> Series:
             pieces = [piece for number in each for piece in ((STEP, float(number)), (_EVERY - STEP, 0.0))]
-            return a_series(metric, labels, counts(pieces, reset_at=reset_at, until=until))
+            return input_series(metric, labels, counter_values(pieces, reset_at=reset_at, until=until))
 
         of = {**_OF, "instance": replica}
         verdicts = "ragmonitor_canary_verdicts_total"
@@ -73,4 +86,4 @@ def _runs(
 
 def _known(runs: list[Series]) -> list[Series]:
     """The same where some process has a reference."""
-    return [*constant("ragmonitor_canary_tolerance_ratio", _OF, _TOLERANCE, 9 * _EVERY), *runs]
+    return [*gauge_series("ragmonitor_canary_tolerance_ratio", _OF, _TOLERANCE, 9 * _EVERY), *runs]

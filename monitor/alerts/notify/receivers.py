@@ -1,7 +1,7 @@
-"""Receivers of alerts, as they stand under `notify` in the configuration: the log, a webhook, Alertmanager.
+"""The receivers of alerts under `notify` in the configuration: the log, a webhook, Alertmanager.
 
-Each receiver runs by itself and holds its own account of what it was told (`Book`), so that one that is down delays no
-other, and hears how things stand when it is back.
+Each receiver runs in its own task and keeps its own record of what it was told (`DeliveryState`). One that is down
+delays no other, and learns the current state when it is back.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import anyio
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
 from monitor import __version__
-from monitor.alerts.address import receiver_url
-from monitor.alerts.book import Book, Notice
+from monitor.alerts.notify.delivery_state import DeliveryState, Notice
 from monitor.alerts.state import AlertState
 from monitor.errors import ConfigError
 from monitor.quantities import Duration
 from monitor.registry import explain
+from monitor.serving.address_guard import webhook_url
 from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
 
@@ -82,13 +82,13 @@ class Log(Notifier):
                     message = f"{state.labels['alertname']} is over after {lasted} s"
                     runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
 
-        await _serve(inbox, runtime, name="log", book=Book(), send=write)
+        await _serve(inbox, runtime, name="log", delivery=DeliveryState(), send=write)
 
 
 class _Http(Notifier):
     """What receivers over HTTP share. Redirects are not followed: token and data go where the configuration says."""
 
-    url: Annotated[str, AfterValidator(receiver_url)]
+    url: Annotated[str, AfterValidator(webhook_url)]
     """Where the receiver is, `http://` or `https://`."""
 
     token: SecretStr | None = None
@@ -104,7 +104,7 @@ class _Http(Notifier):
         *,
         name: str,
         url: str,
-        book: Book,
+        delivery: DeliveryState,
         body: Callable[[Sequence[Notice]], object],
     ) -> None:
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors have their alerts from Prometheus
@@ -126,7 +126,7 @@ class _Http(Notifier):
                 raise _NotDelivered(f"answered {status}")
 
         async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
-            await _serve(inbox, runtime, name=name, book=book, send=post, where=urlsplit(url).netloc)
+            await _serve(inbox, runtime, name=name, delivery=delivery, send=post, where=urlsplit(url).netloc)
 
 
 class Webhook(_Http):
@@ -145,7 +145,9 @@ class Webhook(_Http):
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
-        await self._post_until_cancelled(inbox, runtime, name="webhook", url=self.url, book=Book(), body=_webhook_body)
+        await self._post_until_cancelled(
+            inbox, runtime, name="webhook", url=self.url, delivery=DeliveryState(), body=_webhook_body
+        )
 
 
 class Alertmanager(_Http):
@@ -161,7 +163,7 @@ class Alertmanager(_Http):
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
         lasts = _FORGETS_AFTER * self.resend
-        book = Book(resend=self.resend, forgets_after=lasts, inhibits=False)
+        delivery = DeliveryState(resend=self.resend, forgets_after=lasts, inhibits=False)
 
         def body(notices: Sequence[Notice]) -> list[dict[str, Any]]:
             now = runtime.clock.now()
@@ -176,10 +178,12 @@ class Alertmanager(_Http):
             ]
 
         url = self.url.rstrip("/") + "/api/v2/alerts"
-        await self._post_until_cancelled(inbox, runtime, name="alertmanager", url=url, book=book, body=body)
+        await self._post_until_cancelled(inbox, runtime, name="alertmanager", url=url, delivery=delivery, body=body)
 
 
-async def _serve(inbox: Inbox, runtime: Runtime, *, name: str, book: Book, send: Send, where: str = "") -> None:
+async def _serve(
+    inbox: Inbox, runtime: Runtime, *, name: str, delivery: DeliveryState, send: Send, where: str = ""
+) -> None:
     """Keep one receiver informed until cancelled."""
     counted = {
         outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
@@ -187,8 +191,8 @@ async def _serve(inbox: Inbox, runtime: Runtime, *, name: str, book: Book, send:
     retry, retry_at = _FIRST_RETRY, -math.inf
     while True:
         now = runtime.clock.monotonic()
-        counted["superseded"].inc(book.update(inbox.states, now, runtime.clock.now()))
-        due = book.due(now) if now >= retry_at else []
+        counted["superseded"].inc(delivery.update(inbox.states, now, runtime.clock.now()))
+        due = delivery.due(now) if now >= retry_at else []
         if due:
             try:
                 await send(due)
@@ -204,9 +208,9 @@ async def _serve(inbox: Inbox, runtime: Runtime, *, name: str, book: Book, send:
                 retry = min(retry * 2, _LAST_RETRY)
             else:
                 counted["sent"].inc(len(due))
-                book.told(due, runtime.clock.monotonic())
+                delivery.told(due, runtime.clock.monotonic())
                 retry, retry_at = _FIRST_RETRY, -math.inf
-        await inbox.wait(max(book.next_due(), retry_at) - runtime.clock.monotonic())
+        await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())
 
 
 def _webhook_body(notices: Sequence[Notice]) -> dict[str, Any]:

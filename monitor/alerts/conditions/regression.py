@@ -19,7 +19,7 @@ HOLD = 3 * 3600.0
 `benchmarks/rates.py` counts them."""
 
 
-def judge(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> Finding:
+def decide(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> Finding:
     """Whether the rate has risen; not enough data without three days to compare with, or with nothing to compare."""
     changes, days = windows.changes(app, evaluator, now)
     subject = f"the answers of {app} as {evaluator} sees them"
