@@ -39,7 +39,7 @@ from monitor.states import Known, States
 from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics, total
+from monitor.telemetry.metrics import Metrics, total
 
 
 @dataclass(slots=True)
@@ -205,7 +205,7 @@ def _into(windows: Windows, troubles: Troubles, metrics: Metrics, states: States
     """
 
     async def deliver(judged: Judged) -> None:
-        app = metrics.app(judged.case.app or UNKNOWN_APP)
+        app = metrics.app(judged.case.app)
         states.saw(judged)
         if judged.standing is not Standing.LIVE:
             return

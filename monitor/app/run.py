@@ -28,7 +28,6 @@ from monitor.pipeline.looking import Looking
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 
 async def run(
@@ -89,7 +88,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
     with contextlib.suppress(MonitorError):
         known = await running.history.generations()
         label = running.runtime.metrics.app
-        running.generations.restore(one._replace(app=label(one.app or UNKNOWN_APP)) for one in known)
+        running.generations.restore(one._replace(app=label(one.app)) for one in known)
     return set(seen)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from monitor.backfill.store import DONE, Group
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 
 class Series:
@@ -61,4 +61,4 @@ class Series:
         return labels
 
     def _app(self, app: str) -> str:
-        return self._metrics.app(app or UNKNOWN_APP)
+        return self._metrics.app(app)

@@ -14,7 +14,7 @@ from monitor.model.case import Traffic
 from monitor.model.foreign import Via
 from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, Standing, UnscoredReason
 from monitor.pipeline.slicing import Slicing
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 
 class _Cell(NamedTuple):
@@ -188,16 +188,16 @@ class Counting:
         lowest = self._known[judged.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(judged.weight * (outcome.value - lowest))
         if self._slicing is not None:
-            self._slicing.count(self._metrics.app(judged.case.app or UNKNOWN_APP), judged)
+            self._slicing.count(self._metrics.app(judged.case.app), judged)
 
     def _count_disliked(self, judged: Judged) -> None:
-        app = self._metrics.app(judged.case.app or UNKNOWN_APP)
+        app = self._metrics.app(judged.case.app)
         scored = "defect" if judged.defect else "passed"
         outcome = scored if isinstance(judged.outcome, Score) else type(judged.outcome).__name__.lower()
         self._metrics.disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
 
     def _aside_of(self, judged: Judged) -> _Apart:
-        app = self._metrics.app(judged.case.app or UNKNOWN_APP)
+        app = self._metrics.app(judged.case.app)
         key = (app, judged.evaluator, self._known[judged.evaluator].version, judged.case.traffic)
         if key not in self._aside:
             metrics = self._metrics
@@ -206,7 +206,7 @@ class Counting:
         return self._aside[key]
 
     def _of(self, app: str, evaluator: str) -> _Series:
-        label = self._metrics.app(app or UNKNOWN_APP)
+        label = self._metrics.app(app)
         series = self._series.get((label, evaluator))
         if series is None:
             series = self._series[label, evaluator] = self._create(label, evaluator)

@@ -18,7 +18,7 @@ from monitor.pipeline.seen import Seen
 from monitor.pipeline.traffic import Quota
 from monitor.stages import Drawn, Lesson, Runtime
 from monitor.statistics import consistent_sampling
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 _HALF = 300.0  # seconds
 _TAUGHT = 50_000  # results, of which it is known that they have taught: far more than are ever told again
@@ -165,14 +165,14 @@ class Drawing:
         return self._taught.first(result.encode())
 
     def _thinned_of(self, app: str, evaluator: str) -> Counter:
-        label = self._runtime.metrics.app(app or UNKNOWN_APP)
+        label = self._runtime.metrics.app(app)
         counter = self._thinned.get((label, evaluator))
         if counter is None:
             counter = self._thinned[label, evaluator] = self._runtime.metrics.quota_thinned.labels(label, evaluator)
         return counter
 
     def _of(self, app: str, evaluator: str) -> _Series:
-        label = self._runtime.metrics.app(app or UNKNOWN_APP)
+        label = self._runtime.metrics.app(app)
         series = self._series.get((label, evaluator))
         if series is None:
             series = self._series[label, evaluator] = _create(self._runtime, label, evaluator)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge
 
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 
 class Fate(StrEnum):
@@ -95,7 +95,7 @@ class Ledger:
         page = self._pages.get((app, source))
         if page is None:
             self._first_seen(app)
-            labels = (self._metrics.app(app or UNKNOWN_APP), source)
+            labels = (self._metrics.app(app), source)
             page = self._pages[app, source] = _Page(
                 labels[0],
                 self._metrics.traces_received.labels(*labels),

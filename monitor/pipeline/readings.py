@@ -8,7 +8,7 @@ from prometheus_client import Counter, Histogram
 
 from monitor import coverage
 from monitor.model.case import Reading
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 
 class _Coverage(NamedTuple):
@@ -35,7 +35,7 @@ class ReadingCounting:
         if not coverage.counts(reading):
             return
         case = reading.case
-        app = self._metrics.app(case.app or UNKNOWN_APP)
+        app = self._metrics.app(case.app)
         covered = self._covered(app, case.convention)
         covered.requests.inc()
         for name in coverage.came(reading):

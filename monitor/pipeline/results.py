@@ -14,7 +14,6 @@ from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.generations import Generations
 from monitor.pipeline.traffic import standing
 from monitor.stages import Runtime
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 
 class Results:
@@ -85,6 +84,6 @@ class Results:
         )
         told = evaluator.cost == "local" or spending.attempts > 0  # else no judge has said which model it is
         if self._generations is not None and scored is not None and told and judged.standing is Standing.LIVE:
-            app = self._runtime.metrics.app(case.app or UNKNOWN_APP)
+            app = self._runtime.metrics.app(case.app)
             self._generations.saw(app, evaluator.name, judged.generation, now)
         return judged

@@ -38,7 +38,6 @@ from monitor.pipeline.traffic import TrafficRules
 from monitor.spool import Spool
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 _READERS = 4
 
@@ -82,7 +81,7 @@ class Pipeline:
         self._assembly = assembly
         self._runtime = runtime
         self._drain = drain
-        self.notes = Notes(keeper, runtime.clock, lambda app: runtime.metrics.app(app or UNKNOWN_APP))
+        self.notes = Notes(keeper, runtime.clock, runtime.metrics.app)
         """What is known of the requests that are being worked on."""
         self._ledger = Ledger(runtime.metrics, evaluation.prepare, received, self.notes.counted)
         self._closed: Channel[Complete] = Channel("closed_traces", closed_limit, runtime.metrics)

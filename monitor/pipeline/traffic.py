@@ -24,7 +24,6 @@ from monitor.quantities import Duration, Rate
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 _PATHS: Final = ("http.route", "url.path", "http.target")
 _AGENTS: Final = ("user_agent.original", "http.user_agent")
@@ -163,7 +162,7 @@ class TrafficRules:
         return _CLASSES.get(said.strip().lower(), Traffic.PRODUCTION)
 
     def _announce(self, name: str, traffic: Traffic) -> None:
-        app = self._runtime.metrics.app(name or UNKNOWN_APP)
+        app = self._runtime.metrics.app(name)
         if (app, traffic) not in self._announced:
             self._announced.add((app, traffic))
             self._runtime.events.info(

@@ -17,7 +17,6 @@ from monitor.samplers._gain import DAYS, Watch
 from monitor.samplers._learner import Learner
 from monitor.stages import Drawn, Lesson, Runtime, Sampling
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 _APPS = 200
 _SLOPE = 1.2  # the middle of what was fitted on twelve labelled sets, from -0.1 to 3.1
@@ -133,7 +132,7 @@ class _Boosting:
 
     def _show(self, name: str, learner: Learner) -> None:
         metrics = self._runtime.metrics
-        app = metrics.app(name or UNKNOWN_APP)
+        app = metrics.app(name)
         for input_name, value in zip(INPUTS, learner.coefficients[1:], strict=True):
             metrics.sampling_coefficient.labels(app, self._evaluator, input_name).set(value)
 

@@ -25,14 +25,21 @@ def printable(value: str) -> str:
 
 
 class Capped:
-    """A label value from outside: at most `limit` distinct ones, then `__other__`; made safe for every parser."""
+    """Turn a text from outside into a label value: safe for every parser, and bounded in number.
 
-    def __init__(self, limit: int = 200) -> None:
+    Args:
+        limit: how many distinct values there may be; further ones become `__other__`.
+        missing: stands for an empty text.
+    """
+
+    def __init__(self, limit: int = 200, missing: str = "") -> None:
         self._limit = limit
+        self._missing = missing
         self._seen: dict[str, str] = {}
 
     def __call__(self, value: str) -> str:
-        """The value to use as a label: printable, at most 128 characters, never a new one beyond the limit."""
+        """Return the value to use as a label: printable, at most 128 characters, never a new one beyond the limit."""
+        value = value or self._missing
         known = self._seen.get(value)
         if known is not None:
             return known
@@ -62,7 +69,7 @@ class Metrics(Series):
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         super().__init__(registry if registry is not None else CollectorRegistry())
-        self.app = Capped(label_values)
+        self.app = Capped(label_values, missing=UNKNOWN_APP)
         """The one way from a service's name to a label `app`."""
         self.model = Capped(label_values)
         self._score: dict[str, Histogram] = {}

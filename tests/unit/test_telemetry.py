@@ -23,6 +23,11 @@ def test_a_label_from_outside_never_takes_more_than_its_cap():
     assert capped("b") == "b"
 
 
+def test_a_sender_without_a_name_is_counted_as_unknown() -> None:
+    assert Metrics().app("") == "unknown"
+    assert Capped(3)("") == ""
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=200), max_size=20))
 def test_no_text_in_a_label_breaks_a_scrape(names):
     metrics = Metrics()

@@ -31,7 +31,6 @@ from monitor.pipeline.publish import Delivered, Publisher
 from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import UNKNOWN_APP
 
 _FATES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
 _AT_MOST: Final = 20_000
@@ -138,7 +137,7 @@ class Desk:
             return 0.0
         if not self._purse.take(self._runtime.clock.monotonic()):
             return 0.0
-        self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app or UNKNOWN_APP)).inc()
+        self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.judge
 
     def drawn(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:

@@ -12,7 +12,7 @@ from monitor.model.case import Case, Request, Traffic
 from monitor.model.foreign import Via
 from monitor.model.outcome import Judged, Score
 from monitor.pipeline.assignment import Assignment
-from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+from monitor.telemetry.metrics import Metrics
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Agreement:
         if evaluator in vote.counted:
             return
         vote.counted.add(evaluator)
-        label = self._metrics.app(app or UNKNOWN_APP)
+        label = self._metrics.app(app)
         for judge in ("defect", "passed"):
             for user in ("down", "up"):
                 series = self._metrics.feedback_agreement.labels(label, evaluator, judge, user)
