@@ -84,7 +84,7 @@ def test_the_counts_are_those_of_the_answers_and_it_says_how_many_more_it_takes(
     assert (one["judged"], one["defects"], one["value"]) == (20, 0, 0.0)
     assert one["more"] > 20
     ended = gate(monitor, "--fail-on", f"{EVALUATOR}:5%", "--app", "new")
-    assert f"{one['more']} more judged answers would decide" in ended.stdout
+    assert f"{one['more']} more scored answers would decide" in ended.stdout
 
 
 def test_one_app_that_fails_is_enough(monitor: MonitorProcess) -> None:
@@ -116,7 +116,7 @@ def test_against_previous_a_service_without_another_generation_has_nothing_to_co
 ) -> None:
     ended = gate(monitor, "--fail-on", EVALUATOR, "--against", "previous", "--app", "support", "--json")
     assert ended.exit_code == 3
-    assert "no previous generation" in answered(ended)["notes"][0]
+    assert "no previous version" in answered(ended)["notes"][0]
 
 
 def test_junit_tells_failures_from_what_is_not_known(monitor: MonitorProcess, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_wrong_option_is_named_with_exit_status_2(
 def test_a_prometheus_that_does_not_answer_is_no_failed_release() -> None:
     ended = command("gate", "--fail-on", f"{EVALUATOR}:5%", "--prometheus", f"http://127.0.0.1:{free_port()}")
     assert ended.exit_code == 2
-    assert "cannot be asked" in ended.stderr
+    assert "cannot query" in ended.stderr
 
 
 def test_a_release_is_compared_with_the_generation_before_it(monitor: MonitorProcess) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor.cli import gate_history
-from monitor.cli.gate_history import History, newest
-from monitor.cli.gated import Key, Side
 from monitor.errors import ConfigError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Standing
+from monitor.operations.gate import ResultKey, Side
+from monitor.operations.gate import history as module
+from monitor.operations.gate.history import History, newest
 from monitor.sinks._results import create, insert
 from tests.unit.sinks.results import judged
 
@@ -65,7 +65,7 @@ def history(tmp_path: Path) -> History:
 def test_sums_are_weighted_and_in_blocks_of_the_window(history: History) -> None:
     first = BEGAN // 60 * 60
     found = history.blocks(Side(), "groundedness", first, first + 600, 300)
-    assert list(found) == [Key("shop", "v1")]
+    assert list(found) == [ResultKey("shop", "v1")]
     assert [(one.judged, one.defects, one.weight, one.defect_weight) for one in found["shop", "v1"]] == [
         (5, 2, 15.0, 6.0),
         (5, 3, 40.0, 24.0),
@@ -88,8 +88,8 @@ def test_another_app_or_evaluator_has_nothing(history: History) -> None:
 def test_more_results_than_can_be_read_are_an_error_and_not_a_part_of_them(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_history, "_MOST_ROWS", 3)
-    with pytest.raises(ConfigError, match="--since"):
+    monkeypatch.setattr(module, "_MAX_ROWS", 3)
+    with pytest.raises(ConfigError, match="since: there are more than 3"):
         history.blocks(Side(None, "service.version", "2.0"), "groundedness", BEGAN, BEGAN + 600, 600)
 
 

@@ -1,4 +1,4 @@
-"""The sums of a release gate from the history, also beside the monitor that writes it."""
+"""Takes the sums of the release gate from the history database, also while a monitor writes it."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from monitor.cli.gated import Began, Key, Side
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Standing
+from monitor.operations.gate.decision import Release, ResultKey, Side
 from monitor.sinks._results import Reader
 from monitor.sinks._search import Search
 from monitor.statistics.rates import Sums
 
 _MINUTE: Final = 60
-_MOST_ROWS: Final = 200_000  # they are read with their texts, where these are kept
-_TOGETHER: Final = 120.0  # seconds, in which a judge may still be busy with answers of before a change
+_MAX_ROWS: Final = 200_000  # rows are read with their texts, where texts are stored
+_OVERLAP: Final = 120.0  # seconds after a change in which a judge may still work on earlier answers
 
 
 class _Part(NamedTuple):
     at: float
-    key: Key
+    key: ResultKey
     sums: Sums
 
 
-class _Span(NamedTuple):
+class _Period(NamedTuple):
+    """When a version of the service had its first and its latest result."""
+
     began: float
     seen: float
 
 
 class History:
-    """The database in the folder of `storage`. Sums of whole apps are by the minute, those of slices by the answer."""
+    """The database `history.db` of a monitor. Sums of whole apps are by minute, sums of slices by answer.
+
+    Raises `ConfigError` when there is no such file.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            raise ConfigError(f"storage.path: there is no history at {path}; give the monitor's configuration by -c")
+            raise ConfigError(f"storage.path: there is no history at {path}; is this the configuration of the monitor?")
         self._reader = Reader(path)
 
-    def blocks(self, side: Side, evaluator: str, start: float, end: float, length: float) -> Mapping[Key, list[Sums]]:
-        """As `gated.Source` says. The minute in which `start` lies counts whole."""
+    def blocks(
+        self, side: Side, evaluator: str, start: float, end: float, length: float
+    ) -> Mapping[ResultKey, list[Sums]]:
+        """See `Source`. The minute of `start` counts in full."""
         try:
             if side.slice is None:
                 first = start // _MINUTE * _MINUTE
@@ -49,8 +56,8 @@ class History:
         except MonitorError as error:
             raise ConfigError(str(error)) from None
 
-    def began(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Began]:
-        """As `gated.Source` says."""
+    def releases(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Release]:
+        """See `Source`."""
         try:
             known = self._reader.generations()
         except MonitorError as error:
@@ -60,7 +67,7 @@ class History:
             if one.evaluator == evaluator and app in (None, one.app):
                 by_app[one.app].append(one)
         found = {name: newest(ones, since) for name, ones in by_app.items()}
-        # By the whole minute, as the sums are: else one minute would be on both sides.
+        # By whole minutes, like the sums: otherwise one minute would count on both sides.
         return {name: one._replace(at=one.at // _MINUTE * _MINUTE) for name, one in found.items() if one is not None}
 
     def _minutes(self, side: Side, evaluator: str, start: float, end: float) -> Iterator[_Part]:
@@ -71,33 +78,33 @@ class History:
                     if row.defect
                     else Sums(row.judged, 0, row.weight, good_weight_squares=row.weight_squares)
                 )
-                yield _Part(row.at, Key(row.app, row.version), part)
+                yield _Part(row.at, ResultKey(row.app, row.version), part)
 
     def _rows(self, side: Side, evaluator: str, start: float, end: float) -> Iterator[_Part]:
         apps = (side.app,) if side.app is not None else ()
-        wanted = Search(apps=apps, evaluator=evaluator, since=start, until=end, order="newest", limit=_MOST_ROWS)
+        wanted = Search(apps=apps, evaluator=evaluator, since=start, until=end, order="newest", limit=_MAX_ROWS)
         found = self._reader.search(wanted)
-        if len(found) == _MOST_ROWS:
-            raise ConfigError(f"--since: has more than {_MOST_ROWS:,} results of {evaluator}; take a shorter time")
+        if len(found) == _MAX_ROWS:
+            raise ConfigError(f"since: there are more than {_MAX_ROWS:,} results of {evaluator}; choose a shorter time")
         for row in found:
             at = min(row["answered_at"] or row["judged_at"], row["judged_at"])
             value = row["attributes"].get(side.slice, "")
             if row["standing"] == Standing.LIVE and value == side.value and at >= start:
-                yield _Part(at, Key(row["app"], row["version"]), Sums.of(row["weight"], defect=row["defect"]))
+                yield _Part(at, ResultKey(row["app"], row["version"]), Sums.of(row["weight"], defect=row["defect"]))
 
 
-def newest(known: Iterable[Known], since: float) -> Began | None:
-    """The service's newest generation of those that had verdicts since `since`; None where no other is known.
+def newest(known: Iterable[Known], since: float) -> Release | None:
+    """Return the newest version of the service that had results since `since`; None when no other one is known.
 
-    What stands on the judging side is no release: verdicts of another version are not compared anyway. A return to an
-    earlier generation begins with the last verdict of the one that it took the place of.
+    A change of the judge or of an evaluator is not a release. A rollback begins with the last result of the version
+    that it replaced.
     """
-    spans: dict[Generation, _Span] = {}
+    spans: dict[Generation, _Period] = {}
     for one in known:
         parts = one.generation
         service = Generation(prompt=parts.prompt, index=parts.index, service=parts.service)
-        span = spans.get(service, _Span(one.began, one.seen))
-        spans[service] = _Span(min(span.began, one.began), max(span.seen, one.seen))
+        span = spans.get(service, _Period(one.began, one.seen))
+        spans[service] = _Period(min(span.began, one.began), max(span.seen, one.seen))
     running = [one for one in spans if spans[one].seen >= since]
     if len(spans) == 1 or not running:
         return None
@@ -110,13 +117,13 @@ def newest(known: Iterable[Known], since: float) -> Began | None:
         return None
     previous = max(before, key=lambda one: before[one].seen)
     note = ""
-    if before[previous].seen > at + _TOGETHER:
-        note = "the previous generation goes on answering, and is in both rates: use --against stable"
-    return Began(at, current.changes_from(previous), note)
+    if before[previous].seen > at + _OVERLAP:
+        note = "the previous version still serves traffic and is part of both rates: use --against stable"
+    return Release(at, current.changes_from(previous), note)
 
 
-def _blocks(parts: Iterable[_Part], start: float, end: float, length: float) -> dict[Key, list[Sums]]:
-    found: dict[Key, list[Sums]] = {}
+def _blocks(parts: Iterable[_Part], start: float, end: float, length: float) -> dict[ResultKey, list[Sums]]:
+    found: dict[ResultKey, list[Sums]] = {}
     number = max(int(-(-(end - start) // length)), 1)
     for part in parts:
         blocks = found.setdefault(part.key, [Sums()] * number)
