@@ -64,7 +64,7 @@ def judging(config: Config, parts: Parts) -> Judging:
             late_after=config.traffic.late_after,
             generations=running.generations,
         ),
-        raises=config.foreign.feedback.judge > 0,
+        raises=config.feedback.thumbs_down.probability > 0,
     )
     desk = _desk(config, parts, evaluation, counting, agreement)
     return Judging(evaluation=evaluation, desk=desk, backfill=backfill, slicing=slicing)
@@ -89,10 +89,10 @@ def around(config: Config, parts: Parts, evaluation: Evaluation) -> Around:
 def _desk(config: Config, parts: Parts, evaluation: Evaluation, counting: Counting, agreement: Agreement) -> Desk:
     """Where verdicts of others come in."""
     own = {one.evaluator.name for one in config.assignments}
-    expected = {*config.foreign.evaluators, *(policy.evaluator for policy in config.alerts)}
+    expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return Desk(
-        config.foreign,
-        names=Foreigners(config.foreign, counting, own, expected),
+        config.feedback,
+        names=Foreigners(config.feedback, counting, own, expected),
         evaluation=evaluation,
         counting=counting,
         delivery=Publisher(parts.sinks, parts.spool, parts.running.runtime),

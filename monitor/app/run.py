@@ -55,9 +55,9 @@ async def run(
             made.evaluation.prepare(app)
         recall = await _recalled(config, parts, made.evaluation)
         tries = shown.tries(config, parts)
-        if config.page.enabled:
+        if config.ui.enabled:
             looking = Looking(pipeline, assembly, clock)
-            mounting.mount(shown.facts(config, parts, made, looking, tries), config.page)
+            mounting.mount(shown.facts(config, parts, made, looking, tries), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
@@ -111,7 +111,7 @@ def _pipeline(config: Config, parts: Parts, made: Judging, assembly: Assembly) -
     return Pipeline(
         sources=config.sources,
         conventions=registry.conventions(),
-        reading=config.reading,
+        reading=config.extraction,
         assembly=assembly,
         evaluation=made.evaluation,
         spool=parts.spool,
@@ -145,5 +145,5 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         troubles=parts.troubles,
         versions={USER_FEEDBACK: Via.FEEDBACK.value, **parts.versions},
         changed=parts.running.generations.latest,
-        page=config.page.url if config.page.enabled else "",
+        page=config.ui.url if config.ui.enabled else "",
     )

@@ -50,7 +50,7 @@ class Replay:
     def __init__(self, config: Config) -> None:
         conventions = registry.conventions()
         self._rate = config.sampling.traces
-        self._read_trace = partial(compose.read, conventions=conventions, settings=config.reading)
+        self._read_trace = partial(compose.read, conventions=conventions, settings=config.extraction)
         self._rules = TrafficRules(config.traffic, config.sampling.salt, offline.runtime())
         self._assembly = Assembly(config.assembly)
         marks = {mark for convention in conventions for mark in convention.record_marks}

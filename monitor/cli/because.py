@@ -55,7 +55,7 @@ def from_monitor(port: Port, wanted: Wanted) -> Mapping[str, Any]:
     found = port.document(f"/api/v1/why?{query}")
     if found is None:
         raise MonitorError(
-            f"{port.base}/api/v1/why: no explanation; is `page.enabled` true there, is the token right, and are the"
+            f"{port.base}/api/v1/why: no explanation; is `ui.enabled` true there, is the token right, and are the"
             " values of the options?"
         )
     return found

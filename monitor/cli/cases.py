@@ -33,7 +33,9 @@ def cases(
     as_json: Annotated[
         bool, typer.Option("--json", help="For machines, with --explain: one JSON object a trace or row. Else it is.")
     ] = False,
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="A configuration, for its `reading`.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A configuration, for its `extraction`.")
+    ] = None,
 ) -> None:
     """Print what is read from captured OTLP and from rows: one JSON object a trace or row.
 
@@ -53,12 +55,12 @@ def cases(
 
 
 def reading_settings(config: Path | None) -> ReadingSettings:
-    """The section `reading` of a configuration; the default without one. Raises `ConfigError`."""
+    """The section `extraction` of a configuration; the default without one. Raises `ConfigError`."""
     if config is None:
         return ReadingSettings()
     from monitor import config as configuration  # noqa: PLC0415 - imports every component
 
-    return configuration.load(config).reading
+    return configuration.load(config).extraction
 
 
 def print_cases(

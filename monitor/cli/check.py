@@ -83,7 +83,7 @@ def describe(config: Config) -> Iterator[str]:
     for sink in config.sinks:
         host, port = getattr(sink, "host", None), getattr(sink, "port", None)
         yield f"Results go to {type_name(sink)}" + (f" on http://{host}:{port}/metrics." if host else ".")
-        if host and type_name(sink) == "prometheus" and config.page.enabled:
+        if host and type_name(sink) == "prometheus" and config.ui.enabled:
             kept = config.storage.texts == "all"
             texts = "questions, contexts and answers" if kept else "no texts of the traffic"
             yield f"The page on http://{host}:{port}/ shows rates, alerts and verdicts, and {texts}."
@@ -112,14 +112,14 @@ def _privacy(config: Config) -> Iterator[str]:
 
 
 def _reading(config: Config) -> Iterator[str]:
-    reading = config.reading
-    mapped = [name for name, keys in reading.attributes if keys]
+    extraction = config.extraction
+    mapped = [name for name, keys in extraction.attributes if keys]
     if mapped:
         yield f"Reads attributes of the service's own: {', '.join(mapped)}."
-    if reading.prompt_templates:
-        number = len(reading.prompt_templates)
+    if extraction.prompt_templates:
+        number = len(extraction.prompt_templates)
         yield f"Takes prompts apart by {number} template{'s' if number > 1 else ''} of the service's own."
-    if reading.foreign_parents:
+    if extraction.orphans_are_roots:
         yield "Takes a span whose parent never came for the top of its request."
 
 

@@ -35,7 +35,9 @@ def coverage(
     token: Token = None,
     token_file: TokenFile = None,
     ca_file: CaFile = None,
-    config: Annotated[Path | None, typer.Option("--config", "-c", help="A configuration, for its `reading`.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A configuration, for its `extraction`.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of a table.")] = False,
 ) -> None:
     """Print by app and dialect which share of its requests came with question, context, answer and the rest.

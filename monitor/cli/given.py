@@ -30,7 +30,7 @@ def find(config: Config, named: str, number: int | None, notes: TextIO) -> Case:
 
 
 def _of_file(config: Config, path: Path, number: int | None, notes: TextIO) -> Case:
-    read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+    read = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
     seen = 0
     why = "it holds no case"
     for reading in Files([path], notes).readings(read):

@@ -55,7 +55,7 @@ class OfFile:
 
 def run(config: Config, assignments: Sequence[Assignment], path: Path, limit: int | None) -> OfFile:
     """Score every labelled row of a file with every evaluator, and measure. Raises `OSError`."""
-    read_trace = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+    read_trace = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
     with Bars().reading([path]) as advance:
         labels = labelled_rows.read(path, read_trace, sys.stderr, advance)
     chosen = labelled_rows.sample(labels.cases, limit)

@@ -52,7 +52,7 @@ class Recorded:
 
 def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
     """Every trace and row of files, through head sampling and the rules of `traffic`, as the pipeline does it."""
-    read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+    read = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
     rules = TrafficRules(config.traffic, config.sampling.salt, offline.runtime())
     files = Files(paths, notes)
     done = Recorded()

@@ -55,9 +55,9 @@ def _configuration() -> Iterator[str]:
             yield ""
             yield from _options(field.annotation, name)
     yield ""
-    yield "## foreign.evaluators (entries)"
+    yield "## feedback.evaluators (entries)"
     yield ""
-    yield from _options(ForeignEvaluator, "foreign.evaluators[]")
+    yield from _options(ForeignEvaluator, "feedback.evaluators[]")
     yield ""
     yield "## alerts (entries)"
     yield ""

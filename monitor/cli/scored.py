@@ -70,7 +70,7 @@ def run(
     cases: dict[tuple[str, str], Case] = {}
     with Bars().reading(paths) as advance:
         files = Files(paths, sys.stderr, advance)
-        read = partial(compose.read, conventions=registry.conventions(), settings=config.reading)
+        read = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
         for reading in files.readings(read):
             done.statuses[reading.status] += 1
             if reading.status.judgeable:

@@ -66,7 +66,7 @@ class Config(Section):
     assembly: AssemblySettings = AssemblySettings()
     """When a trace is complete, and how much memory open traces may take."""
 
-    reading: ReadingSettings = ReadingSettings()
+    extraction: ReadingSettings = ReadingSettings()
     """How traces are read, beyond what the dialects know: for a service's own prompts, attributes and spans."""
 
     judge: JudgeSettings = JudgeSettings()
@@ -81,7 +81,7 @@ class Config(Section):
     (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (one of `judges`; default:
     the section `judge`) and `group` (those of one group and judge are asked in one call about the same case)."""
 
-    foreign: ForeignSettings = ForeignSettings()
+    feedback: ForeignSettings = ForeignSettings()
     """Verdicts that others reach: tools whose results come with the traces, and users (docs/feedback.md)."""
 
     canary: CanarySettings = CanarySettings()
@@ -97,7 +97,7 @@ class Config(Section):
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
 
-    page: PageSettings = PageSettings()
+    ui: PageSettings = PageSettings()
     """The built-in page, on the port of the sink `prometheus`."""
 
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
@@ -160,7 +160,7 @@ class Config(Section):
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
         names = [entry.assignment.evaluator.name for entry in info.data.get("evaluators", ())]
-        names += known_names(info.data.get("foreign", ForeignSettings()), names)
+        names += known_names(info.data.get("feedback", ForeignSettings()), names)
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
         check_policies(value, names)

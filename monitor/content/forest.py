@@ -81,7 +81,7 @@ def grow(
         if parent is not None and parent is not node:
             node.parent = parent
             parent.children.append(node)
-        elif settings.foreign_parents or begins(node.span):
+        elif settings.orphans_are_roots or begins(node.span):
             roots.append(node)
         else:
             orphans.append(node)

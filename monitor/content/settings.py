@@ -30,7 +30,7 @@ class ReadingSettings(BaseModel):
     """Span attributes of a home-grown instrumentation, and what they hold. `rag-monitor cases --explain` shows whether
     it works."""
 
-    foreign_parents: bool = False
+    orphans_are_roots: bool = False
     """Take a span whose parent never came for the top of its request. For services whose enclosing spans (of an HTTP
     server, say) go to another backend only; elsewhere it makes whole requests of lost parts. A lone span that states
     question and answer needs no such permission."""

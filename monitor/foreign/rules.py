@@ -164,7 +164,7 @@ def label_name(told: str, own: Collection[str]) -> str:
     """The name in metrics and results of an evaluator that calls itself `told`: never one of our `own`."""
     name = told
     while name in own:
-        name += "_foreign"
+        name += "_external"
     return name
 
 

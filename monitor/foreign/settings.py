@@ -58,12 +58,12 @@ class ForeignEvaluator(_Section):
 class FeedbackSettings(_Section):
     """What a user's "no" sets off."""
 
-    judge: Rate = 1.0
+    probability: Rate = 1.0
     """The probability with which judged evaluators judge an answer that a user disliked, where their own is lower and
     the user's word came before it was drawn. Weights know of it, so rates stay true. `0` leaves it as it is, and judges
     nothing afterwards either."""
 
-    per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
+    max_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
     """Answers an hour, at most, that are judged because they were disliked: who can vote could else spend the budget of
     the judge. Beyond it a disliked answer is drawn like any other."""
 
@@ -71,7 +71,7 @@ class FeedbackSettings(_Section):
     """How long an answer that was not chosen is kept, in memory, to be judged should its user dislike it. What is
     judged so was chosen for being bad: it is counted apart (`ragmonitor_disliked_*`) and is in no rate."""
 
-    at_most: Size = 32 * 1024**2
+    max_size: Size = 32 * 1024**2
     """What the answers that are kept for this may take; beyond it the oldest are forgotten. `0`: none is kept."""
 
 
@@ -83,9 +83,9 @@ class ForeignSettings(_Section):
     `user_feedback`, from -1 to 1 unless it is configured here. A name with the scale of somebody else's verdicts may
     stand in `alerts`."""
 
-    names: int = Field(default=50, ge=0, le=1000)
+    max_names: int = Field(default=50, ge=0, le=1000)
     """How many evaluators that are not named here are told apart; the verdicts of others are only counted, under
     `too_many_names`."""
 
-    feedback: FeedbackSettings = FeedbackSettings()
+    thumbs_down: FeedbackSettings = FeedbackSettings()
     """What a user's "no" sets off."""

@@ -167,7 +167,7 @@ class Inquiry:
 
     def _foreign(self, facts: EvaluatorFacts) -> Foreign | None:
         """What came of an evaluator that is not ours; None where nothing is known of one of this name."""
-        expected = facts.name in known_names(self._config.foreign, self._own)
+        expected = facts.name in known_names(self._config.feedback, self._own)
         if not self._results.exists():
             return Foreign(via=expected_via(facts.name)) if expected else None
         results = Results(self._results)
@@ -196,7 +196,7 @@ class Inquiry:
             results=config.storage.retention,
             live=self._live is not None,
             shared=any(type_name(source) == "kafka" for source in config.sources),
-            foreign=known_names(config.foreign, self._own),
+            foreign=known_names(config.feedback, self._own),
         )
 
 

@@ -78,7 +78,7 @@ class Door:
         else:
             known = True
         if not known:
-            message = "this was sent by another website; where the page has a name of its own, page.url must say it"
+            message = "this was sent by another website; where the page has a name of its own, ui.url must say it"
             raise RefusedError(HTTPStatus.FORBIDDEN, message)
 
     def _is_own(self, origin: str, host: str) -> bool:

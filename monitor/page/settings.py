@@ -1,4 +1,4 @@
-"""The section `page` of the configuration."""
+"""The section `ui` of the configuration."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PageSettings(Component):
     `[rag-monitor.monitoring.svc.cluster.local]`: names that nobody outside can bind to an address of yours. A list, and
     no switch, since a website whose name somebody else owns could otherwise read the page with your browser."""
 
-    tries_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
+    max_trials_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
     """How often an hour people may try an evaluator on a case from its page, which shows the prompt, the reply and the
     verdict. It asks the judge one to five times, is paid for, and touches no rate. 0: there is no such button."""
 

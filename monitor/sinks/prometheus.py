@@ -120,7 +120,7 @@ class _Endpoints:
     async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> Answer | None:
         site = self._runtime.site
         if self._gate is open_gate and not site.is_named(headers.get("host", "")):
-            known = b"this page is not served under that name: set page.url or page.hosts to what people use\n"
+            known = b"this page is not served under that name: set ui.url or ui.hosts to what people use\n"
             return Answer(421, _TEXT, known)
         VIEWER.set(_viewer(scope, headers, known=self._gate is not open_gate))
         if scope["method"] != "POST":

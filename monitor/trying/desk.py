@@ -111,7 +111,7 @@ class Tries:
         while self._begun and now - self._begun[0] >= _HOUR:
             self._begun.popleft()
         if len(self._begun) >= self._per_hour:
-            message = f"{self._per_hour} tries have begun within this hour, page.tries_per_hour allows no more"
+            message = f"{self._per_hour} tries have begun within this hour, ui.max_trials_per_hour allows no more"
             raise Overloaded(message, math.ceil(self._begun[0] + _HOUR - now))
         case = of_row(row)
         if case is None:

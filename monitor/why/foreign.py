@@ -45,7 +45,7 @@ def of_foreign(subject: str, name: str, found: Foreign) -> Answer:
     if scored:
         steps.append(Step("verdicts", f"{scored:,} came: {defects:,} are defects, {passed:,} are not"))
     if unread:
-        setting = f"foreign.evaluators.{name}: its scale, and which labels are bad"
+        setting = f"feedback.evaluators.{name}: its scale, and which labels are bad"
         steps.append(Step("no verdict", f"{unread:,} came that cannot be read as good or bad", setting))
     if scored or unread:
         more = f"; {unread:,} more cannot be read as good or bad" if unread else ""

@@ -48,7 +48,7 @@ def _of_missing(detail: str) -> str:
 
 def _of_incomplete(detail: str, situation: Situation) -> str:
     if "the parent" in detail:
-        return "reading.foreign_parents: true, if that span is sent to another backend only"
+        return "extraction.orphans_are_roots: true, if that span is sent to another backend only"
     return (
         f"assembly.idle_timeout: longer than {lasting(situation.idle_timeout)}, if the missing spans come later than "
         "that"
@@ -58,7 +58,7 @@ def _of_incomplete(detail: str, situation: Situation) -> str:
 _FATES: Final[Mapping[str, tuple[str, str]]] = {
     "not_rag": (
         "it is no RAG request: no dialect that is known finds a question with retrieved context and an answer in it",
-        "reading.attributes: the span attributes that hold question, documents and answer",
+        "extraction.attributes: the span attributes that hold question, documents and answer",
     ),
     "incomplete": ("a part of the trace never came", ""),
     "content_missing": (
@@ -94,7 +94,7 @@ _KNOWN_SKIPPED: Final = frozenset(SkippedReason)
 _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
     SkippedReason.NO_CONTEXT: (
         "it needs retrieved context, and none came with the case",
-        "reading.attributes.documents: the attribute that holds the documents, if the service retrieves any",
+        "extraction.attributes.documents: the attribute that holds the documents, if the service retrieves any",
     ),
     SkippedReason.NO_HISTORY: ("it needs turns of the conversation before the question, and there are none", ""),
     SkippedReason.NO_PROMPT: ("it needs the prompt as the service sent it, and its traces do not say it", ""),

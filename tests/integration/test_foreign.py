@@ -122,7 +122,7 @@ def test_a_verdict_of_our_own_that_comes_back_is_none(local: MonitorProcess) -> 
 def test_a_name_of_ours_in_anothers_mouth_is_not_mixed_into_ours(local: MonitorProcess) -> None:
     tell(local, answered(local), **result("overlap_groundedness", score_label="fail"))
     came(local, 1, fate="scored")
-    assert local.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness_foreign", defect="true") == 1
+    assert local.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness_external", defect="true") == 1
     assert local.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness", defect="true") == 0
 
 

@@ -15,7 +15,7 @@ CONFIG = {
     "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness"}],
     "alerts": [{"evaluator": "overlap_groundedness", "warning": "5%", "windows": [{"window": "1m", "z": 2}]}],
     "slices": ["gen_ai.request.model", "tenant"],
-    "page": {"url": "http://monitor.example", "trace_url": "https://traces.example/{trace_id}"},
+    "ui": {"url": "http://monitor.example", "trace_url": "https://traces.example/{trace_id}"},
 }
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_case_is_not_found(monitor):
 
 
 def test_switched_off_there_is_no_page(tmp_path):
-    with MonitorProcess(tmp_path, {"page": {"enabled": False}}) as running:
+    with MonitorProcess(tmp_path, {"ui": {"enabled": False}}) as running:
         assert running.get("/").startswith("rag-monitor: there are /metrics")
         with pytest.raises(urllib.error.HTTPError) as refused:
             running.get("/answers")

@@ -36,13 +36,13 @@ def llm() -> Iterator[LLMServer]:
         yield server
 
 
-def settings(llm: LLMServer, folder: Path, **page: Any) -> dict[str, Any]:
+def settings(llm: LLMServer, folder: Path, **ui: Any) -> dict[str, Any]:
     price = {"input_per_million": 5.0, "output_per_million": 25.0}  # $0.001 a call
     return {
         "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price, "attempts": 1},
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": "100%"}],
         "storage": {"path": str(folder / "state"), "texts": "all"},
-        "page": page,
+        "ui": ui,
     }
 
 
@@ -182,7 +182,7 @@ def test_what_another_website_sends_is_refused_even_with_the_token(monitor, llm,
     else:
         refused = client.post("/try", data=fields, headers=headers)
     assert refused.status_code == 403
-    assert "page.url" in refused.text
+    assert "ui.url" in refused.text
     assert len(llm.requests) == before
 
 
@@ -308,7 +308,7 @@ def test_a_click_on_the_button_shows_what_came_of_it_without_scripts(monitor, ll
 
 
 def test_beyond_the_number_of_an_hour_nothing_is_tried(tmp_path, llm):
-    with MonitorProcess(tmp_path, settings(llm, tmp_path, tries_per_hour=1)) as running:
+    with MonitorProcess(tmp_path, settings(llm, tmp_path, max_trials_per_hour=1)) as running:
         trace = one_answer(running)
         with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:
             tried(client, trace, "overlap_groundedness")
@@ -316,7 +316,7 @@ def test_beyond_the_number_of_an_hour_nothing_is_tried(tmp_path, llm):
             refused = client.post("/api/v1/try", json=body)
             assert refused.status_code == 429
             assert 3000 < int(refused.headers["retry-after"]) <= 3600
-            assert "page.tries_per_hour" in refused.json()["error"]
+            assert "ui.max_trials_per_hour" in refused.json()["error"]
 
 
 def test_without_texts_the_page_says_which_setting_keeps_them(tmp_path, llm):
@@ -335,7 +335,7 @@ def test_without_texts_the_page_says_which_setting_keeps_them(tmp_path, llm):
 
 
 def test_switched_off_there_is_no_button_and_nobody_takes_it(tmp_path, llm):
-    with MonitorProcess(tmp_path, settings(llm, tmp_path, tries_per_hour=0)) as running:
+    with MonitorProcess(tmp_path, settings(llm, tmp_path, max_trials_per_hour=0)) as running:
         trace = one_answer(running)
         with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:
             assert "<form" not in client.get(f"/case/{trace}").text

@@ -84,7 +84,7 @@ def test_on_a_terminal_it_is_drawn_anew_until_interrupted(tmp_path: Path) -> Non
 
     Without the page states are told from the counters.
     """
-    with MonitorProcess(tmp_path, {**CONFIG, "page": {"enabled": False}}) as monitor, Terminal() as terminal:
+    with MonitorProcess(tmp_path, {**CONFIG, "ui": {"enabled": False}}) as monitor, Terminal() as terminal:
         ask(monitor, 30)
         running = terminal.start("top", "--every", "0.5", "--url", url(monitor), streams=("stdout",))
         wait_until(lambda: "traces received 30" in plain(terminal.drawn), 30, "the first picture")

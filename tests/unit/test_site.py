@@ -64,7 +64,7 @@ def test_a_foreign_name_gets_metrics_but_no_texts(tmp_path):
     with Site(tmp_path).served() as url, httpx.Client(trust_env=False, headers={"Host": "evil.example"}) as client:
         assert client.get(f"{url}/metrics").status_code == 200
         refused = client.get(f"{url}/answers")
-        assert (refused.status_code, "set page.url" in refused.text) == (421, True)
+        assert (refused.status_code, "set ui.url" in refused.text) == (421, True)
 
 
 def test_the_public_name_is_served(tmp_path):

@@ -63,7 +63,7 @@ class Desk:
         late_after: float,
         slices: Sequence[str] = (),
     ) -> None:
-        self._settings = settings.feedback
+        self._settings = settings.thumbs_down
         self._names = names
         self._evaluation = evaluation
         self._counting = counting
@@ -74,9 +74,9 @@ class Desk:
         self._late_after = late_after
         self._slices = tuple(slices)
         self._known = Known(past, self._slices)
-        self._unchosen = Unchosen(runtime.clock, wait=settings.feedback.wait, at_most=settings.feedback.at_most)
-        self._raises = settings.feedback.judge > 0
-        self._purse = Purse(settings.feedback.per_hour)
+        self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
+        self._raises = settings.thumbs_down.probability > 0
+        self._purse = Purse(settings.thumbs_down.max_per_hour)
         self._waiting: deque[tuple[ForeignVerdict, Foreigner, Receipt | None]] = deque()
         self._disliked: deque[tuple[Case, tuple[Assignment, ...]]] = deque()
         self._wake = anyio.Event()
@@ -138,12 +138,12 @@ class Desk:
         if not self._purse.take(self._runtime.clock.monotonic()):
             return 0.0
         self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app)).inc()
-        return self._settings.judge
+        return self._settings.probability
 
     def drawn(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
         """`case` was drawn for `chosen`: who else may judge it, should it be disliked, is remembered."""
         self.remember(case)
-        if self._raises and self._settings.at_most and self._agreement.vote_on(case.request_id) is None:
+        if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
             others = self._evaluation.others(case, chosen)
             if others:
                 self._unchosen.keep(case, others)

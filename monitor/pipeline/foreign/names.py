@@ -56,7 +56,7 @@ class Foreigners:
         if key in self._known:
             return self._known[key]
         if told not in self._settings.evaluators and told != USER_FEEDBACK:
-            if self._others >= self._settings.names:
+            if self._others >= self._settings.max_names:
                 return None
             self._others += 1
         return self._make(told, via)

@@ -57,7 +57,7 @@ def test_parts_are_whole_where_the_configuration_says_that_parents_are_elsewhere
     build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), ELSEWHERE, root=False)
     build.llm("Context: One.\nQuestion: Why?", "Because.", ELSEWHERE, root=False)
     assert read(build).status is Status.INCOMPLETE
-    assert read(build, foreign_parents=True).status is Status.READY
+    assert read(build, orphans_are_roots=True).status is Status.READY
 
 
 def test_a_prompt_is_taken_apart_by_the_services_own_template() -> None:

@@ -91,16 +91,16 @@ def test_a_rule_that_contradicts_itself_is_refused(given):
 
 
 def test_a_name_of_ours_gets_another():
-    assert label_name("groundedness", {"groundedness", "groundedness_foreign"}) == "groundedness_foreign_foreign"
+    assert label_name("groundedness", {"groundedness", "groundedness_external"}) == "groundedness_external_external"
     assert known_names(ForeignSettings(evaluators={"groundedness": ForeignEvaluator()}), {"groundedness"}) == [
         "user_feedback",
-        "groundedness_foreign",
+        "groundedness_external",
     ]
 
 
 def test_alerts_may_name_users_and_configured_evaluators_and_no_others():
     alerts = [{"evaluator": "user_feedback", "warning": "20%"}, {"evaluator": "tone", "critical": "5%"}]
-    Config.model_validate({"alerts": alerts, "foreign": {"evaluators": {"tone": {}}}})
+    Config.model_validate({"alerts": alerts, "feedback": {"evaluators": {"tone": {}}}})
     with pytest.raises((ConfigError, ValidationError), match="'tone' is not among the evaluators"):
         Config.model_validate({"alerts": alerts})
 

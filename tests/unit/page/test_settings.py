@@ -1,4 +1,4 @@
-"""The section `page`."""
+"""The section `ui`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.page.settings import PageSettings
 )
 def test_a_wrong_address_is_refused_with_what_is_allowed(entry, said):
     with pytest.raises(ConfigError) as refused:
-        config.parse({"page": entry})
+        config.parse({"ui": entry})
     assert said in str(refused.value)
 
 
@@ -45,7 +45,7 @@ def test_without_a_template_or_an_id_there_is_no_link():
     [
         ({}, "The page on http://127.0.0.1:9464/ shows rates, alerts and verdicts, and no texts of the traffic."),
         ({"storage": {"texts": "all"}}, "verdicts, and questions, contexts and answers."),
-        ({"page": {"enabled": False}}, None),
+        ({"ui": {"enabled": False}}, None),
     ],
 )
 def test_check_says_what_the_page_shows(entry, said):

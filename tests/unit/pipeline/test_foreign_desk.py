@@ -188,7 +188,7 @@ async def test_the_same_name_from_two_mouths_is_two_evaluators():
     bench = Bench()
     told = [bench.names.of("tone", via).name for via in (Via.GEN_AI_EVENTS, Via.OPENINFERENCE, Via.GEN_AI_EVENTS)]
     assert told == ["tone", "tone_openinference", "tone"]
-    assert bench.names.of("judged", Via.OPENINFERENCE).name == "judged_foreign"
+    assert bench.names.of("judged", Via.OPENINFERENCE).name == "judged_external"
 
 
 @pytest.mark.parametrize("name", ["__other__", "\ud800" * 300, "x" * 100_000, "a\nb", '{evil="1"}'])
@@ -316,7 +316,7 @@ async def test_an_evaluator_that_judges_nothing_judges_nothing_for_a_dislike_in_
 
 
 async def test_with_0_a_dislike_sets_off_nothing():
-    bench = Bench(feedback={"judge": 0})
+    bench = Bench(thumbs_down={"probability": 0})
     one = unlucky(bench)
     assert not await bench.process(one, vote(one.request_id))
     two = replace(one, request_id=one_case(5).request_id)
@@ -327,7 +327,7 @@ async def test_with_0_a_dislike_sets_off_nothing():
 
 
 async def test_who_votes_a_lot_cannot_spend_the_judges_budget():
-    bench = Bench(feedback={"per_hour": 60})
+    bench = Bench(thumbs_down={"max_per_hour": 60})
     judged = 0
     for number in range(200):
         one = one_case(number)
@@ -348,7 +348,7 @@ async def test_rates_stay_true_although_disliked_answers_are_judged_more_often(s
     """Of 4,000 answers a tenth are bad; users dislike most of those, and some good ones. In 1,000 the word is late."""
     rng = random.Random(seed)
     bad: set[str] = set()
-    bench = Bench(rate=0.1, feedback={"per_hour": 10_000_000}, judge=FakeJudge(score=1))
+    bench = Bench(rate=0.1, thumbs_down={"max_per_hour": 10_000_000}, judge=FakeJudge(score=1))
     weights = {True: 0.0, False: 0.0}
     biased = [0, 0]
     for number in range(4_000):

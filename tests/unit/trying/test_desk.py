@@ -67,7 +67,7 @@ async def test_there_is_one_at_a_time_and_so_many_an_hour():
         await first.over.wait()
         clock.advance(600)
         await ours.begin(ROW, NAME, 1).over.wait()
-        with pytest.raises(Overloaded, match=r"page\.tries_per_hour") as refused:
+        with pytest.raises(Overloaded, match=r"ui\.max_trials_per_hour") as refused:
             ours.begin(ROW, NAME, 1)
         assert refused.value.retry_after == 3000
         clock.advance(3000)

@@ -30,7 +30,7 @@ def facts(fates=(), steps=(), **fields) -> EvaluatorFacts:
     ("known", "cause", "words", "setting"),
     [
         (facts(), Cause.NO_TRACES, "no request ended", ""),
-        (facts({"not_rag": 9, "incomplete": 2}), Cause.NOT_RAG, "of 9 it is no RAG request", "reading.attributes"),
+        (facts({"not_rag": 9, "incomplete": 2}), Cause.NOT_RAG, "of 9 it is no RAG request", "extraction.attributes"),
         (facts({"sampled_out": 500}), Cause.SAMPLED_OUT, "500 requests of 500", "traffic.rates"),
         (facts({"filtered": 5}), Cause.FILTERED, "left out 5 requests of 5", "traffic.drop"),
         (facts({"judged": 5}), Cause.NOT_RECORDED, "not at work while 5 cases", ""),
@@ -38,7 +38,7 @@ def facts(fates=(), steps=(), **fields) -> EvaluatorFacts:
             facts({"judged": 5}, {"missing:no_context": 5}),
             Cause.DOES_NOT_APPLY,
             "applies to none of 5 cases: it needs retrieved context",
-            "reading.attributes.documents",
+            "extraction.attributes.documents",
         ),
         (
             facts({"judged": 5}, {"not_chosen": 5}),

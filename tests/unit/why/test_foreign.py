@@ -22,7 +22,7 @@ FACTS = EvaluatorFacts(name="user_feedback", since=1400.0, until=5000.0)
             Foreign(via="feedback", numbers={"unscored": 4}),
             Cause.UNSCORED,
             "4 more cannot be read",
-            "foreign.evaluators",
+            "feedback.evaluators",
         ),
         (Foreign(via="openinference", newest=0.0), Cause.NOT_ASKED, "the last came 1970-01-01", ""),
         (Foreign(via=""), Cause.NOT_ASKED, "None came: it is not ours, but what somebody else says", ""),
