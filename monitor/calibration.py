@@ -18,8 +18,8 @@ from prometheus_client import Gauge
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import InvalidData
-from monitor.spool.files import make_private, sync_folder
 from monitor.stages import Runtime
+from monitor.storage.files import make_private, sync_folder
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 

@@ -33,10 +33,11 @@ from monitor.privacy.erasure import Forgotten
 from monitor.privacy.redaction import Redactor
 from monitor.selfwatch.run import open_telemetry
 from monitor.sinks.history import History
-from monitor.spool import Spool, open_spool
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.states import Known, States
 from monitor.statistics.windows import Windows
+from monitor.storage import files
+from monitor.storage.spool import Spool, open_spool
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
@@ -85,7 +86,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     runtime = await stack.enter_async_context(_open_runtime(config, clock, metrics))
     spool = await stack.enter_async_context(
         open_spool(
-            config.storage.path / "spool.db",
+            config.storage.path / files.SPOOL,
             at_most=config.storage.max_size,
             keep=config.storage.retention,
             retain=config.storage.spool_retention,
@@ -102,7 +103,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     troubles = Troubles(clock, partial(total, metrics.oldest_pending))
     troubles.paused = states.paused
     history = History(
-        path=config.storage.path / "history.db",
+        path=config.storage.path / files.HISTORY,
         retention=config.storage.retention,
         texts=config.storage.texts,
         texts_retention=config.storage.texts_retention,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.errors import MonitorError
-from monitor.spool.files import make_private
+from monitor.storage.files import make_private
 
 _NAME: Final = "backfill.lock"
 

@@ -66,7 +66,7 @@ class Backfill:
         self._folder = folder
         self._runtime = runtime
         self._versions = versions
-        self._store = Store(folder / NAME, at_most=settings.max_size, damaged=self._damaged)
+        self._store = Store(folder / NAME, at_most=settings.max_size, clock=runtime.clock, damaged=self._damaged)
         self._series = Series(runtime.metrics, versions)
         self._missing = Missing(self._store, self._series, runtime)
         self._summary: Sequence[Missed] = ()

@@ -10,16 +10,35 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from monitor.backfill import cases
 from monitor.backfill.cases import Item
-from monitor.backfill.file import QueueFile
+from monitor.clock import Clock
 from monitor.errors import InvalidData
+from monitor.storage import files
+from monitor.storage.sqlite import Database, Format, erasing, marks
 
-NAME: Final = "backfill.db"
+T = TypeVar("T")
+
+NAME: Final = files.BACKFILL
 """The file, in the storage folder."""
+
+_FORMAT: Final = Format(
+    1,
+    """
+CREATE TABLE IF NOT EXISTS items (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL, app TEXT NOT NULL,
+  evaluator TEXT NOT NULL, source TEXT NOT NULL, state TEXT NOT NULL, outcome TEXT NOT NULL, batch TEXT NOT NULL,
+  answered REAL NOT NULL, at REAL NOT NULL, tries INTEGER NOT NULL, size INTEGER NOT NULL, body BLOB
+);
+CREATE INDEX IF NOT EXISTS items_by_state ON items (state, n);
+CREATE INDEX IF NOT EXISTS items_by_size ON items (size);
+CREATE INDEX IF NOT EXISTS items_by_batch ON items (batch, state) WHERE batch <> '';
+""",
+)
 
 DONE: Final = ("defect", "passed", "skipped", "unscored", "expired", "known", "forgotten")
 """What can become of an item that was asked for."""
@@ -76,8 +95,12 @@ class Store:
     `damaged` is told of the place where a damaged file was put, in whose stead a new one was begun.
     """
 
-    def __init__(self, path: Path, *, at_most: int, damaged: Callable[[Path], None] = lambda _aside: None) -> None:
-        self._file = QueueFile(path, damaged)
+    def __init__(
+        self, path: Path, *, at_most: int, clock: Clock, damaged: Callable[[Path], None] = lambda _aside: None
+    ) -> None:
+        self._file = Database(
+            path, _FORMAT, name="the backfill queue", clock=clock, damaged=lambda aside, _why: damaged(aside)
+        )
         self._at_most = at_most
 
     # -- putting in
@@ -88,7 +111,7 @@ class Store:
         What was asked for makes no room, and a case that alone is larger than all may be has none.
         """
         dropped, displaced = [], []
-        with self._file.writing() as db:
+        with self._file.transaction() as db:
             used = _used(db)
             for item in items:
                 body = cases.dump(item)
@@ -111,8 +134,8 @@ class Store:
         Of what was missed it makes use as of anything else: it is missed no longer.
         """
         new = there = known = full = 0
-        for part in _parts(items):
-            with self._file.writing() as db:
+        for part in batched(items, _AT_ONCE):
+            with self._file.transaction() as db:
                 used = _used(db)
                 for item in part:
                     found = db.execute("SELECT state, outcome, size FROM items WHERE id = ?", (item.id,)).fetchone()
@@ -139,7 +162,7 @@ class Store:
         after = 0
         while True:
             with self._file.reading() as db:
-                wanted = f"(? OR evaluator IN ({_marks(evaluators)})) AND (? OR app = ?)"
+                wanted = f"(? OR evaluator IN ({marks(evaluators)})) AND (? OR app = ?)"
                 found = db.execute(
                     f"SELECT n, body FROM items WHERE state = 'missed' AND n > ? AND {wanted} ORDER BY n LIMIT ?",  # noqa: S608 - marks
                     (after, not evaluators, *evaluators, not app, app, _AT_ONCE),
@@ -180,10 +203,10 @@ class Store:
         Only items with numbers `up_to` that; none of a request in `without`.
         """
         columns = "id, request_id, app, evaluator, source, tries, body"
-        where = f"state = 'asked' AND n <= ? AND evaluator IN ({_marks(among)})"
+        where = f"state = 'asked' AND n <= ? AND evaluator IN ({marks(among)})"
         with self._file.reading() as db:
             first = db.execute(
-                f"SELECT request_id, min(n) FROM items WHERE {where} AND request_id NOT IN ({_marks(without)})"  # noqa: S608 - marks and constants
+                f"SELECT request_id, min(n) FROM items WHERE {where} AND request_id NOT IN ({marks(without)})"  # noqa: S608 - marks and constants
                 " GROUP BY request_id ORDER BY 2 LIMIT ?",
                 (up_to, *among, *without, limit),
             ).fetchall()
@@ -198,7 +221,7 @@ class Store:
 
     def finish(self, id_: str, outcome: str, now: float) -> bool:
         """An item that was asked for has come to its end; whether it was there. Its case is kept no longer."""
-        with self._file.writing() as db:
+        with self._file.transaction() as db:
             sql = (
                 "UPDATE items SET state = 'done', outcome = ?, at = ?, size = 0, body = NULL"
                 " WHERE id = ? AND state = 'asked'"
@@ -207,7 +230,7 @@ class Store:
 
     def again(self, id_: str) -> None:
         """An item is to be tried once more."""
-        with self._file.writing() as db:
+        with self._file.transaction() as db:
             db.execute("UPDATE items SET tries = tries + 1 WHERE id = ? AND state = 'asked'", (id_,))
 
     def expire(
@@ -217,8 +240,8 @@ class Store:
 
         Of the former none of a request in `spare`. What was done before then is forgotten.
         """
-        old = f"state = 'asked' AND n <= ? AND at < ? AND request_id NOT IN ({_marks(spare)})"
-        with self._file.writing() as db:
+        old = f"state = 'asked' AND n <= ? AND at < ? AND request_id NOT IN ({marks(spare)})"
+        with self._file.transaction() as db:
             asked = db.execute(
                 f"SELECT app, evaluator, source, count(*) FROM items WHERE {old} GROUP BY 1, 2, 3",  # noqa: S608 - marks and constants
                 (up_to, before, *spare),
@@ -285,16 +308,30 @@ def _waiting(row: tuple[object, ...]) -> Waiting:
     return Waiting(str(id_), str(request_id), Group(str(app), str(evaluator), str(source)), int(str(tries)), item)
 
 
-def _marks(values: Collection[str]) -> str:
-    return ", ".join("?" * len(values))
+def traces_of(path: Path, users: Collection[str]) -> set[str]:
+    """The request ids of the cases of these users (ids or pseudonyms) in the queue `path`. Raises `MonitorError`."""
+    found = set()
+    with erasing(path, dry_run=True) as eraser:
+        if eraser.has("items"):
+            for request_id, body in eraser.db.execute("SELECT request_id, body FROM items WHERE body IS NOT NULL"):
+                with suppress(InvalidData):
+                    if cases.load(body).case.user_id in users:
+                        found.add(request_id)
+    return found
 
 
-def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
-    part: list[Item] = []
-    for item in items:
-        part.append(item)
-        if len(part) == _AT_ONCE:
-            yield part
-            part = []
-    if part:
+def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
+    """Delete the items of these requests from the queue `path`, beside a running monitor.
+
+    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    """
+    with erasing(path, dry_run=dry_run) as eraser:
+        eraser.delete("items", "request_id", traces)
+    return eraser.rows
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one shorter."""
+    iterator = iter(items)
+    while part := list(islice(iterator, size)):
         yield part

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import MonitorError
 from monitor.model.canary import CanaryRun
-from monitor.spool.files import make_private, sync_folder
 from monitor.statistics.reference import WINDOW, Reference, Tally
+from monitor.storage.files import make_private, sync_folder
 
 _MOST: Final = 5
 """References that are kept of an evaluator, so that a version that comes back is known."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from monitor.backfill.cases import Item, Origin
+from monitor.backfill.store import batched
 from monitor.cli import offline
 from monitor.config import Config
 from monitor.errors import ConfigError
@@ -21,9 +22,10 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import Forgotten
 from monitor.privacy.redaction import Redactor
-from monitor.sinks._results import Reader
 from monitor.stages import FixedSampler, Judge, Prompt, Question, Verdict
 from monitor.statistics import consistent_sampling
+from monitor.storage import files
+from monitor.storage.history.reader import Reader
 
 _AT_ONCE: Final = 200
 
@@ -85,7 +87,7 @@ class Choice:
         judges: dict[str, Judge] = {name: _Named(model) for name, model in models.items()}
         self.versions = versions(self._working, judges)
         self._salt = config.sampling.salt
-        path = config.storage.path / "history.db"
+        path = config.storage.path / files.HISTORY
         self._history = Reader(path) if path.exists() else None
         for one in wish.evaluators:
             if wish.share is None and not isinstance(one.sampler, FixedSampler):
@@ -95,7 +97,7 @@ class Choice:
 
     def of_missed(self, items: Iterable[Item]) -> Iterator[Item]:
         """What was missed, with the probability that it had; of it `share`, where one is given."""
-        for part in _parts(self._missed(items)):
+        for part in batched(self._missed(items), _AT_ONCE):
             yield from self._without_known(part)
 
     def _missed(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -142,7 +144,7 @@ class Choice:
             redacted = redactor.redact(case)
             scores, _ = await evaluation.score_local(redacted.seen)
             found += self._due(edges.with_facts(redacted.case, redacted.facts(scores)), origin)
-        return [item for part in _parts(found) for item in self._without_known(part)]
+        return [item for part in batched(found, _AT_ONCE) for item in self._without_known(part)]
 
     def _due(self, case: Case, origin: Origin) -> Iterator[Item]:
         for one in self._wish.evaluators:
@@ -171,14 +173,3 @@ class Choice:
         left = [one for one, id_ in zip(items, ids, strict=True) if id_ not in known]
         self.done.known += len(items) - len(left)
         return left
-
-
-def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
-    part: list[Item] = []
-    for item in items:
-        part.append(item)
-        if len(part) == _AT_ONCE:
-            yield part
-            part = []
-    if part:
-        yield part

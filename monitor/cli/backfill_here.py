@@ -21,6 +21,7 @@ from monitor.operations.event_loop import run_async
 from monitor.pipeline.publish import Publisher
 from monitor.sinks.history import History
 from monitor.stages import Deliver, type_name
+from monitor.storage import files
 
 
 def work(config: Config, store: Store, batch: str) -> str:
@@ -55,7 +56,7 @@ async def _run(config: Config, done: partial[bool]) -> None:
     current = Choice(config, Wish(())).versions
     storage = config.storage
     history = History(
-        path=storage.path / "history.db",
+        path=storage.path / files.HISTORY,
         retention=storage.retention,
         texts=storage.texts,
         texts_retention=storage.texts_retention,

@@ -23,9 +23,9 @@ from monitor.pipeline.head import HeadSampling
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
-from monitor.spool import retained
-from monitor.spool.format import Record
 from monitor.statistics import consistent_sampling
+from monitor.storage.spool import retained
+from monitor.storage.spool.format import Record
 
 
 class OfFiles(NamedTuple):

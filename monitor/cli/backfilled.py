@@ -20,6 +20,7 @@ from monitor.cli import backfill_here, backfill_kafka, backfill_price, backfill_
 from monitor.cli.backfill_choice import Choice, Chosen, Wish
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.text import timing
+from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case
@@ -67,7 +68,7 @@ def wish(
 def run(config: Config, wish: Wish, way: Way, *, dry_run: bool, detach: bool, here: bool) -> int:
     """Do it; the exit status. Raises `ConfigError`."""
     folder = config.storage.path
-    store = Store(folder / NAME, at_most=config.backfill.max_size)
+    store = Store(folder / NAME, at_most=config.backfill.max_size, clock=SystemClock())
     batch = uuid.uuid4().hex
     try:
         choice = Choice(config, wish)

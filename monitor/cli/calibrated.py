@@ -15,7 +15,6 @@ import orjson
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import Standing
-from monitor.sinks._results import Reader
 from monitor.sinks.jsonl import JsonLines
 from monitor.statistics.correction import (
     LABELS_NEEDED,
@@ -27,6 +26,7 @@ from monitor.statistics.correction import (
     quality,
 )
 from monitor.statistics.rates import Estimate, Sums, interval_95
+from monitor.storage.history.reader import Reader
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,9 +19,9 @@ from monitor.model.foreign import Via
 from monitor.model.outcome import Standing
 from monitor.privacy.detectors import pieces
 from monitor.quantities import parse_duration
-from monitor.sinks._results import Reader
-from monitor.sinks._rows import dump
-from monitor.sinks._search import Search
+from monitor.storage import files
+from monitor.storage.history.reader import Reader, Search
+from monitor.storage.history.rows import dump
 
 _MOST: Final = 100_000
 """Results that are looked at, the newest: their texts are held in memory."""
@@ -62,7 +62,7 @@ def seconds_ago(since: str, now: float) -> float:
 
 def collect(storage: Storage, wanted: Wanted) -> Exported:
     """The cases that are wanted, the newest first. Raises `ConfigError` where there are none with their texts."""
-    path = storage.path / "history.db"
+    path = storage.path / files.HISTORY
     if not path.exists():
         raise ConfigError(f"storage.path: there is no history at {path}; give the monitor's configuration by -c")
     search = Search(

@@ -26,6 +26,7 @@ from monitor.operations import gate as operation
 from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side
 from monitor.quantities import parse_duration
 from monitor.statistics.gating import MOST_MORE, Answer
+from monitor.storage import files
 
 TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
 EXIT_STATUS: Final[Mapping[Answer, int]] = {Answer.PASS: 0, Answer.FAIL: 1, Answer.NOT_ENOUGH_DATA: 3}
@@ -132,7 +133,7 @@ def gate(
     elif token_file is not None or ca_file is not None:
         raise ConfigError("--token-file and --ca-file need --prometheus")
     else:
-        source = operation.History(configuration.load(config).storage.path / "history.db")
+        source = operation.History(configuration.load(config).storage.path / files.HISTORY)
     report = operation.decide(criteria, source, time.time())
     if junit is not None:
         write_junit(report, junit)

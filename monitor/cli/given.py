@@ -15,6 +15,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Reading
 from monitor.privacy import audit
 from monitor.sinks.history import History
+from monitor.storage import files
 from monitor.telemetry.events import Event
 from monitor.trying.kept import of_row
 
@@ -53,7 +54,7 @@ def _told(reading: Reading) -> str:
 
 
 def _of_history(config: Config, trace_id: str) -> Case:
-    path = config.storage.path / "history.db"
+    path = config.storage.path / files.HISTORY
     if not path.exists():
         raise ConfigError(f"--case: {trace_id!r} is no file, and there is no history at {path} to look a trace up in")
     try:

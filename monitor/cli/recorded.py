@@ -23,6 +23,7 @@ from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
 from monitor.sinks.history import History
 from monitor.statistics import consistent_sampling
+from monitor.storage import files
 from monitor.trying.kept import of_row
 
 _MOST = 5000
@@ -85,7 +86,7 @@ def of_history(config: Config, since: float, now: float) -> Recorded:
     neither trails nor a history with texts, or where they cannot be read.
     """
     trailed = of_trails(config, since, now)
-    path = config.storage.path / "history.db"
+    path = config.storage.path / files.HISTORY
     if not path.exists() and trailed is None:
         raise ConfigError(f"--since: there is no history at {path}")
     try:

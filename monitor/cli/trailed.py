@@ -20,7 +20,7 @@ from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler, Sampler
 from monitor.statistics import consistent_sampling
-from monitor.trail import Reader
+from monitor.storage.request_log import Reader
 
 FACTORS: Final = (1 / 3, 1.0, 3.0)
 """The rates that are looked at: a third of the configured one, that one, and three times that."""

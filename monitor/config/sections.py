@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from monitor.quantities import Duration, Rate, Size
-from monitor.sinks.history import Texts
+from monitor.storage.history.writer import Texts
 
 
 class Section(BaseModel):

@@ -19,11 +19,12 @@ from monitor.model.trail import Trail
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.row_intake import randomness
 from monitor.samplers.uniform import Uniform
-from monitor.sinks._results import Reader as Results
-from monitor.sinks._search import Search
 from monitor.stages import Runtime, type_name
 from monitor.statistics import consistent_sampling
-from monitor.trail import Reader, Recorder, recording
+from monitor.storage import files
+from monitor.storage.history.reader import Reader as Results
+from monitor.storage.history.reader import Search
+from monitor.storage.request_log import Reader, Recorder, recording
 from monitor.why import (
     Answer,
     Evaluating,
@@ -37,7 +38,7 @@ from monitor.why import (
     of_trace,
 )
 
-FILE: Final = "trail.db"
+FILE: Final = files.REQUEST_LOG
 """The name of the file within the storage folder."""
 
 BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
@@ -98,7 +99,7 @@ class Inquiry:
         self._clock = clock
         self._live = live
         self._trails = Reader(config.storage.path / FILE)
-        self._results = config.storage.path / "history.db"
+        self._results = config.storage.path / files.HISTORY
 
     def trace(self, request_id: str, evaluator: str = "") -> Answer:
         """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""

@@ -13,8 +13,8 @@ from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
 from monitor.pipeline.foreign.intake import VerdictIntake
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.row_intake import RowIntake
-from monitor.spool import Spool
 from monitor.stages import Accepted, Runtime
+from monitor.storage.spool import Spool
 
 
 class Door:

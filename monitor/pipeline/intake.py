@@ -24,8 +24,8 @@ from monitor.pipeline.foreign import late
 from monitor.pipeline.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.seen import Seen
-from monitor.spool import Record, Spool
 from monitor.stages import Accepted, Runtime
+from monitor.storage.spool import Record, Spool
 from monitor.telemetry.tracing import NOTHING, Work
 
 _SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large")

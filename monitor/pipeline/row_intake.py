@@ -17,9 +17,9 @@ from monitor.model.row import SOURCE, Row, RowBatch
 from monitor.pipeline.complete import WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.seen import Seen
-from monitor.spool import Record, Spool
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
+from monitor.storage.spool import Record, Spool
 
 _FATES = ("kept", "sampled_out", "duplicate", "invalid")
 _HEX_LENGTH: Final = 32

@@ -35,8 +35,8 @@ from monitor.pipeline.private import Private
 from monitor.pipeline.readers import Readers
 from monitor.pipeline.row_intake import RowIntake
 from monitor.pipeline.traffic import TrafficRules
-from monitor.spool import Spool
 from monitor.stages import Convention, Runtime, Source, type_name
+from monitor.storage.spool import Spool
 from monitor.telemetry.events import Event
 
 _READERS = 4

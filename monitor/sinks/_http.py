@@ -22,9 +22,9 @@ from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.model.outcome import Judged
 from monitor.outgoing.client import Address, ClientTls
 from monitor.quantities import Duration
-from monitor.sinks._rows import dump, load
 from monitor.sinks._together import together
 from monitor.stages import Deliver, Runtime, Sink, type_name
+from monitor.storage.history.rows import dump, load
 
 if TYPE_CHECKING:
     import httpx

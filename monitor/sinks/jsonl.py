@@ -1,4 +1,4 @@
-"""Results as a file of JSON lines, for whatever reads such files. The schema: `monitor/sinks/_rows.py`.
+"""Results as a file of JSON lines, for whatever reads such files. The schema: `monitor/storage/history/rows.py`.
 
 A result may stand in it twice after a restart, with the same `id`. Files are readable by their owner only.
 """
@@ -16,9 +16,9 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import Judged
 from monitor.quantities import Size
 from monitor.sinks._batches import batching
-from monitor.sinks._rows import as_json, dump
-from monitor.spool.files import make_private
 from monitor.stages import Deliver, Runtime, Sink
+from monitor.storage.files import make_private
+from monitor.storage.history.rows import as_json, dump
 
 
 class JsonLines(Sink):

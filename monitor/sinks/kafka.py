@@ -18,8 +18,8 @@ from monitor.kafka.follow import follow
 from monitor.kafka.producer import Producer, Sending, open_producer
 from monitor.model.outcome import Judged
 from monitor.quantities import Duration, Size
-from monitor.sinks._rows import SCHEMA, as_json, dump, lesson, load
 from monitor.stages import Deliver, Lesson, Runtime, Sink
+from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
 from monitor.telemetry.events import Event
 
 _AT_ONCE = 100  # lessons between which others have their turn

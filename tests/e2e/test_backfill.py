@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.sinks._results import Reader
+from monitor.storage.history.reader import Reader
 from tests.support.command import command, write_rows
 from tests.support.kafka import Broker
 from tests.support.kafka_traces import rag_trace, trace_id

@@ -17,7 +17,7 @@ import yaml
 
 from monitor import calibration
 from monitor.alerts.prometheus.rules import render
-from monitor.sinks._rows import dump
+from monitor.storage.history.rows import dump
 from tests.support.command import command, write_rows
 from tests.support.prometheus import get_json, prometheus
 from tests.support.tools import require, wait_until

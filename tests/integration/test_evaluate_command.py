@@ -13,7 +13,7 @@ import pytest
 
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
-from monitor.sinks._rows import as_json
+from monitor.storage.history.rows import as_json
 from tests.support import llm as say
 from tests.support.command import cells, command, judged_by, read_rows, start, write_rows
 from tests.support.llm import LLMServer

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import Result
 
-from monitor.sinks._results import Reader
+from monitor.storage.history.reader import Reader
 from tests.support.command import command, read_rows, write_rows
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, CONTEXT, GOOD

@@ -20,8 +20,8 @@ from monitor.model.case import Case
 from monitor.model.outcome import Judged
 from monitor.privacy import pseudonyms
 from monitor.sinks.history import History
-from monitor.spool.format import Record, encode
-from monitor.spool.retained import NAME, Retained, read
+from monitor.storage.spool.format import Record, encode
+from monitor.storage.spool.retained import NAME, Retained, read
 from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
 from tests.support.llm import LLMServer, hang, slow, verdict
@@ -64,7 +64,7 @@ def traces(history: History) -> set[str]:
 
 
 def queue(folder: Path) -> Store:
-    return Store(folder / "state" / "backfill.db", at_most=1 << 20)
+    return Store(folder / "state" / "backfill.db", at_most=1 << 20, clock=ManualClock())
 
 
 def trails(folder: Path) -> set[str]:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import Result
 
-from monitor.sinks._results import Reader
+from monitor.storage.history.reader import Reader
 from tests.support.command import command
 from tests.support.monitor import MonitorProcess
 from tests.support.prometheus import get_json, prometheus

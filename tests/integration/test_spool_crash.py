@@ -20,8 +20,8 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import Overloaded
-from monitor.spool import Record, Spool, open_spool
-from monitor.spool.format import PAGE
+from monitor.storage.spool import Record, Spool, open_spool
+from monitor.storage.spool.format import PAGE
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 from tests.support.tools import require, unavailable

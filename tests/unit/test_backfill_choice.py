@@ -21,8 +21,8 @@ from monitor.model.span import SpanBatch
 from monitor.otlp import wire
 from monitor.privacy.erasure import Mark, add
 from monitor.sinks.history import History
-from monitor.spool import Record
 from monitor.statistics import consistent_sampling
+from monitor.storage.spool import Record
 from tests.support.command import command
 from tests.support.kafka_traces import in_parts, rag_trace, trace_id
 from tests.unit.sinks.results import runtime

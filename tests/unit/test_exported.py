@@ -15,7 +15,7 @@ from monitor.errors import ConfigError
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Standing
 from monitor.privacy.detectors import pieces
-from monitor.sinks._results import create, insert
+from monitor.storage.history.tables import create, insert
 from tests.support.rows import contents, reading
 from tests.unit.sinks.results import judged
 

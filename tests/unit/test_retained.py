@@ -12,9 +12,9 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import MonitorError
-from monitor.spool import Record, open_spool, retained
-from monitor.spool.format import encode
-from monitor.spool.retained import Retained
+from monitor.storage.spool import Record, open_spool, retained
+from monitor.storage.spool.format import encode
+from monitor.storage.spool.retained import Retained
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, Overloaded, TooLarge
-from monitor.spool import Record, Spool, open_spool
-from monitor.spool import queue as spool_queue
+from monitor.storage.spool import Record, Spool, open_spool
+from monitor.storage.spool import queue as spool_queue
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 

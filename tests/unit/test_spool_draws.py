@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from monitor.spool import draws as kept
-from monitor.spool import salvage
+from monitor.storage.spool import draws as kept
+from monitor.storage.spool import salvage
 from tests.unit.test_spool import House, house, killed
 
 __all__ = ["house"]

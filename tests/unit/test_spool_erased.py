@@ -10,7 +10,7 @@ import pytest
 from isal import isal_zlib
 
 from monitor.clock import ManualClock
-from monitor.spool import Record, open_spool
+from monitor.storage.spool import Record, open_spool
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 

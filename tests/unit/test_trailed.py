@@ -17,8 +17,8 @@ from monitor.cli.trailed import Trailed, of_trails
 from monitor.config import Config
 from monitor.model.trail import Choice, Step, Trail
 from monitor.statistics import consistent_sampling
-from monitor.trail import store
-from monitor.trail.store import Counted, Minute
+from monitor.storage.request_log import store
+from monitor.storage.request_log.store import Counted, Minute
 
 NOW = 1_800_000_000.0
 AT = int(NOW) - 600

@@ -11,9 +11,8 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Standing
 from monitor.operations.gate.decision import Release, ResultKey, Side
-from monitor.sinks._results import Reader
-from monitor.sinks._search import Search
 from monitor.statistics.rates import Sums
+from monitor.storage.history.reader import Reader, Search
 
 _MINUTE: Final = 60
 _MAX_ROWS: Final = 200_000  # rows are read with their texts, where texts are stored

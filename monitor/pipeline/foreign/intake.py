@@ -14,8 +14,8 @@ from monitor.model.receipt import Receipt
 from monitor.model.trace import Trace
 from monitor.pipeline.complete import ReadTrace
 from monitor.pipeline.foreign.desk import Desk
-from monitor.spool import Record, Spool
 from monitor.stages import Runtime
+from monitor.storage.spool import Record, Spool
 
 
 class VerdictIntake:

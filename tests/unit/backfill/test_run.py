@@ -19,7 +19,7 @@ from monitor.backfill.lock import Turn
 from monitor.backfill.run import Backfill
 from monitor.backfill.settings import BackfillSettings
 from monitor.backfill.store import NAME, Store
-from monitor.clock import SystemClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.scripted import ScriptedJudge
 from monitor.judge.settings import JudgeSettings
@@ -53,7 +53,7 @@ class Bench:
         self.versions = {"judged": "v"}
         self.settings = BackfillSettings(**settings)
         self.backfill = Backfill(self.settings, Storage(folder), self.runtime, self.versions)
-        self.store = Store(folder / NAME, at_most=10**6)
+        self.store = Store(folder / NAME, at_most=10**6, clock=ManualClock())
         self.delivered: list[Result] = []
         self.known: set[str] = set()
         self.turns: list[str] = []
@@ -229,7 +229,7 @@ async def test_what_is_deleted_or_to_be_forgotten_is_not_judged_and_the_ledger_b
         nonlocal first
         if first and held:
             first = False
-            with bench.store._file.writing() as db:
+            with bench.store._file.transaction() as db:
                 db.execute("DELETE FROM items")
             bench.ask(bench.item(2))
         return not bench.total("pending") and not first

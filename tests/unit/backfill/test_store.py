@@ -11,6 +11,7 @@ import pytest
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.lock import Turn, somebody_works
 from monitor.backfill.store import Asked, Group, Missed, Store
+from monitor.clock import ManualClock
 from monitor.errors import MonitorError
 from monitor.model.case import Case
 
@@ -28,7 +29,7 @@ def missed(number: int, **more: str) -> Item:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "state" / "backfill.db", at_most=10**6)
+    return Store(tmp_path / "state" / "backfill.db", at_most=10**6, clock=ManualClock())
 
 
 def waiting(store: Store, limit: int = 10, **more: object) -> list[list[str]]:
@@ -95,7 +96,7 @@ def test_what_was_missed_is_summed_until_somebody_asks_for_it(store: Store) -> N
 
 
 def test_when_it_is_full_what_was_missed_first_makes_room_and_what_was_asked_for_stays(tmp_path: Path) -> None:
-    store = Store(tmp_path / "q.db", at_most=3 * 600)
+    store = Store(tmp_path / "q.db", at_most=3 * 600, clock=ManualClock())
     group = Group("shop", "relevance", "missed")
     assert store.ask([item(0)], batch="b", now=0) == Asked(new=1)
     dropped, displaced = store.miss([missed(number) for number in range(1, 10)], 0)
@@ -108,7 +109,7 @@ def test_when_it_is_full_what_was_missed_first_makes_room_and_what_was_asked_for
 
 
 def test_when_what_was_asked_for_fills_it_nothing_more_has_room(tmp_path: Path) -> None:
-    store = Store(tmp_path / "q.db", at_most=2 * 600)
+    store = Store(tmp_path / "q.db", at_most=2 * 600, clock=ManualClock())
     asked = store.ask([item(number) for number in range(9)], batch="b", now=0)
     assert asked.new >= 1
     assert asked.new + asked.full == 9
@@ -136,7 +137,7 @@ def test_what_nobody_has_counted_yet_does_not_expire(store: Store) -> None:
 
 
 def test_two_processes_work_on_one_file(store: Store, tmp_path: Path) -> None:
-    other = Store(tmp_path / "state" / "backfill.db", at_most=10**6)
+    other = Store(tmp_path / "state" / "backfill.db", at_most=10**6, clock=ManualClock())
     store.ask([item(1)], batch="a", now=0)
     assert other.ask([item(1), item(2)], batch="b", now=0) == Asked(new=1, there=1)
     other.close()
@@ -147,7 +148,7 @@ def test_a_damaged_file_is_put_aside_and_a_new_one_begun(tmp_path: Path) -> None
     path = tmp_path / "q.db"
     path.write_bytes(b"no database" * 1000)
     aside: list[Path] = []
-    store = Store(path, at_most=10**6, damaged=aside.append)
+    store = Store(path, at_most=10**6, clock=ManualClock(), damaged=aside.append)
     assert store.ask([item(1)], batch="a", now=0) == Asked(new=1)
     assert aside
     assert aside[0].exists()
@@ -156,12 +157,12 @@ def test_a_damaged_file_is_put_aside_and_a_new_one_begun(tmp_path: Path) -> None
 def test_a_file_that_cannot_be_opened_is_a_fault_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "q.db").mkdir()
     with pytest.raises(MonitorError, match=r"q\.db"):
-        Store(tmp_path / "q.db", at_most=10**6).missed()
+        Store(tmp_path / "q.db", at_most=10**6, clock=ManualClock()).missed()
 
 
 def test_an_item_that_cannot_be_read_is_handed_out_without_its_case(store: Store) -> None:
     store.ask([item(1)], batch="a", now=0)
-    with store._file.writing() as db:
+    with store._file.transaction() as db:
         db.execute("UPDATE items SET body = x'00'")
     assert store.next(1, up_to=10**9, among=NAMES)[0][0].item is None
 

@@ -10,8 +10,9 @@ from monitor.cli.exported import Wanted, collect
 from monitor.config.sections import Storage
 from monitor.model.foreign import Via
 from monitor.model.outcome import Score, Standing
-from monitor.sinks._results import Reader, create, insert
-from monitor.sinks._rows import as_json, lesson
+from monitor.storage.history.reader import Reader
+from monitor.storage.history.rows import as_json, lesson
+from monitor.storage.history.tables import create, insert
 from tests.unit.sinks.results import judged
 
 

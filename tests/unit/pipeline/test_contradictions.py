@@ -10,8 +10,8 @@ from monitor import registry
 from monitor.model.outcome import Score, Standing
 from monitor.pipeline import edges
 from monitor.pipeline.counting import Counting
-from monitor.sinks._rows import as_json
 from monitor.stages import Evaluator
+from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
 from tests.support.page import Site, answer
 

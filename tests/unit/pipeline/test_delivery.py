@@ -19,7 +19,7 @@ from monitor.pipeline.publish import Publisher
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.samplers.uniform import Uniform
-from monitor.spool import open_spool
+from monitor.storage.spool import open_spool
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import Local, Memory
 from tests.unit.pipeline.test_hand_over import At, Handed, Nothing, until

@@ -16,7 +16,7 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.samplers.uniform import Uniform
-from monitor.spool.draws import FirstDraws
+from monitor.storage.spool.draws import FirstDraws
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import FakeJudge, Judged, Memory, case
 

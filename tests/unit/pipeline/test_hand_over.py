@@ -23,8 +23,8 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.samplers.uniform import Uniform
-from monitor.spool import open_spool
 from monitor.stages import Source
+from monitor.storage.spool import open_spool
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import FakeJudge, Judged
 from tests.unit.pipeline.test_intake import spans, trace_id

@@ -16,7 +16,7 @@ from monitor.pipeline.foreign import late
 from monitor.pipeline.intake import TraceIntake
 from monitor.pipeline.ledger import Ledger
 from monitor.pipeline.row_intake import RowIntake
-from monitor.spool import open_spool
+from monitor.storage.spool import open_spool
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ from monitor.pipeline.traffic import Quota, TrafficSettings
 from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
-from monitor.spool.draws import FirstDraws
 from monitor.statistics import consistent_sampling
+from monitor.storage.spool.draws import FirstDraws
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import Judged, Local, case
 

@@ -13,10 +13,10 @@ import pytest
 
 from monitor.model.case import Traffic
 from monitor.samplers.boosted import Boosted
-from monitor.sinks import _lessons
-from monitor.sinks._rows import as_json, dump, lesson, load
 from monitor.sinks.history import History
 from monitor.stages import Lesson
+from monitor.storage.history import tables
+from monitor.storage.history.rows import as_json, dump, lesson, load
 from tests.unit.pipeline.test_drawing import UNSUPPORTED, Bench, answered
 from tests.unit.pipeline.test_evaluate import FakeJudge, Memory
 from tests.unit.sinks.results import runtime
@@ -130,7 +130,7 @@ async def test_the_history_tells_after_a_restart_what_was_learned_oldest_first(t
 
 
 async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lessons, "AT_MOST", 10)
+    monkeypatch.setattr(tables, "LESSONS_AT_MOST", 10)
     history, first, heard = History(path=tmp_path / "history.db"), Process(), []
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
@@ -151,7 +151,7 @@ async def test_a_history_of_before_lessons_opens_and_remembers_from_then_on(tmp_
     async with history.open(runtime()) as deliver:
         await deliver(first.results[0])
     with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE lessons")
+        db.executescript("DROP TABLE lessons; PRAGMA user_version = 0;")
     async with history.open(runtime()) as deliver:
         for one in first.results:
             await deliver(one)

@@ -15,7 +15,7 @@ from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.model.row import RowBatch
 from monitor.pipeline import row_intake
-from monitor.spool import Record
+from monitor.storage.spool import Record
 from tests.support.runtime import total
 from tests.unit.pipeline.test_intake import door, spans
 

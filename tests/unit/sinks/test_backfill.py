@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from monitor.model.outcome import Judged, Selection, Standing, Unscored, UnscoredReason
-from monitor.sinks._rows import as_json, dump, lesson, load
 from monitor.sinks.history import History
+from monitor.storage.history.rows import as_json, dump, lesson, load
 from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from monitor.clock import ManualClock
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.generation import Generation, Known
 from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Standing, Unscored, UnscoredReason
-from monitor.sinks import history as history_module
-from monitor.sinks._results import Reader
-from monitor.sinks._rows import as_json
-from monitor.sinks.history import History, Sums
+from monitor.sinks.history import History
+from monitor.storage.history import writer as history_module
+from monitor.storage.history.reader import Reader, Sums
+from monitor.storage.history.rows import as_json
 from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
@@ -154,7 +154,7 @@ async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> 
 
 
 async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     history = History(path=tmp_path / "h.db", max_size="1MB")
     await deliver(history, *(judged(n, version="v" * 1000) for n in range(1500)))
     found = await history.results(limit=2000)

@@ -15,8 +15,8 @@ from monitor.config import parse
 from monitor.model.case import Request
 from monitor.model.outcome import Evidence, Judged, Score, Unscored, UnscoredReason
 from monitor.privacy import erasure, pseudonyms
-from monitor.sinks import history as history_module
 from monitor.sinks.history import History
+from monitor.storage.history import writer as history_module
 from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def test_the_mode_verdicts_keeps_reasons_and_the_mode_all_everything(tmp_p
 async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
     history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
     async with history.open(runtime(clock)) as one_more:
@@ -89,7 +89,7 @@ async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_
 async def test_texts_of_very_many_results_go_in_turns_and_where_it_stopped_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
     history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     same = [replace(telling(number), judged_at=AT) for number in range(250)]  # more at one moment than one turn takes
@@ -105,11 +105,11 @@ async def test_texts_of_very_many_results_go_in_turns_and_where_it_stopped_is_re
 async def test_a_file_of_the_version_before_is_opened_and_its_texts_have_their_time_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "_TIDY_EVERY", 0.0)
+    monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
     await deliver(History(path=tmp_path / "h.db", texts="all"), replace(telling(), judged_at=AT), clock=clock)
     with closing(sqlite3.connect(tmp_path / "h.db")) as old:
-        old.executescript("DROP TABLE people; DROP TABLE blanked;")
+        old.executescript("DROP TABLE people; DROP TABLE blanked; PRAGMA user_version = 0;")
     clock.advance(7200)
     history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     await deliver(history, judged(2, judged_at=AT + 7200), clock=clock)

@@ -10,8 +10,8 @@ import pytest
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Unscored, UnscoredReason
-from monitor.sinks._rows import as_json, dump, load
 from monitor.sinks.jsonl import JsonLines
+from monitor.storage.history.rows import as_json, dump, load
 from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from monitor.model.outcome import (
     Unscored,
     UnscoredReason,
 )
-from monitor.sinks._rows import SCHEMA, as_json, dump, lesson, load
+from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
 from tests.unit.sinks.results import judged
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "results.schema.json"

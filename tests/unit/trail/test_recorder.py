@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from monitor.model.trail import Step
-from monitor.trail import Reader, recorder, recording
+from monitor.storage.request_log import Reader, recorder, recording
 from tests.support.runtime import runtime, total
 from tests.unit.trail.test_store import trail
 

@@ -15,9 +15,9 @@ from monitor.errors import MonitorError
 from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
 from monitor.model.trail import Choice, Step, Trail
-from monitor.trail import store
-from monitor.trail.format import pack, unpack
-from monitor.trail.store import Counted, Minute, Reader
+from monitor.storage.request_log import store
+from monitor.storage.request_log.format import pack, unpack
+from monitor.storage.request_log.store import Counted, Minute, Reader
 
 TEXT = st.text(string.printable + "äß語\ud800", max_size=12)
 NUMBER = st.floats(0, 1e9)

@@ -12,7 +12,7 @@ from monitor.model.outcome import Standing
 from monitor.operations.gate import ResultKey, Side
 from monitor.operations.gate import history as module
 from monitor.operations.gate.history import History, newest
-from monitor.sinks._results import create, insert
+from monitor.storage.history.tables import create, insert
 from tests.unit.sinks.results import judged
 
 BEGAN = 1_700_000_000.0

@@ -20,11 +20,10 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.receipt import Receipt
-from monitor.spool.draws import FirstDraws
-from monitor.spool.format import Record
-from monitor.spool.remembered import REMEMBER_AT_MOST
-from monitor.spool.room import Room
-from monitor.spool.store import Batch, Store, StoreFailed
+from monitor.storage.spool.draws import FirstDraws
+from monitor.storage.spool.format import Record, Room
+from monitor.storage.spool.remembered import REMEMBER_AT_MOST
+from monitor.storage.spool.store import Batch, Store, StoreFailed
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
-from monitor.errors import MonitorError
+from monitor.clock import Clock
 from monitor.model.trail import Step, Sum, Trail
-from monitor.trail.format import pack, unpack
+from monitor.storage.request_log.format import pack, unpack
+from monitor.storage.sqlite import Database, Format, ReadOnly, erasing, open_database, used_bytes
 
-_SCHEMA: Final = """
+_FORMAT: Final = Format(
+    1,
+    """
 CREATE TABLE IF NOT EXISTS trails (request_id TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS trails_by_request ON trails (request_id);
 CREATE INDEX IF NOT EXISTS trails_by_time ON trails (at);
@@ -21,7 +23,9 @@ CREATE TABLE IF NOT EXISTS steps (
   at INTEGER, app TEXT, source TEXT, evaluator TEXT, step TEXT, number INTEGER NOT NULL, expected REAL NOT NULL,
   last REAL NOT NULL, PRIMARY KEY (at, app, source, evaluator, step)
 ) WITHOUT ROWID;
-"""
+""",
+    {"secure_delete": "FAST"},  # there are no texts in it
+)
 MINUTE: Final = 60
 _PRUNE_AT_ONCE: Final = 500
 _MOST_OF_ONE: Final = 20
@@ -42,18 +46,24 @@ class Counted(NamedTuple):
     last: float
 
 
+def database(path: Path, clock: Clock, damaged: Callable[[Path, str], None]) -> Database:
+    """The file for writing; `damaged` is called as in `Database`."""
+    return Database(path, _FORMAT, name="the request log", clock=clock, damaged=damaged)
+
+
 def create(path: Path) -> sqlite3.Connection:
-    """Open for writing, for use in this thread. Raises `sqlite3.Error`."""
-    db = sqlite3.connect(path, isolation_level=None, timeout=5)
-    try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA secure_delete = FAST")
-        db.executescript(_SCHEMA)
-    except sqlite3.Error:
-        db.close()
-        raise
-    return db
+    """Open the file for writing. Raises `sqlite3.Error`, `ConfigError`."""
+    return open_database(path, _FORMAT)
+
+
+def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
+    """Delete the records of these requests from the file `path`, beside a running monitor.
+
+    Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
+    """
+    with erasing(path, dry_run=dry_run) as eraser:
+        eraser.delete("trails", "request_id", traces)
+    return eraser.rows
 
 
 def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute, Counted]) -> None:
@@ -69,10 +79,7 @@ def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int, added: int = 0) -> bool:
     """Delete what is too old, or the oldest of too much, as fast as it is `added`; whether there may be more."""
-    page, pages, unused = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
-    )
-    too_full = page * (pages - unused) > at_most
+    too_full = used_bytes(db) > at_most
     limit = _PRUNE_AT_ONCE + 2 * added
     oldest = "SELECT rowid FROM trails WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM trails WHERE rowid IN ({oldest})", (before, too_full, limit)).rowcount  # noqa: S608
@@ -91,12 +98,13 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file = ReadOnly(path, _FORMAT, name="the request log")
 
     def of(self, request_id: str) -> list[Trail]:
         """The trails of one request, oldest first: more than one where more of it came after it was closed."""
         sql = "SELECT body FROM trails WHERE request_id = ? ORDER BY at LIMIT ?"
         found = []
-        for (body,) in self._query(sql, [_whole(request_id), _MOST_OF_ONE]):
+        for (body,) in self._file.query(sql, [_whole(request_id), _MOST_OF_ONE]):
             with contextlib.suppress(ValueError, KeyError, TypeError):  # of a version to come
                 found.append(unpack(body))
         return found
@@ -105,7 +113,7 @@ class Reader:
         """The newest `limit` trails of requests that ended between two wall-clock seconds, newest first."""
         sql = "SELECT body FROM trails WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
-        for (body,) in self._query(sql, [since, until, limit]):
+        for (body,) in self._file.query(sql, [since, until, limit]):
             with contextlib.suppress(ValueError, KeyError, TypeError):  # as above
                 found.append(unpack(body))
         return found
@@ -120,27 +128,17 @@ class Reader:
             "SELECT app, source, evaluator, step, sum(number), sum(expected), max(last) FROM steps"  # noqa: S608 - ours
             f" WHERE {where} GROUP BY 1, 2, 3, 4"
         )
-        return [Sum(Step(*row[:4]), *row[4:]) for row in self._query(sql, only)]
+        return [Sum(Step(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
 
     def span(self) -> tuple[float, float] | None:
         """The first minute that is summed, and when the newest step was taken; None where there is nothing."""
-        ((first, last),) = self._query("SELECT min(at), max(last) FROM steps", [])
+        ((first, last),) = self._file.query("SELECT min(at), max(last) FROM steps", [])
         return None if first is None else (float(first), float(last))
 
     def oldest(self) -> float | None:
         """When the oldest request ended whose trail is kept; None where there is none."""
-        ((at,),) = self._query("SELECT min(at) FROM trails", [])
+        ((at,),) = self._file.query("SELECT min(at) FROM trails", [])
         return None if at is None else float(at)
-
-    def _query(self, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
-        try:
-            db = sqlite3.connect(f"file:{quote(str(self.path))}?mode=ro", uri=True, timeout=5)
-            try:
-                return db.execute(sql, values).fetchall()
-            finally:
-                db.close()
-        except sqlite3.Error as error:
-            raise MonitorError(f"the trails {self.path} cannot be read: {error}") from error
 
 
 def _whole(text: str) -> str:

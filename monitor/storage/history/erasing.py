@@ -1,35 +1,18 @@
-"""What leaves the history before its results do: texts that are kept for less long, and what is to be forgotten."""
+"""What leaves the history before its results do: texts with a shorter retention, and what people ask to erase."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from monitor.model.outcome import result_id
-from monitor.sinks._rows import dump, load
-
-SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS people (
-  user TEXT, trace_id TEXT, at REAL NOT NULL, PRIMARY KEY (user, trace_id)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
-CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
-"""
-"""`people`: whose trace it is, by the pseudonym of `privacy`. `blanked`: up to when no result has a text."""
+from monitor.storage.history.rows import dump, load
+from monitor.storage.sqlite import Eraser, erasing
 
 _AT_ONCE: Final = 200
 _TEXTS: Final = ("request", "retrieved_context", "response", "user_id")
-
-
-def keep_person(db: sqlite3.Connection, user: str, trace_id: str, at: float) -> None:
-    """Remember whose trace it is, within the transaction of the caller."""
-    db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", (user, trace_id, at))
-
-
-def prune(db: sqlite3.Connection, before: float) -> None:
-    """Forget whose the traces of results are that are kept no longer."""
-    db.execute("DELETE FROM people WHERE at < ?", (before,))
 
 
 def blanked(row: dict[str, Any]) -> dict[str, Any]:
@@ -73,30 +56,45 @@ def _after(db: sqlite3.Connection, at: float, before: float) -> float:
     return float(found) if found is not None else before
 
 
-def traces_of(db: sqlite3.Connection, users: Iterable[str], user_id: str) -> set[str]:
-    """The traces of a user: by any of the pseudonyms `users`, or by the id itself where a row tells it."""
+def traces_of(path: Path, users: Iterable[str], user_id: str) -> set[str]:
+    """The trace ids of a user in the history `path`: by any of the pseudonyms `users`, or by the id itself.
+
+    Raises `MonitorError` where the file cannot be read.
+    """
     found: set[str] = set()
-    for user in users:
-        if _has(db, "people"):
-            found.update(trace for (trace,) in db.execute("SELECT trace_id FROM people WHERE user = ?", (user,)))
-    told = (
-        "SELECT trace_id FROM results WHERE json_valid(CAST(body AS TEXT))"
-        " AND json_extract(CAST(body AS TEXT), '$.user_id') = ?"
-    )
-    found.update(trace for (trace,) in db.execute(told, (user_id,)))
+    with erasing(path, dry_run=True) as eraser:
+        if eraser.has("people"):
+            for user in users:
+                rows = eraser.db.execute("SELECT trace_id FROM people WHERE user = ?", (user,))
+                found.update(trace for (trace,) in rows)
+        if eraser.has("results"):
+            told = (
+                "SELECT trace_id FROM results WHERE json_valid(CAST(body AS TEXT))"
+                " AND json_extract(CAST(body AS TEXT), '$.user_id') = ?"
+            )
+            found.update(trace for (trace,) in eraser.db.execute(told, (user_id,)))
     return found
 
 
-def lessons_of(db: sqlite3.Connection, traces: Collection[str]) -> list[int]:
-    """The rows of the table `lessons` that came of these traces: a lesson is known by the hash that is its result."""
+def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, int]:
+    """Delete everything about these traces from the history `path`, beside a running monitor.
+
+    The sums by the minute stay: they name no trace. Returns the number of rows by table; with `dry_run` deletes
+    nothing. Raises `MonitorError`.
+    """
+    with erasing(path, dry_run=dry_run) as eraser:
+        eraser.delete("results", "trace_id", traces)
+        eraser.delete("people", "trace_id", traces)
+        eraser.delete("lessons", "n", _lessons_of(eraser, traces))
+    return eraser.rows
+
+
+def _lessons_of(eraser: Eraser, traces: Collection[str]) -> list[int]:
+    """The rows of `lessons` that came from these traces: a lesson carries only the hash that is its result's id."""
     found = []
-    for number, body in db.execute("SELECT n, body FROM lessons").fetchall() if _has(db, "lessons") else ():
+    for number, body in eraser.db.execute("SELECT n, body FROM lessons").fetchall() if eraser.has("lessons") else ():
         lesson = load(body)
         by = (lesson.get("evaluator", ""), lesson.get("version", ""))
         if lesson.get("result") in {result_id(trace, *by) for trace in traces}:
             found.append(number)
     return found
-
-
-def _has(db: sqlite3.Connection, table: str) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is not None

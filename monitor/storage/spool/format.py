@@ -1,4 +1,4 @@
-"""The spool's file: a SQLite database, its tables, and how a record becomes a row that can prove itself undamaged.
+"""The spool's file: its tables, how a record becomes a row with a checksum, and how full the file and its disk are.
 
 Measured on records of 64 RAG spans (153 kB, of which gzip level 1 leaves 16 kB): writing them plain costs 6 to 9 us of
 processor a span, compressed 3 us, nearly all of it the compression. Pages of 16 KiB suit rows of that size.
@@ -15,25 +15,33 @@ from typing import Any, Literal
 import orjson
 from isal import isal_zlib
 
+from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
-from monitor.spool.draws import SCHEMA
+from monitor.storage.files import size_of
+from monitor.storage.spool.draws import SCHEMA
+from monitor.storage.sqlite import Damaged, Format, code_of, open_database
 
-VERSION = 2
 PAGE = 16 * 1024
 _LOG_PAGES = 1024
 """After how many pages (16 MiB) the log is folded into the database: a page that changes often is copied once."""
 
-_SCHEMA = f"""{SCHEMA}
+FORMAT = Format(
+    2,
+    f"""{SCHEMA}
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, head BLOB, meta BLOB, body BLOB, checksum INTEGER);
 CREATE TABLE IF NOT EXISTS remembered (n INTEGER PRIMARY KEY, id BLOB, at REAL);
-"""
+""",
+)
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
     sqlite3.SQLITE_ERROR,  # a table or column is gone: the schema itself was hit
     sqlite3.SQLITE_CONSTRAINT,  # a number is taken that was beyond the highest
 )
+
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at the free space of the disk."""
 
 INSERT = "INSERT INTO records VALUES (?, ?, ?, ?, ?)"
 COLUMNS = "id, head, meta, body, checksum"
@@ -53,10 +61,6 @@ class Record:
     received_at: float
     payload: bytes
     meta: bytes = b""
-
-
-class Damaged(Exception):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """What is in the file is not what was written to it."""
 
 
 def encode(number: int, record: Record) -> tuple[int, bytes, bytes, bytes, int]:
@@ -89,42 +93,26 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
     there. Raises `sqlite3.Error`, `OSError`; `ConfigError` where another process has it open, or a newer version of
     this program wrote it.
     """
-    db = sqlite3.connect(path, isolation_level=None, timeout=0)
+    log = log_pages(os.statvfs(path.parent))
+    pragmas: dict[str, str | int] = {
+        "page_size": PAGE,
+        "locking_mode": "EXCLUSIVE",  # no shared-memory file, and a second process fails to open it
+        "cell_size_check": "ON",
+        "secure_delete": "ON" if erase else "FAST",  # fully on, a deletion writes all its pages again
+        "journal_mode": "WAL",
+        "synchronous": "FULL",
+        "wal_autocheckpoint": log,
+        "journal_size_limit": log * PAGE,
+        "max_page_count": most_pages,
+    }
     try:
-        db.text_factory = bytes  # a damaged row may claim to hold text that is none
-        db.execute(f"PRAGMA page_size = {PAGE}")
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")  # no shared-memory file, and a second process is told
-        db.execute("PRAGMA cell_size_check = ON")
-        # Fully on, as some builds are, a deletion writes all its pages again.
-        db.execute(f"PRAGMA secure_delete = {'ON' if erase else 'FAST'}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        log = log_pages(os.statvfs(path.parent))
-        db.execute(f"PRAGMA wal_autocheckpoint = {log}")
-        db.execute(f"PRAGMA journal_size_limit = {log * PAGE}")
-        db.execute(f"PRAGMA max_page_count = {most_pages}")
-        version = _version(db, path)
-        if version < VERSION:
-            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        db = open_database(path, FORMAT, timeout=0, pragmas=pragmas)
     except sqlite3.Error as error:
-        db.close()
         if code_of(error) == sqlite3.SQLITE_BUSY:
             raise ConfigError(f"{path} is in use by another process; each needs a storage path of its own") from None
         raise
-    except ConfigError:
-        db.close()
-        raise
+    db.text_factory = bytes  # a damaged row may claim to hold text that is none
     return db
-
-
-def check(db: sqlite3.Connection) -> None:
-    """Read the whole structure of the file, not its content. Raises `Damaged`, `sqlite3.Error`.
-
-    Without it a damaged inner page can hide records from a search without an error.
-    """
-    found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != b"ok":
-        raise Damaged(found.decode("ascii", "replace"))
 
 
 def log_pages(disk: os.statvfs_result) -> int:
@@ -132,20 +120,50 @@ def log_pages(disk: os.statvfs_result) -> int:
     return max(16, min(_LOG_PAGES, disk.f_blocks * disk.f_frsize // 16 // PAGE))
 
 
-def _version(db: sqlite3.Connection, path: Path) -> int:
-    version: int = db.execute("PRAGMA user_version").fetchone()[0]
-    if not 0 <= version <= VERSION:
-        raise ConfigError(f"{path} was written by a newer version of this program (format {version}, not {VERSION})")
-    return version
-
-
-def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, which its extended codes refine."""
-    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)) & 0xFF
-
-
 def is_damage(error: Exception) -> bool:
     """Whether the file's content is at fault, rather than the disk or its fill."""
     if isinstance(error, sqlite3.Error):
         return code_of(error) in _DAMAGE
     return isinstance(error, Damaged)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How full the spool is: bytes in use in the file, and whether the disk itself has room for more."""
+
+    used: int
+    disk_has_room: bool
+
+
+class Fullness:
+    """Measures how full the database at `path` is, and at intervals its disk."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._disk_has_room = False
+        self._looked_at = 0.0, 0
+        self._log_pages = 0
+
+    def of(self, db: sqlite3.Connection) -> Room:
+        """How full the file is now, and how full the disk was less than a second ago.
+
+        Appends leave some space alone: without it the log could not be folded in, and not even a deletion be written.
+        Raises `sqlite3.Error`, `OSError`.
+        """
+        pages: int = db.execute("PRAGMA page_count").fetchone()[0]
+        unused: int = db.execute("PRAGMA freelist_count").fetchone()[0]
+        now = self._clock.monotonic()
+        grown = pages - self._looked_at[1] > self._log_pages // 4
+        if grown or not self._disk_has_room or now - self._looked_at[0] >= _LOOK_EVERY:
+            self._looked_at = now, pages
+            self._disk_has_room = self._look(unused * PAGE)
+        return Room((pages - unused) * PAGE, self._disk_has_room)
+
+    def _look(self, unused: int) -> bool:
+        disk = os.statvfs(self._path.parent)
+        free = disk.f_bavail * disk.f_frsize
+        self._log_pages = log_pages(disk)
+        most_log = self._log_pages * PAGE
+        log_fits = free + size_of(self._path.with_name(self._path.name + "-wal")) > most_log * 5 // 4
+        return log_fits and free + unused > 3 * most_log

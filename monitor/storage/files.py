@@ -1,16 +1,28 @@
-"""Files that hold people's questions: readable by their owner only, and never reached through a link."""
+"""Files in the storage folder: their names, and how to make them readable by their owner only."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
+
+SPOOL: Final = "spool.db"
+"""Deliveries that are not processed yet."""
+RETAINED: Final = "retained.db"
+"""Processed deliveries, kept for `rag-monitor backfill --from spool`."""
+HISTORY: Final = "history.db"
+"""Results, and their sums by the minute."""
+REQUEST_LOG: Final = "trail.db"
+"""What happened to each request."""
+BACKFILL: Final = "backfill.db"
+"""Evaluations that were missed or requested later."""
 
 
 def make_private(path: Path) -> None:
-    """See to it that `path` is a file of mode 0600; a missing folder is made with mode 0700, an existing one kept.
+    """Create `path` with mode 0600, or restrict an existing file to it. Creates missing folders with mode 0700.
 
-    SQLite gives its companion files (`-wal`, `-journal`) the mode of the database, so this covers them. Raises
-    `OSError`, also where `path` is a symbolic link: following one would let whoever planted it choose the file.
+    SQLite gives its companion files (`-wal`, `-journal`) the mode of the database. Raises `OSError`, also where `path`
+    is a symbolic link: whoever planted the link would choose the file.
     """
     for folder in reversed([path.parent, *path.parent.parents]):
         if not folder.exists():

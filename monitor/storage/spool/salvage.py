@@ -6,19 +6,18 @@ A damaged file is never written to again: to delete a row whose chain of pages i
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sqlite3
 import struct
-import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from monitor.spool import draws, remembered
-from monitor.spool.files import make_private, sync_folder
-from monitor.spool.format import COLUMNS, INSERT, Damaged, connect, decode
+from monitor.storage.files import make_private, sync_folder
+from monitor.storage.spool import draws, remembered
+from monitor.storage.spool.format import COLUMNS, INSERT, connect, decode
+from monitor.storage.sqlite import Damaged, remove, set_aside, timestamp
 
 _FIRST, _LAST = 0, 2**62
 """Below and above every number that a record can have."""
@@ -45,7 +44,7 @@ def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
     `sqlite3.Error` or `OSError` when the new file cannot be written; the old one is then untouched.
     """
     building = path.with_name(path.name + ".building")
-    _remove(building)
+    remove(building)
     make_private(building)
     kept: set[int] = set()
     lost = 0
@@ -85,20 +84,6 @@ def finish(path: Path, now: float) -> Path | None:
     return aside
 
 
-def set_aside(path: Path, now: float) -> Path:
-    """Rename the database and its log to `*.damaged-<time>`; returns the new name."""
-    stamp = _stamp(now)
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
-    for again in range(1, 1000):
-        if not aside.exists():
-            break
-        aside = path.with_name(f"{path.name}.damaged-{stamp}-{again}")
-    for suffix in ("", "-wal"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-    return aside
-
-
 def lost_in_log(path: Path, read: int) -> int:
     """How many committed transactions of the write-ahead log SQLite passed over, having found `read` good frames in it.
 
@@ -127,7 +112,7 @@ def lost_in_log(path: Path, read: int) -> int:
 
 def copy_log(path: Path, now: float) -> Path | None:
     """Keep a copy of the write-ahead log, which the next write overwrites; None where there is no room for one."""
-    aside = path.with_name(f"{path.name}-wal.damaged-{_stamp(now)}")
+    aside = path.with_name(f"{path.name}-wal.damaged-{timestamp(now)}")
     try:
         make_private(aside)
         shutil.copyfile(path.with_name(path.name + "-wal"), aside)
@@ -197,13 +182,3 @@ def _insert(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
     db.execute("BEGIN IMMEDIATE")
     db.executemany(INSERT, rows)
     db.execute("COMMIT")
-
-
-def _stamp(now: float) -> str:
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path.with_name(path.name + suffix))  # noqa: PTH108 - reads as the system call that it is

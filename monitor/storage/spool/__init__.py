@@ -1,4 +1,9 @@
-"""Opening the spool: the store, the thread that it lives in, and the queue before it."""
+"""The durable queue before assembly: a delivery that was acknowledged survives crashes, full disks and damaged files.
+
+`queue` is what the pipeline talks to (asyncio, group commit), `store` the SQLite file behind it (one thread, blocking)
+with `format`, and with `draws` and `remembered` beside the records. `salvage` repairs a damaged file, `retained` keeps
+processed deliveries for a time.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,13 @@ from pathlib import Path
 import anyio
 
 from monitor.clock import Clock
-from monitor.spool.queue import Spool
-from monitor.spool.store import Store
+from monitor.storage.spool.format import Record
+from monitor.storage.spool.queue import Replayed, Spool
+from monitor.storage.spool.store import Store
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
+
+__all__ = ["Record", "Replayed", "Spool", "open_spool"]
 
 
 @asynccontextmanager

@@ -15,25 +15,24 @@ from typing import Literal, NoReturn, TypeAlias
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
-from monitor.spool import draws, remembered, salvage
-from monitor.spool.draws import Draw
-from monitor.spool.files import make_private, size_of
-from monitor.spool.format import (
+from monitor.storage.files import make_private, size_of
+from monitor.storage.spool import draws, remembered, salvage
+from monitor.storage.spool.draws import Draw
+from monitor.storage.spool.format import (
     COLUMNS,
     INSERT,
     PAGE,
-    Damaged,
+    Fullness,
     Record,
-    check,
-    code_of,
+    Room,
     connect,
     decode,
     encode,
     is_damage,
 )
-from monitor.spool.retained import NAME as RETAINED
-from monitor.spool.retained import Retained, discard, rows_of
-from monitor.spool.room import Fullness, Room
+from monitor.storage.spool.retained import NAME as RETAINED
+from monitor.storage.spool.retained import Retained, discard, rows_of
+from monitor.storage.sqlite import Damaged, code_of, quick_check
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
@@ -126,7 +125,7 @@ class Store:
         rows = [encode(number, record) for number, record in zip(numbers, batch.records, strict=True)]
         try:
             if self._retained is not None and batch.deletes:
-                self._retained.take(rows_of(db, COLUMNS, batch.deletes))
+                self._retained.take(rows_of(db, batch.deletes))
             db.execute("BEGIN IMMEDIATE")
             db.executemany(
                 "DELETE FROM records WHERE id = ?", [(number,) for number in (*self._doomed, *batch.deletes)]
@@ -229,7 +228,7 @@ class Store:
         return self._survey(connect(self._path, most_pages=self._most_pages, erase=self._erase))
 
     def _check(self, db: sqlite3.Connection) -> None:
-        check(db)
+        quick_check(db)
         self._checked = True
 
     def _make_private(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +12,13 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from monitor.errors import MonitorError
 from monitor.model.trail import Step, Trail
-from monitor.spool.files import make_private
-from monitor.spool.salvage import set_aside
 from monitor.stages import Runtime
+from monitor.storage.request_log import store
+from monitor.storage.request_log.store import MINUTE, Counted, Minute
+from monitor.storage.sqlite import SetAside
 from monitor.telemetry.events import Event
-from monitor.trail import store
-from monitor.trail.store import MINUTE, Counted, Minute
 
 _EVERY: Final = 1.0
 """Seconds between two writes, at most."""
@@ -71,7 +70,7 @@ class Recorder:
         self._at = -1
         self._wake = asyncio.Event()
         self._closing = False
-        self._db: sqlite3.Connection | None = None
+        self._file = store.database(path, runtime.clock, self._damaged)
         self._tidied = self._told = float("-inf")
 
     def keep(self, trail: Trail) -> None:
@@ -123,7 +122,7 @@ class Recorder:
                     return
         finally:
             with anyio.CancelScope(shield=True):
-                await loop.run_in_executor(thread, self._close)
+                await loop.run_in_executor(thread, self._file.close)
             thread.shutdown(wait=False)
 
     def _tell(self, failed: str) -> None:
@@ -145,27 +144,16 @@ class Recorder:
         try:
             try:
                 self._transaction(trails, sums)
-            except sqlite3.DatabaseError as error:
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                    raise
-                self._close()
-                aside = set_aside(self._path, self._clock.now())
-                message = f"the trails were damaged ({error}); they are kept aside and new ones are begun"
-                self._events.error(Event.TRAILS_FAILED, message, path=str(self._path), aside=str(aside))
+            except SetAside:  # at once into the new file
                 self._transaction(trails, sums)
-        except (sqlite3.Error, OSError) as error:
-            self._close()  # and with it what was half done; the next call opens it anew
-            return f"{self._path} cannot be written: {error}"
+        except MonitorError as error:
+            return str(error)
         return ""
 
     def _transaction(self, trails: list[Trail], sums: dict[Minute, Counted]) -> None:
-        if self._db is None:
-            make_private(self._path)
-            self._db = store.create(self._path)
-        self._db.execute("BEGIN IMMEDIATE")
-        store.insert(self._db, trails, sums)
-        self._tidy(self._db, len(trails))
-        self._db.execute("COMMIT")
+        with self._file.transaction() as db:
+            store.insert(db, trails, sums)
+            self._tidy(db, len(trails))
 
     def _tidy(self, db: sqlite3.Connection, added: int) -> None:
         now, wall = self._clock.monotonic(), self._clock.now()
@@ -175,8 +163,6 @@ class Recorder:
         if not store.prune(db, **limits, at_most=self._at_most, added=added):
             self._tidied = now
 
-    def _close(self) -> None:
-        if self._db is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.close()
-            self._db = None
+    def _damaged(self, aside: Path, why: str) -> None:
+        message = f"the request log was damaged ({why}); it is kept aside and a new one is begun"
+        self._events.error(Event.TRAILS_FAILED, message, path=str(self._path), aside=str(aside))

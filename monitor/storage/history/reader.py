@@ -1,0 +1,213 @@
+"""Reading the history: the newest, the worst, of one trace, or by what a person searches for; and the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from monitor.model.generation import Generation, Known
+from monitor.stages import Lesson
+from monitor.storage.history.rows import load
+from monitor.storage.history.tables import FORMAT, LESSONS_AT_MOST, MINUTE, NEWEST_LESSONS
+from monitor.storage.sqlite import ReadOnly, marks
+
+_AT_ONCE = 500
+
+
+class Sums(NamedTuple):
+    """Scored results of one minute, which began at `at` (seconds since 1970): their number, weights, squares.
+
+    Results of two versions of an evaluator are never in one sum.
+    """
+
+    at: int
+    app: str
+    evaluator: str
+    version: str
+    defect: bool
+    judged: int
+    weight: float
+    weight_squares: float
+
+
+Ends = tuple[float, float]
+"""Two points of a scale."""
+
+_OUTCOMES: Mapping[str, str] = {
+    "any": "1",
+    "defect": "outcome = 'score' AND defect",
+    "passed": "outcome = 'score' AND NOT defect",
+    "score": "outcome = 'score'",
+    "unscored": "outcome = 'unscored'",
+    "skipped": "outcome = 'skipped'",
+}
+
+_BODY = (
+    "CASE WHEN length(body) > 20000 AND json_valid(CAST(body AS TEXT))"
+    " THEN json_remove(CAST(body AS TEXT), '$.retrieved_context', '$.request.history') ELSE body END"
+)
+
+
+_BY_TRACE = (
+    "SELECT CASE WHEN length(body) <= 20000 OR NOT json_valid(CAST(body AS TEXT)) OR id = ("
+    "SELECT id FROM results WHERE trace_id = ?1 AND json_valid(CAST(body AS TEXT))"
+    " AND json_type(CAST(body AS TEXT), '$.response') = 'text' ORDER BY at, id LIMIT 1) THEN body"
+    " ELSE json_remove(CAST(body AS TEXT), '$.request', '$.retrieved_context', '$.response') END"
+    " FROM results WHERE trace_id = ?1 ORDER BY at, id LIMIT 1000"
+)
+"""Each evaluator's result holds the texts of the case again: what is long is read once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for. `since` and `until` are wall-clock seconds of the verdict, `until` exclusive. No apps: any.
+
+    `bands` are, by evaluator, the scores from the first end up to and without the second: with it, only scores within.
+    `order` is `worst`, defects first and then from the bad end of each scale, or `newest`; `scales` are the bad and the
+    good end by evaluator, without which scores of an evaluator are in no order.
+    """
+
+    apps: tuple[str, ...] = ()
+    evaluator: str | None = None
+    since: float = 0.0
+    until: float | None = None
+    outcome: Literal["any", "defect", "passed", "score", "unscored", "skipped"] = "score"
+    order: Literal["worst", "newest"] = "worst"
+    scales: Mapping[str, Ends] = field(default_factory=dict)
+    bands: Mapping[str, Ends] | None = None
+    limit: int = 100
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """The query for bodies, and its values. Bodies that are long come without context and history.
+
+        Rows are chosen and sorted without their bodies, which may hold megabytes of text.
+        """
+        where = [_OUTCOMES[self.outcome], "at >= ?"]
+        values: list[Any] = [self.since]
+        if self.until is not None:
+            where.append("at < ?")
+            values.append(self.until)
+        if self.apps:
+            where.append(f"app IN ({marks(self.apps)})")
+            values += self.apps
+        if self.evaluator is not None:
+            where.append("evaluator = ?")
+            values.append(self.evaluator)
+        if self.bands is not None:
+            where.append(f"({' OR '.join(['evaluator = ? AND score >= ? AND score < ?'] * len(self.bands)) or '0'})")
+            values += [one for name, ends in self.bands.items() for one in (name, *ends)]
+        order, more = self._order()
+        chosen = f"SELECT id FROM results WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?"  # noqa: S608 - as below
+        sql = f"SELECT {_BODY} FROM results WHERE id IN ({chosen}) ORDER BY {order}"  # noqa: S608 - constants of this file
+        return sql, [*values, *more, self.limit, *more]
+
+    def _order(self) -> tuple[str, list[Any]]:
+        if self.order == "newest":
+            return "at DESC, id", []
+        goodness, values = "score", []
+        if self.scales:
+            goodness = f"CASE evaluator {'WHEN ? THEN (score - ?) / ? ' * len(self.scales)}ELSE 0.5 END"
+            values = [one for name, (bad, good) in self.scales.items() for one in (name, bad, good - bad)]
+        return f"defect DESC, {goodness}, at DESC, id", values
+
+
+class Reader:
+    """Reads the history, from any thread or process, also while it is written. Rows are those of `rows.as_json`.
+
+    All methods block for some milliseconds and raise `MonitorError` where there is no history or it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = ReadOnly(path, FORMAT, name="the history")
+
+    def results(
+        self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """The newest results of any outcome, newest first."""
+        return self._rows("at >= ?", [since], "at DESC", limit, app=app, evaluator=evaluator)
+
+    def worst(
+        self,
+        *,
+        app: str | None = None,
+        evaluator: str | None = None,
+        since: float = 0.0,
+        limit: int = 10,
+        better: Literal["higher", "lower"] = "higher",
+    ) -> list[dict[str, Any]]:
+        """The worst scores: defects first, then by score from the bad end of the scale, newest first among equals.
+
+        `better` is the good end of the evaluator's scale.
+        """
+        order = f"defect DESC, score {'ASC' if better == 'higher' else 'DESC'}, at DESC"
+        return self._rows("outcome = 'score' AND at >= ?", [since], order, limit, app=app, evaluator=evaluator)
+
+    def search(self, wanted: Search) -> list[dict[str, Any]]:
+        """The results that are looked for, in the order that is asked for; long ones without context and history."""
+        return [load(body) for (body,) in self._file.query(*wanted.sql())]
+
+    def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
+        """All results of one trace, oldest first; long texts of the case stand in the first that has them alone."""
+        return [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
+
+    def sums_since(self, since: float) -> list[Sums]:
+        """Sums of scored results by the minute, oldest first, from the minute that holds `since` on."""
+        minute = since // MINUTE * MINUTE
+        found = self._file.query("SELECT * FROM version_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
+        return [_sums(row) for row in found]
+
+    def hourly_sums(self, since: float, until: float) -> list[Sums]:
+        """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
+        found = self._file.query(
+            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
+            " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
+            [since // 3600 * 3600, until // 3600 * 3600],
+        )
+        return [_sums(row) for row in found]
+
+    def generations(self) -> list[Known]:
+        """The generations that had verdicts, those of an app and evaluator by their beginning."""
+        found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
+        return [
+            Known(app, evaluator, Generation(**load(parts)), began, seen)
+            for app, evaluator, parts, began, seen in found
+        ]
+
+    def verdicts(self, ids: Collection[str]) -> set[str]:
+        """Which results, by id, are there and came to a verdict, or to none being due: all that is not `unscored`."""
+        wanted = list(ids)
+        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
+        sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
+        return {id_ for part in parts for (id_,) in self._file.query(sql.format(marks(part)), part)}
+
+    def numbers(self, evaluator: str, since: float, app: str | None = None) -> dict[str, int]:
+        """How many results of an evaluator are `defect`, `passed`, `unscored` and `skipped` since that second."""
+        only, values = ("", [evaluator, since]) if app is None else (" AND app = ?", [evaluator, since, app])
+        kind = "CASE WHEN outcome <> 'score' THEN outcome WHEN defect THEN 'defect' ELSE 'passed' END"
+        sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
+        return dict(self._file.query(sql, values))
+
+    def lessons(self) -> list[Lesson]:
+        """What the newest verdicts teach, oldest first."""
+        newest = self._file.query(NEWEST_LESSONS, [LESSONS_AT_MOST])
+        return [_lesson(body) for (body,) in reversed(newest)]
+
+    def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
+        for column, value in only.items():
+            if value is not None:
+                where += f" AND {column} = ?"
+                values.append(value)
+        sql = f"SELECT body FROM results WHERE {where} ORDER BY {order} LIMIT ?"  # noqa: S608 - all constants of this class
+        return [load(body) for (body,) in self._file.query(sql, [*values, limit])]
+
+
+def _sums(row: tuple[Any, ...]) -> Sums:
+    at, app, evaluator, version, defect, *rest = row
+    return Sums(at, app, evaluator, version, bool(defect), *rest)
+
+
+def _lesson(body: bytes) -> Lesson:
+    told = load(body)
+    return Lesson(**{**told, "inputs": tuple(told["inputs"])})

@@ -1,0 +1,126 @@
+"""Writing the history: results, kept for days; their sums by the minute, kept longer; past results for samplers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from monitor.model.outcome import Judged, Score, Standing
+from monitor.privacy.pseudonyms import UserKey
+from monitor.storage.history.rows import as_json, dump, lesson
+from monitor.storage.sqlite import Format, open_database, used_bytes
+
+FORMAT: Final = Format(
+    1,
+    """
+CREATE TABLE IF NOT EXISTS results (
+  id TEXT PRIMARY KEY, at REAL NOT NULL, app TEXT NOT NULL, evaluator TEXT NOT NULL, trace_id TEXT NOT NULL,
+  outcome TEXT NOT NULL, defect INTEGER NOT NULL, score REAL, body BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
+CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
+CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
+DROP TABLE IF EXISTS sums;  -- without versions: nothing can be compared with them
+CREATE TABLE IF NOT EXISTS version_sums (
+  at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
+  PRIMARY KEY (at, app, evaluator, version, defect)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS generations (
+  app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
+  PRIMARY KEY (app, evaluator, fingerprint)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lessons (n INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS people (
+  user TEXT, trace_id TEXT, at REAL NOT NULL, PRIMARY KEY (user, trace_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
+CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
+""",
+)
+"""`lessons`: what samplers learn from after a restart. `people`: the user of a trace, by the pseudonym of
+`privacy`. `blanked`: up to when no result has a text."""
+
+MINUTE: Final = 60
+LESSONS_AT_MOST: Final = 5_000
+"""Past results that are kept for samplers: as many as the model itself remembers."""
+
+NEWEST_LESSONS: Final = "SELECT body FROM lessons ORDER BY n DESC LIMIT ?"
+_PRUNE_AT_ONCE: Final = 500
+
+
+def create(path: Path) -> sqlite3.Connection:
+    """Open the history for writing. Raises `sqlite3.Error`, `ConfigError`."""
+    return open_database(path, FORMAT)
+
+
+def insert(
+    db: sqlite3.Connection,
+    results: Iterable[Judged],
+    *,
+    texts: bool,
+    quotes: bool = True,
+    users: UserKey | None = None,
+) -> None:
+    """Add results within the transaction of the caller; one whose id is known changes nothing.
+
+    `texts` and `quotes` as in `rows.as_json`; with `users` it is remembered whose results they are.
+    """
+    for one in results:
+        score = one.outcome.value if isinstance(one.outcome, Score) else None
+        app = one.case.app.encode("utf-8", "replace").decode()
+        row = as_json(one, texts=texts, quotes=quotes)
+        values = (
+            one.id,
+            one.judged_at,
+            app,
+            one.evaluator,
+            one.case.request_id,
+            row["outcome"],
+            one.defect,
+            score,
+            dump(row),
+        )
+        if one.standing is Standing.BACKFILL:  # what was due and came to nothing has been judged since
+            db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
+        added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
+        if added:
+            _keep_lesson(db, row, one.judged_at)
+            if users is not None and one.case.user_id:
+                person = (users.of(one.case.user_id), one.case.request_id, one.judged_at)
+                db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", person)
+        if added and score is not None and one.standing is Standing.LIVE:
+            answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
+            minute = int(answered_at // MINUTE * MINUTE)
+            db.execute(
+                "INSERT INTO version_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?)"
+                " ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
+                " weight_squares = weight_squares + excluded.weight_squares",
+                (minute, app, one.evaluator, one.version, one.defect, one.weight, one.weight**2),
+            )
+            parts = dump(one.generation.parts).decode()
+            db.execute(
+                "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                " seen = max(seen, excluded.seen)",
+                (app, one.evaluator, one.generation.fingerprint, parts, one.judged_at, one.judged_at),
+            )
+
+
+def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int) -> bool:
+    """Delete some hundred results that are too old, or the oldest of too many; whether there may be more."""
+    too_full = used_bytes(db) > at_most
+    oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
+    deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
+    db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
+    db.execute("DELETE FROM lessons WHERE at < ? OR n <= (SELECT max(n) FROM lessons) - ?", (before, LESSONS_AT_MOST))
+    db.execute("DELETE FROM people WHERE at < ?", (before,))
+    return deleted == _PRUNE_AT_ONCE
+
+
+def _keep_lesson(db: sqlite3.Connection, row: Mapping[str, Any], at: float) -> None:
+    found = lesson(row)
+    if found is not None and found.defect is not None and found.inputs:
+        db.execute("INSERT INTO lessons (at, body) VALUES (?, ?)", (at, dump(asdict(found))))

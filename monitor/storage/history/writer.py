@@ -1,0 +1,117 @@
+"""Writing the history from a thread: transactions, retention of results and of their texts, marks of erasure."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.outcome import Judged
+from monitor.privacy import pseudonyms
+from monitor.privacy.erasure import Forgotten
+from monitor.stages import Runtime
+from monitor.storage.files import make_private
+from monitor.storage.history.erasing import blank
+from monitor.storage.history.tables import FORMAT, insert, prune
+from monitor.storage.sqlite import Database, empty_log
+from monitor.telemetry.events import Event
+
+Texts: TypeAlias = Literal["all", "verdicts", "none"]
+
+TIDY_EVERY: Final = 60.0
+"""Seconds between two deletions of what is too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What the history keeps, for how many seconds, and how many bytes it may take.
+
+    `texts_for` is None where texts are kept as long as their results.
+    """
+
+    results: float
+    sums: float
+    max_size: int
+    texts: Texts
+    texts_for: float | None
+
+
+class Writer:
+    """Writes the history `path`. Its methods block; call them from one thread at a time."""
+
+    def __init__(self, path: Path, retention: Retention, runtime: Runtime) -> None:
+        self._path = path
+        self._retention = retention
+        self._clock = runtime.clock
+        self._events = runtime.events
+        self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, damaged=self._damaged)
+        self._users: pseudonyms.UserKey | None = None
+        self._said = False
+        self._forgotten = Forgotten(path.parent)
+        self._tidied = float("-inf")
+
+    def open(self) -> None:
+        """Create or open the file. Raises `ConfigError` where the path cannot work."""
+        try:
+            make_private(self._path)
+        except OSError as error:
+            raise ConfigError(f"history: path: {self._path} cannot be opened: {error.strerror}") from None
+        try:
+            with self._file.reading():
+                self._load_users()
+        except ConfigError:
+            raise
+        except MonitorError:  # the first result tries again, and fails with a message where it still cannot be opened
+            pass
+
+    def write(self, results: list[Judged]) -> None:
+        """Write all of these in one transaction. Raises `MonitorError`: none was written."""
+        self._load_users()
+        with self._file.transaction() as db:
+            texts = self._retention.texts
+            wanted = [one for one in results if not self._is_forgotten(one)]
+            insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
+            erased = self._tidy(db)
+        if erased:
+            with suppress(MonitorError), self._file.reading() as db:
+                empty_log(db)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _is_forgotten(self, one: Judged) -> bool:
+        """Whether somebody asked to erase it while it was evaluated, or on its way here."""
+        user = self._users.of(one.case.user_id) if self._users is not None else ""
+        return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.judged_at)
+
+    def _load_users(self) -> None:
+        """Load the key of pseudonyms. Without it results are kept all the same, but cannot be found by user."""
+        if self._users is not None:
+            return
+        try:
+            self._users = pseudonyms.load_or_make(self._path.parent)
+        except OSError as error:
+            if not self._said:
+                self._events.warning(Event.SINK_FAILED, f"the users of results cannot be recorded: {error}")
+            self._said = True
+
+    def _damaged(self, aside: Path, why: str) -> None:
+        message = f"the history was damaged ({why}); it is kept aside and a new one is begun"
+        self._events.error(Event.SINK_FAILED, message, path=str(self._path), aside=str(aside))
+
+    def _tidy(self, db: sqlite3.Connection) -> bool:
+        """Delete what is too old, at intervals; whether this was such a time."""
+        now = self._clock.monotonic()
+        if now - self._tidied < TIDY_EVERY:
+            return False
+        wall, kept = self._clock.now(), self._retention
+        more = prune(db, before=wall - kept.results, sums_before=wall - kept.sums, at_most=kept.max_size)
+        if kept.texts_for is not None:
+            more = blank(db, wall - kept.texts_for) or more
+        if not more:
+            self._tidied = now
+        return True
