@@ -18,7 +18,8 @@ from pathlib import Path
 
 from monitor import registry
 from monitor.errors import JudgeError
-from monitor.judge import wording
+from monitor.judge import codec
+from monitor.judge.codec import RequestForm
 from monitor.judge.panel import merged
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
@@ -82,7 +83,10 @@ def main() -> None:
         return len(litellm.encoding.encode(text, disallowed_special=()))
 
     def sent(question: Question) -> str:
-        return "\n".join(message["content"] for message in wording.messages(question, b"benchmark"))
+        return "\n".join(
+            message["content"]
+            for message in codec.encode(question, b"benchmark", RequestForm(question.max_tokens)).messages
+        )
 
     found = list(cases(chosen.rows, chosen.limit))
     print(f"{len(found)} cases of {chosen.rows.name}; tokens of the prompt a case, mean\n")

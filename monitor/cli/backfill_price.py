@@ -72,7 +72,7 @@ async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | 
         for item in items:
             await evaluation.run_judged(item.case, [(assignment, Drawn(1.0, 1.0))])
     return sum(
-        price.dollars(estimate_tokens(message["content"] for message in one.messages), one.max_tokens)
+        price.dollars(estimate_tokens(message["content"] for message in one.call.messages), one.call.max_tokens)
         for one in exchanges
     )
 

@@ -20,9 +20,9 @@ from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError, JudgeError
+from monitor.judge.api_key import ApiKey
 from monitor.judge.client import open_judge
-from monitor.judge.key import Key
-from monitor.judge.provider import takes
+from monitor.judge.litellm_provider import takes
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
@@ -85,7 +85,7 @@ def keys(config: Config) -> Iterator[Finding]:
 
 def _key_file(place: str, settings: JudgeSettings) -> Finding:
     try:
-        Key(settings).load()
+        ApiKey(settings).load()
     except ConfigError as error:
         return failed(place, str(error), "let the file hold the provider's key and nothing else, readable by this user")
     return ok(place, "has a key in its `api_key_file`, which is not tried")
@@ -139,7 +139,7 @@ def _temperature(place: str, settings: JudgeSettings) -> Finding:
 
 
 def _form(place: str, exchanges: list[Exchange]) -> Iterator[Finding]:
-    if any(one.response_format is None for one in exchanges):
+    if any(one.call.response_format is None for one in exchanges):
         mend = "works all the same: replies are asked for in words, and read strictly; a model that knows it errs less"
         yield warning(place, "the provider does not take a JSON schema", mend)
     elif len(exchanges) > 1:

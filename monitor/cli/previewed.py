@@ -17,8 +17,8 @@ from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.client import open_judge
+from monitor.judge.litellm_provider import count_tokens
 from monitor.judge.prices import tariff
-from monitor.judge.provider import count_tokens
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import Budget, CacheSettings
 from monitor.model.case import Case, Document, Message, Request
@@ -202,9 +202,9 @@ def _add(
 ) -> None:
     tokens = 0
     for one in exchanges:
-        exact = count_tokens(unit.model, one.messages)
+        exact = count_tokens(unit.model, one.call.messages)
         done.counted = done.counted and exact is not None
-        tokens += exact if exact is not None else estimate_tokens(message["content"] for message in one.messages)
+        tokens += exact if exact is not None else estimate_tokens(message["content"] for message in one.call.messages)
     if case.request_id == _BARE.request_id:
         unit.bare = float(tokens)
     unit.chosen += is_chosen

@@ -76,11 +76,11 @@ def _outcome(judged: Judged) -> dict[str, Any]:
 def _call(tried: Tried, one: Exchange) -> dict[str, Any]:
     reply = one.reply
     return {
-        "messages": one.messages,
-        "max_tokens": one.max_tokens,
+        "messages": one.call.messages,
+        "max_tokens": one.call.max_tokens,
         "temperature": tried.temperature(one),
-        "response_format": one.response_format,
-        "logprobs": one.logprobs,
+        "response_format": one.call.response_format,
+        "logprobs": one.call.logprobs,
         "reply": asdict(reply) if reply is not None else None,
         "fault": one.fault or None,
     }
@@ -110,8 +110,8 @@ def _shown(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[str
     yield ""
     yield f"--- prompt as sent{f', call {number} of {calls}' if calls > 1 else ''}"
     yield from prompt(one)
-    form = "none asked for" if one.response_format is None else one.response_format.get("type", "asked for")
-    yield f"[at most {one.max_tokens} tokens, temperature {tried.temperature(one)}, response format: {form}]"
+    form = "none asked for" if one.call.response_format is None else one.call.response_format.get("type", "asked for")
+    yield f"[at most {one.call.max_tokens} tokens, temperature {tried.temperature(one)}, response format: {form}]"
     yield ""
     yield "--- reply as it came"
     reply = one.reply
@@ -126,7 +126,7 @@ def _shown(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[str
 
 def prompt(one: Exchange) -> Iterator[str]:
     """What was sent, message by message; only what could steer a terminal is replaced."""
-    for message in one.messages:
+    for message in one.call.messages:
         yield f"[{message['role']}]"
         yield from _harmless(message["content"])
 

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from monitor.clock import Clock
-from monitor.judge import wording
+from monitor.judge import codec
 from monitor.judge.settings import CacheSettings
 from monitor.stages import Prompt, Question, Verdict
 
 
 def question_key(model: str, question: Question | Prompt) -> str:
     """A hash of all that decides the answer: model, instructions, material, schema, repeat. 32 hex digits."""
-    return hashlib.blake2b(json.dumps([model, *wording.key(question)]).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(json.dumps([model, *codec.identity(question)]).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)

@@ -9,14 +9,14 @@ from typing import Any
 import anyio
 
 from monitor.errors import JudgeError
-from monitor.judge import wording
-from monitor.judge.breaker import Breaker, Pass
+from monitor.judge import codec
+from monitor.judge.admission import Admission, Breaker, Pass
 from monitor.judge.budget import Pacer, Purse, Reservation, estimate_tokens
-from monitor.judge.counting import Counting
-from monitor.judge.gate import Gate
+from monitor.judge.codec import RequestForm
+from monitor.judge.metrics import JudgeMetrics
 from monitor.judge.pause import Pause
 from monitor.judge.prices import Tariff
-from monitor.judge.provider import Provider, Reply
+from monitor.judge.provider import ModelCall, Provider, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import Attempt, UnscoredReason
@@ -28,7 +28,7 @@ _SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
-class Tally:
+class QuestionUsage:
     """What one question has taken so far, over all its calls. Dollars are US dollars, seconds those of the calls."""
 
     calls: int = 0
@@ -42,15 +42,6 @@ class Tally:
     tries: list[Attempt] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Form:
-    """How the question is put, which changes from call to call."""
-
-    max_tokens: int
-    structured: bool = True  # whether the provider is asked to enforce the schema
-    fault: str = ""  # what was wrong with the reply before
-
-
 class Caller:
     """Makes calls to one provider."""
 
@@ -62,7 +53,7 @@ class Caller:
         *,
         purse: Purse,
         tariff: Tariff,
-        count: Counting,
+        metrics: JudgeMetrics,
         rng: random.Random,
         pause: Pause,
     ) -> None:
@@ -78,11 +69,11 @@ class Caller:
         self._provider = provider
         self._purse = purse
         self._tariff = tariff
-        self._count = count
+        self._metrics = metrics
         self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
         pacer = Pacer(settings.budget.requests_per_minute, runtime.clock, runtime.share)
-        self._gate = Gate(self._breaker, pacer, settings.concurrency, runtime.clock, pause)
+        self._admission = Admission(self._breaker, pacer, settings.concurrency, runtime.clock, pause)
 
     @property
     def held_back(self) -> bool:
@@ -90,85 +81,82 @@ class Caller:
         return self._breaker.is_open
 
     async def call(
-        self, question: Question | Prompt, form: Form, deadline: float, tally: Tally
+        self, question: Question | Prompt, form: RequestForm, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
         """The data of a verdict, and the model as the provider names it.
 
-        Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `tally`. Raises
+        Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `usage`. Raises
         `CallFault`, `VerdictFault`, or a plain `JudgeError` where no call could be made.
         """
-        calls, seconds = tally.calls, tally.seconds
+        calls, seconds = usage.calls, usage.seconds
         try:
-            async with self._gate.admission(deadline, probe=tally.probe) as held:
-                reply = await self._exchange(question, form, held, tally)
-            data = wording.read(reply, question)
+            async with self._admission.admit(deadline, probe=usage.probe) as held:
+                reply = await self._exchange(question, form, held, usage)
+            data = codec.decode(reply, question)
         except JudgeError as error:
-            self._count.outcome(error.reason)
-            if tally.calls > calls:
-                tally.tries.append(Attempt(tally.seconds - seconds, error.reason.value, str(error)))
+            self._metrics.outcome(error.reason)
+            if usage.calls > calls:
+                usage.tries.append(Attempt(usage.seconds - seconds, error.reason.value, str(error)))
             raise
-        self._count.outcome("ok")
-        tally.tries.append(Attempt(tally.seconds - seconds, "ok"))
+        self._metrics.outcome("ok")
+        usage.tries.append(Attempt(usage.seconds - seconds, "ok"))
         return data, reply.model
 
-    async def _exchange(self, question: Question | Prompt, form: Form, held: Pass, tally: Tally) -> Reply:
-        messages = wording.messages(question, self._secret, form.fault)
-        prompt_tokens = estimate_tokens(message["content"] for message in messages)
+    async def _exchange(
+        self, question: Question | Prompt, form: RequestForm, held: Pass, usage: QuestionUsage
+    ) -> Reply:
+        call = codec.encode(question, self._secret, form)
+        prompt_tokens = estimate_tokens(message["content"] for message in call.messages)
         reserved = self._purse.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
         # Until its end is known the call counts as paid in full: so does one that is cut off, or sends no usage.
         spent = (prompt_tokens, form.max_tokens)
-        tally.calls += 1
+        usage.calls += 1
         started = self._clock.monotonic()
         try:
             with self._tracer.part(self._name, self._facts, "client") as work:
-                reply = await self._timed(messages, question, form)
+                reply = await self._timed(call)
                 if work.recorded:
-                    _tell_of(reply, form, work)
+                    _tell_of(reply, call, work)
             if reply.input_tokens is not None and reply.output_tokens is not None:
                 spent = (reply.input_tokens, reply.output_tokens)
         except CallFault as fault:
             if fault.reason is not UnscoredReason.TIMEOUT:
                 spent = (0, 0)  # refused or broken off by the provider
             # What a probe meets is the outage that everybody waits out: no failure of this question.
-            tally.failures += fault.again and not held.probe
-            self._report(fault, held, tally)
+            usage.failures += fault.again and not held.probe
+            self._report(fault, held, usage)
             raise
         finally:
-            self._settle(reserved, spent, self._clock.monotonic() - started, tally)
+            self._settle(reserved, spent, self._clock.monotonic() - started, usage)
         held.succeeded()
-        if tally.probe:
+        if usage.probe:
             self._pause.answered()
         return reply
 
-    async def _timed(self, messages: list[dict[str, str]], question: Question | Prompt, form: Form) -> Reply:
-        """Cut by the wall clock: a provider that sends a byte now and then trips no timeout of a read."""
-        wanted: dict[str, Any] = {"max_tokens": form.max_tokens}
-        if form.structured:
-            wanted["response_format"] = wording.response_format(question)
-        if isinstance(question, Prompt):
-            wanted |= {"temperature": question.temperature, "logprobs": question.logprobs}
+    async def _timed(self, call: ModelCall) -> Reply:
+        """Cut by the wall clock: a provider that sends a byte now and then never trips a read timeout."""
         try:
             with anyio.fail_after(self._timeout):
-                return await self._provider.complete(messages, **wanted)
+                return await self._provider.complete(call)
         except TimeoutError:
             message = f"no answer within {self._timeout:g} s"
             raise CallFault(UnscoredReason.TIMEOUT, message, again=True, sick=True) from None
 
-    def _settle(self, reserved: Reservation, spent: tuple[int, int], seconds: float, tally: Tally) -> None:
+    def _settle(self, reserved: Reservation, spent: tuple[int, int], seconds: float, usage: QuestionUsage) -> None:
         dollars = self._tariff.dollars(*spent)
         self._purse.settle(reserved, dollars)
-        self._count.spent(*spent, dollars, seconds)
-        tally.charged |= spent != (0, 0)
-        tally.dollars += dollars
-        tally.input_tokens += spent[0]
-        tally.output_tokens += spent[1]
-        tally.seconds += seconds
+        self._metrics.spent(*spent, dollars, seconds)
+        usage.charged |= spent != (0, 0)
+        usage.dollars += dollars
+        usage.input_tokens += spent[0]
+        usage.output_tokens += spent[1]
+        usage.seconds += seconds
 
-    def _report(self, fault: CallFault, held: Pass, tally: Tally) -> None:
+    def _report(self, fault: CallFault, held: Pass, usage: QuestionUsage) -> None:
         """Tell the breaker and the pause what a fault says of the provider."""
         if fault.pauses is not None:  # while the slot is held: whoever waits for it is not let through
             self._pause.refused(fault.pauses, str(fault))
-        elif tally.probe and not fault.sick:
+        elif usage.probe and not fault.sick:
             self._pause.answered()
         if not fault.sick:
             held.succeeded()
@@ -178,7 +166,7 @@ class Caller:
             self._breaker.trip(fault.retry_after)
 
     def _breaker_changed(self, is_open: bool) -> None:
-        self._count.breaker(is_open)
+        self._metrics.breaker(is_open)
         if is_open:
             message = "calls to the judge are held back after failures; it is probed until it answers"
             self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
@@ -194,10 +182,10 @@ def _facts(settings: JudgeSettings) -> dict[str, Fact]:
     return {**facts, "gen_ai.request.model": model}
 
 
-def _tell_of(reply: Reply, form: Form, work: Work) -> None:
+def _tell_of(reply: Reply, call: ModelCall, work: Work) -> None:
     """What came back: names and figures, no text."""
     facts: dict[str, Fact | None] = {
-        "gen_ai.request.max_tokens": form.max_tokens,
+        "gen_ai.request.max_tokens": call.max_tokens,
         "gen_ai.response.model": reply.model or None,
         "gen_ai.usage.input_tokens": reply.input_tokens,
         "gen_ai.usage.output_tokens": reply.output_tokens,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -18,8 +18,8 @@ import anyio.to_thread
 
 from monitor.clock import Clock
 from monitor.errors import ConfigError
-from monitor.judge.key import Key
-from monitor.judge.provider import Loadable, Reply
+from monitor.judge.api_key import ApiKey
+from monitor.judge.provider import Loadable, ModelCall, Reply
 from monitor.judge.retry import CallFault, classify
 from monitor.judge.settings import CLASSIFIER, JudgeSettings
 from monitor.model.outcome import UnscoredReason
@@ -33,7 +33,7 @@ LONGEST_PAIR: Final = 20_000
 _TOO_LARGE: Final = 413
 
 
-def open_classifier(settings: JudgeSettings, clock: Clock, key: Key | None = None) -> Loadable:
+def open_classifier(settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> Loadable:
     """The provider for a model named `classifier/...`.
 
     Raises `ConfigError` where it is to run in this process and the packages for that are not installed.
@@ -54,9 +54,9 @@ class OverHTTP:
 
     label = "the client of the classifier"
 
-    def __init__(self, settings: JudgeSettings, clock: Clock, key: Key | None = None) -> None:
+    def __init__(self, settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> None:
         self._address = settings.api_base or ""
-        self._key = key or Key(settings)
+        self._key = key or ApiKey(settings)
         self._clock = clock
         self._http: Any = None
 
@@ -72,17 +72,9 @@ class OverHTTP:
         if self._http is not None:
             await self._http.aclose()
 
-    async def complete(
-        self,
-        messages: Sequence[dict[str, str]],
-        *,
-        max_tokens: int,  # noqa: ARG002 - nothing is generated
-        response_format: dict[str, Any] | None = None,  # noqa: ARG002
-        temperature: float | None = None,  # noqa: ARG002
-        logprobs: bool = False,  # noqa: ARG002
-    ) -> Reply:
+    async def complete(self, call: ModelCall) -> Reply:
         """One call, without retries. Raises `CallFault`, nothing else."""
-        body = {"inputs": [_pair(messages)]}
+        body = {"inputs": [_pair(call.messages)]}
         headers = {"authorization": f"Bearer {self._key.current}"} if self._key.current else {}
         try:
             async with self._http.stream("POST", self._address, json=body, headers=headers) as response:
@@ -129,17 +121,9 @@ class InProcess:
         """Let go of the model."""
         self._model = None
 
-    async def complete(
-        self,
-        messages: Sequence[dict[str, str]],
-        *,
-        max_tokens: int,  # noqa: ARG002 - nothing is generated
-        response_format: dict[str, Any] | None = None,  # noqa: ARG002
-        temperature: float | None = None,  # noqa: ARG002
-        logprobs: bool = False,  # noqa: ARG002
-    ) -> Reply:
+    async def complete(self, call: ModelCall) -> Reply:
         """The scores of one pair. Raises `CallFault`, nothing else."""
-        pair = _pair(messages)
+        pair = _pair(call.messages)
         length = sum(map(len, pair))
         if length > LONGEST_PAIR:
             message = f"{length} characters, a classifier in this process takes {LONGEST_PAIR}"
@@ -170,7 +154,7 @@ class _Refused(Exception):  # noqa: N818 - an answer, in the form that `classify
         self.litellm_response_headers = dict(response.headers)
 
 
-def _pair(messages: Sequence[dict[str, str]]) -> tuple[str, str]:
+def _pair(messages: Sequence[Mapping[str, str]]) -> tuple[str, str]:
     if [one["role"] for one in messages] != ["premise", "hypothesis"]:
         raise CallFault(UnscoredReason.PROVIDER_ERROR, "a classifier takes pairs of texts and answers no questions")
     return messages[0]["content"], messages[1]["content"]

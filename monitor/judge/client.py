@@ -18,18 +18,19 @@ import anyio
 import anyio.to_thread
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.judge import prices, wording
+from monitor.judge import codec, prices
+from monitor.judge.api_key import ApiKey
 from monitor.judge.budget import Purse
 from monitor.judge.cache import Cache, question_key
-from monitor.judge.call import Caller, Form, Tally
+from monitor.judge.call import Caller, QuestionUsage
 from monitor.judge.classifier import open_classifier
-from monitor.judge.counting import Counting
-from monitor.judge.key import Key
+from monitor.judge.codec import RequestForm, VerdictFault
+from monitor.judge.litellm_provider import LiteLLM
+from monitor.judge.metrics import JudgeMetrics
 from monitor.judge.pause import Pause
-from monitor.judge.provider import LiteLLM, Loadable, Provider
+from monitor.judge.provider import Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
-from monitor.judge.verdict import VerdictFault
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
@@ -62,7 +63,7 @@ async def open_judge(
         message = "the file of the judge's key cannot be read: the key read before is used on"
         runtime.events.warning(Event.JUDGE_KEY_FAILED, message, model=settings.model, error=why)
 
-    key = Key(settings, key_failed)
+    key = ApiKey(settings, key_failed)
     await anyio.to_thread.run_sync(key.load)
     made = open_classifier if settings.is_classifier else LiteLLM
     provider = seam(made(settings, runtime.clock, key))
@@ -125,19 +126,19 @@ class Client:
         *,
         rng: random.Random,
         pause: Pause | None = None,
-        key: Key | None = None,
+        key: ApiKey | None = None,
     ) -> None:
         self.model = settings.model or ""
         self.pause = pause or Pause(runtime.clock, runtime.events, model=self.model)
         self._lent = pause is not None
-        self._key = key or Key(settings)
+        self._key = key or ApiKey(settings)
         self.max_characters = settings.max_characters
         self._settings = settings
         self._clock = runtime.clock
         self._events = runtime.events
         self._rng = rng
         self._priced = tariff is not None
-        self._count = Counting(self.model, runtime.metrics)
+        self._metrics = JudgeMetrics(self.model, runtime.metrics)
         self._cache = Cache(settings.cache, runtime.clock)
         self._purse = Purse(settings.budget, runtime.clock, self._budget_spent, runtime.share)
         self._caller = Caller(
@@ -146,7 +147,7 @@ class Client:
             provider,
             purse=self._purse,
             tariff=tariff or prices.Tariff(),
-            count=self._count,
+            metrics=self._metrics,
             rng=rng,
             pause=self.pause,
         )
@@ -198,14 +199,14 @@ class Client:
                     return await self._ask(question)
                 finally:
                     self._asking.discard(scope)
-        self._count.outcome(UnscoredReason.SHUTDOWN)
+        self._metrics.outcome(UnscoredReason.SHUTDOWN)
         raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor stops")
 
     async def _ask(self, question: Question | Prompt) -> Verdict:
         deadline = self._clock.monotonic() + self._settings.max_age
-        length = wording.length(question)
+        length = codec.material_length(question)
         if length > self._settings.max_characters:
-            self._count.outcome(UnscoredReason.TOO_LARGE)
+            self._metrics.outcome(UnscoredReason.TOO_LARGE)
             limit = self._settings.max_characters
             raise JudgeError(
                 UnscoredReason.TOO_LARGE, f"{length} characters of material, judge.max_characters is {limit}"
@@ -214,7 +215,7 @@ class Client:
         async with self._cache.turn(key):
             kept = self._cache.get(key)
             if kept is not None:
-                self._count.outcome("cached")
+                self._metrics.outcome("cached")
                 free = {
                     "dollars": 0.0,
                     "input_tokens": 0,
@@ -226,7 +227,7 @@ class Client:
                 return dataclasses.replace(kept, cached=True, **free)  # type: ignore[arg-type] # by name
             await self._loaded.wait()
             if self.fault:
-                self._count.outcome(UnscoredReason.PROVIDER_ERROR)
+                self._metrics.outcome(UnscoredReason.PROVIDER_ERROR)
                 raise JudgeError(UnscoredReason.PROVIDER_ERROR, self.fault)
             verdict = await self._unless_paused(question, deadline)
             self._cache.put(key, verdict)
@@ -236,7 +237,7 @@ class Client:
         try:
             probe = self.pause.enter()
         except JudgeError as error:
-            self._count.outcome(error.reason)
+            self._metrics.outcome(error.reason)
             raise
         try:
             if probe:
@@ -254,35 +255,37 @@ class Client:
         try:
             judgement = self._purse.reserve_judgement()
         except JudgeError as error:
-            self._count.outcome(error.reason)
+            self._metrics.outcome(error.reason)
             raise
-        tally = Tally(probe=probe)
+        usage = QuestionUsage(probe=probe)
         try:
-            data, model = await self._judge(question, deadline, tally)
+            data, model = await self._judge(question, deadline, usage)
         except JudgeError as error:
-            error.tries = tuple(tally.tries)
+            error.tries = tuple(usage.tries)
             raise
         finally:
-            self._purse.settle(judgement, 1.0 if tally.charged else 0.0)
+            self._purse.settle(judgement, 1.0 if usage.charged else 0.0)
         return Verdict(
             data,
             model or self.model,
-            dollars=tally.dollars,
-            input_tokens=tally.input_tokens,
-            output_tokens=tally.output_tokens,
-            seconds=tally.seconds,
-            attempts=tally.calls,
-            tries=tuple(tally.tries),
+            dollars=usage.dollars,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            seconds=usage.seconds,
+            attempts=usage.calls,
+            tries=tuple(usage.tries),
         )
 
-    async def _judge(self, question: Question | Prompt, deadline: float, tally: Tally) -> tuple[dict[str, Any], str]:
+    async def _judge(
+        self, question: Question | Prompt, deadline: float, usage: QuestionUsage
+    ) -> tuple[dict[str, Any], str]:
         """Call until there is a verdict or no sense in another call: the one place that decides on it."""
-        form = Form(question.max_tokens)
+        form = RequestForm(question.max_tokens)
         widened = False
         while True:
             form.structured = self._structured
             try:
-                return await self._caller.call(question, form, deadline, tally)
+                return await self._caller.call(question, form, deadline, usage)
             except VerdictFault as fault:
                 if form.fault:
                     raise
@@ -294,10 +297,10 @@ class Client:
                     widened = True
                     form.max_tokens *= 2
                 elif fault.again:
-                    if tally.failures >= self._settings.attempts:
+                    if usage.failures >= self._settings.attempts:
                         raise
-                    with self.pause.waiting(probe=tally.probe):
-                        await self._wait_after(fault, tally.failures, deadline)
+                    with self.pause.waiting(probe=usage.probe):
+                        await self._wait_after(fault, usage.failures, deadline)
                 else:
                     raise
 

@@ -1,12 +1,13 @@
-"""Whether an explanation says the opposite of its score: a small reader of English that would rather say nothing.
+"""Detects an explanation that says the opposite of its score, in English, and only where there is no doubt.
 
-It knows some families of evaluators and the words in which a verdict of each is stated (`statements.py`): who asks
-about grounding says "supported by the context", who asks about harm says "contains threats". A statement counts where
-it is unmistakable: about the whole answer, with its negation read, outside quotations. An explanation counts where it
-says one thing only: a single "but", "partly" or word of the other side, and it is read as neither. What it says is then
-held against the ends of the scale: praise beside a score in its worst quarter, or a fault beside one in its best.
+Evaluators that measure the same thing state their verdicts in the same words (`contradiction_patterns.py`): one that
+measures grounding says "supported by the context", one that measures harm says "contains threats". A statement counts
+only if it is unmistakable: about the whole answer, negation included, and outside quotations. An explanation counts
+only if all its statements point one way: a single "but", "partly" or word of the other side makes it undecided. A clear
+statement is then compared with the score: praise contradicts a score in the worst quarter of the scale, a stated fault
+one in the best quarter.
 
-docs/contradictions.md says what it can see and what not.
+docs/contradictions.md lists what this detects and what it misses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from monitor.judge.statements import HEDGED, LEFT_BAD, LEFT_GOOD, RIGHTLY, STATEMENTS
+from monitor.judge.contradiction_patterns import HEDGED, LEFT_BAD, LEFT_GOOD, RIGHTLY, STATEMENTS
 from monitor.model.outcome import Scale
 
 END: Final = 0.25

@@ -1,33 +1,28 @@
-"""What goes over the wire and comes back, word for word, for commands that show it. Stands in front of a provider."""
+"""Records each call and its reply word for word, for commands that show or price them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from monitor.judge.provider import Loadable, Reply
+from monitor.judge.provider import Loadable, ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.model.outcome import UnscoredReason
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call: what was sent, and the reply or, where there was none, the fault in words."""
+    """One call with its reply or, if there was none, the fault in words."""
 
-    messages: tuple[dict[str, str], ...]
-    max_tokens: int
-    response_format: dict[str, Any] | None
-    temperature: float | None
-    logprobs: bool
+    call: ModelCall
     reply: Reply | None = None
     fault: str = ""
 
 
 class Recording:
-    """The provider behind it, unchanged; each call is kept in `exchanges`, in the order of their ends.
+    """Wraps a provider and appends each call to `exchanges` when it ends.
 
-    `send` False: nothing is sent, and every call fails for good, so that what would be sent is known for nothing.
+    With `send` False nothing is loaded or sent: each call is recorded, then fails with `CallFault(shutdown)`. So calls
+    can be shown and priced without paying for them.
     """
 
     def __init__(self, provider: Loadable, exchanges: list[Exchange], *, send: bool = True) -> None:
@@ -37,41 +32,26 @@ class Recording:
         self._send = send
 
     def load(self) -> None:
-        """That of the provider, where something will be sent."""
+        """Load the wrapped provider, unless nothing will be sent."""
         if self._send:
             self._provider.load()
 
     async def aclose(self) -> None:
-        """That of the provider."""
+        """Close the wrapped provider."""
         await self._provider.aclose()
 
-    async def complete(
-        self,
-        messages: Sequence[dict[str, str]],
-        *,
-        max_tokens: int,
-        response_format: dict[str, Any] | None = None,
-        temperature: float | None = None,
-        logprobs: bool = False,
-    ) -> Reply:
-        """One call of the provider. Raises what that raises."""
-        sent = (tuple(dict(one) for one in messages), max_tokens, response_format, temperature, logprobs)
+    async def complete(self, call: ModelCall) -> Reply:
+        """Pass the call on and record how it ends. Raises what the wrapped provider raises."""
         if not self._send:
-            self._exchanges.append(Exchange(*sent, fault="not sent"))
+            self._exchanges.append(Exchange(call, fault="not sent"))
             raise CallFault(UnscoredReason.SHUTDOWN, "not sent")
         try:
-            reply = await self._provider.complete(
-                messages,
-                max_tokens=max_tokens,
-                response_format=response_format,
-                temperature=temperature,
-                logprobs=logprobs,
-            )
+            reply = await self._provider.complete(call)
         except CallFault as fault:
-            self._exchanges.append(Exchange(*sent, fault=str(fault)))
+            self._exchanges.append(Exchange(call, fault=str(fault)))
             raise
         except BaseException:
-            self._exchanges.append(Exchange(*sent, fault="cut off at the time limit"))
+            self._exchanges.append(Exchange(call, fault="cut off at the time limit"))
             raise
-        self._exchanges.append(Exchange(*sent, reply=reply))
+        self._exchanges.append(Exchange(call, reply=reply))
         return reply

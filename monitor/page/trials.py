@@ -59,7 +59,7 @@ class Tried(Protocol):
         """US dollars."""
         ...
 
-    def temperature(self, call: Exchange) -> float | None:
+    def temperature(self, exchange: Exchange) -> float | None:
         """The one that a call was made at; None where the provider's own was left."""
         ...
 

@@ -154,16 +154,16 @@ def _evidence(one: Found) -> Evidence:
     return Evidence(claim=claim, verdict=one.verdict, start=one.start, end=one.end, note=note)
 
 
-def _call(tried: Tried, call: Exchange, where: str, cut: list[str]) -> TryCall:
-    text, reply = partial(_shortened, cut=cut), call.reply
+def _call(tried: Tried, exchange: Exchange, where: str, cut: list[str]) -> TryCall:
+    text, sent, reply = partial(_shortened, cut=cut), exchange.call, exchange.reply
     return TryCall(
         messages=[
             SentMessage(role=whole(one["role"]), content=text(f"{where}: message {number}", one["content"]))
-            for number, one in enumerate(call.messages, 1)
+            for number, one in enumerate(sent.messages, 1)
         ],
-        max_tokens=call.max_tokens,
-        temperature=tried.temperature(call),
-        response_format=str(call.response_format.get("type", "asked for")) if call.response_format else "",
+        max_tokens=sent.max_tokens,
+        temperature=tried.temperature(exchange),
+        response_format=str(sent.response_format.get("type", "asked for")) if sent.response_format else "",
         reply=TryReply(
             text=text(f"{where}: reply", reply.text) if reply.text is not None else None,
             finish=whole(reply.finish),
@@ -174,7 +174,7 @@ def _call(tried: Tried, call: Exchange, where: str, cut: list[str]) -> TryCall:
         )
         if reply is not None
         else None,
-        fault=whole(call.fault),
+        fault=whole(exchange.fault),
     )
 
 

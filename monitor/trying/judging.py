@@ -58,10 +58,10 @@ class Tried:
         counts = Counter(judged.defect for judged in self.scored)
         return len(self.scored) - max(counts.values(), default=0)
 
-    def temperature(self, call: Exchange) -> float | None:
-        """The one that `call` was made at; None where the provider's own was left."""
+    def temperature(self, exchange: Exchange) -> float | None:
+        """Return the temperature of a call; None where the provider's own applies."""
         configured = self.settings.temperature if self.settings is not None else None
-        return configured if call.temperature is None else call.temperature
+        return configured if exchange.call.temperature is None else exchange.call.temperature
 
 
 def group(tried: Assignment, working: Iterable[Assignment]) -> list[Assignment]:

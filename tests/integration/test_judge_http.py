@@ -415,7 +415,7 @@ reached = []
 network = ("socket.connect", "socket.getaddrinfo")
 sys.addaudithook(lambda event, given: reached.append(event) if event in network else None)
 from monitor.clock import SystemClock
-from monitor.judge.provider import LiteLLM
+from monitor.judge.litellm_provider import LiteLLM
 from monitor.judge.settings import JudgeSettings
 assert "litellm" not in sys.modules
 LiteLLM(JudgeSettings(model="openai/gpt-4o-mini"), SystemClock()).load()

@@ -14,7 +14,7 @@ import yaml
 
 from monitor.cli import offline
 from monitor.clock import SystemClock
-from monitor.judge.provider import LiteLLM, count_tokens
+from monitor.judge.litellm_provider import LiteLLM, count_tokens
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score, Selection

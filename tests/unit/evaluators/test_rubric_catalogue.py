@@ -12,20 +12,19 @@ import pytest
 
 from monitor import registry
 from monitor.evaluators.rubric import from_file
-from monitor.judge.fences import compose
+from monitor.judge.codec import VerdictFault, read_verdict
+from monitor.judge.prompt_fencing import compose
 from monitor.judge.scripted import ScriptedJudge
-from monitor.judge.verdict import VerdictFault, read_verdict
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped
 from monitor.stages import Evaluator, Question
-from tests.unit.judge import test_verdict
+from tests.support.replies import MALFORMED
 
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[3]
 RUBRICS = sorted(path.stem for path in (ROOT / "monitor" / "evaluators" / "rubrics").glob("*.md"))
 GOLDEN = ROOT / "tests" / "golden"
-MALFORMED = test_verdict.test_whatever_is_not_exactly_one_object_of_the_schema_is_malformed.pytestmark[0].args[1]
 
 
 class Expected(NamedTuple):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
-from monitor.judge import wording
+from monitor.judge import codec
 from monitor.judge.panel import Panel
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
@@ -43,7 +43,7 @@ def reader(*quotes: tuple[int, str], limit: int = LIMIT, good: bool = True) -> S
     """A judge that copies out these passages wherever their document is shown, and then gives a verdict."""
 
     def answer(question: Question) -> dict[str, Any]:
-        assert wording.length(question) <= limit
+        assert codec.material_length(question) <= limit
         if question.name != "passages":
             scale: Any = question.schema["properties"].get("score", {"minimum": 0, "maximum": 0})
             return verdict(question, good=good, value=scale["maximum" if good else "minimum"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from monitor.errors import ConfigError
 from monitor.evaluators._rubric_evidence import COMPUTED, KINDS
 from monitor.evaluators.rubric import from_file
+from monitor.judge.codec import VerdictFault, read_verdict
 from monitor.judge.scripted import ScriptedJudge
-from monitor.judge.verdict import VerdictFault, read_verdict
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason
 from monitor.stages import Evaluator

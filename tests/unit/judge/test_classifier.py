@@ -16,13 +16,14 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.judge.classifier import HHEM, LONGEST_PAIR, InProcess, OverHTTP, open_classifier
+from monitor.judge.provider import ModelCall
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
 
 pytestmark = pytest.mark.anyio
 
-PAIR = [{"role": "premise", "content": "Mars has two moons."}, {"role": "hypothesis", "content": "It has two."}]
+PAIR = ({"role": "premise", "content": "Mars has two moons."}, {"role": "hypothesis", "content": "It has two."})
 
 
 def settings(name: str = HHEM, **options: Any) -> JudgeSettings:
@@ -77,7 +78,7 @@ async def test_only_the_one_known_commit_of_hhem_may_run_its_own_code(transforme
     assert options["trust_remote_code"] is True
     assert len(options["revision"]) == 40
     assert options["revision"] == options["code_revision"]
-    reply = await judge.complete(PAIR, max_tokens=1)
+    reply = await judge.complete(ModelCall(PAIR, max_tokens=1))
     assert json.loads(reply.text or "") == [{"label": "consistent", "score": 0.75}]
 
 
@@ -85,7 +86,7 @@ async def test_any_other_classifier_brings_no_code(transformers):
     judge = InProcess(settings("/models/nli"))
     judge.load()
     assert transformers == [("text-classification", {"model": "/models/nli", "top_k": None})]
-    reply = await judge.complete(PAIR, max_tokens=1)
+    reply = await judge.complete(ModelCall(PAIR, max_tokens=1))
     assert [one["label"] for one in json.loads(reply.text or "")] == ["entailment", "['text', 'text_pair']"]
 
 
@@ -94,14 +95,14 @@ async def test_one_pair_at_a_time(transformers):
     judge.load()
     async with anyio.create_task_group() as group:
         for _ in range(5):
-            group.start_soon(lambda: judge.complete(PAIR, max_tokens=1))
+            group.start_soon(lambda: judge.complete(ModelCall(PAIR, max_tokens=1)))
 
 
 async def test_a_pair_that_could_take_all_memory_is_too_large(transformers):
     judge = InProcess(settings())
     judge.load()
     with pytest.raises(CallFault) as caught:
-        await judge.complete([PAIR[0], {"role": "hypothesis", "content": "x" * LONGEST_PAIR}], max_tokens=1)
+        await judge.complete(ModelCall((PAIR[0], {"role": "hypothesis", "content": "x" * LONGEST_PAIR}), max_tokens=1))
     assert caught.value.reason is UnscoredReason.TOO_LARGE
 
 
@@ -109,7 +110,7 @@ async def test_whatever_torch_raises_is_a_fault_without_its_text(transformers):
     judge = InProcess(settings())
     judge._model = SimpleNamespace(predict=lambda pairs: (_ for _ in ()).throw(RuntimeError(f"no memory for {pairs}")))
     with pytest.raises(CallFault) as caught:
-        await judge.complete(PAIR, max_tokens=1)
+        await judge.complete(ModelCall(PAIR, max_tokens=1))
     assert caught.value.reason is UnscoredReason.PROVIDER_ERROR
     assert str(caught.value) == "the classifier failed (RuntimeError)"
 
@@ -117,4 +118,4 @@ async def test_whatever_torch_raises_is_a_fault_without_its_text(transformers):
 async def test_a_question_to_a_classifier_is_refused():
     judge = InProcess(settings())
     with pytest.raises(CallFault, match="answers no questions"):
-        await judge.complete([{"role": "user", "content": "Score it."}], max_tokens=1)
+        await judge.complete(ModelCall(({"role": "user", "content": "Score it."},), max_tokens=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.client import Client, open_judge
 from monitor.judge.prices import Tariff
-from monitor.judge.provider import Reply
+from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
@@ -45,17 +45,9 @@ class FakeProvider:
         self.at_once = 0
         self.most_at_once = 0
 
-    async def complete(
-        self,
-        messages: Sequence[dict[str, str]],
-        *,
-        max_tokens: int,
-        response_format: dict[str, Any] | None = None,
-        temperature: float | None = None,
-        logprobs: bool = False,
-    ) -> Reply:
+    async def complete(self, call: ModelCall) -> Reply:
         self.calls.append(asyncio.get_running_loop().time())
-        self.asked.append(messages[1]["content"])
+        self.asked.append(call.messages[1]["content"])
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:

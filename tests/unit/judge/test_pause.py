@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from monitor.errors import ConfigError, JudgeError
+from monitor.judge.api_key import ApiKey
 from monitor.judge.client import Client
-from monitor.judge.key import Key
 from monitor.judge.pause import Cause, Pause
 from monitor.judge.prices import Tariff
 from monitor.judge.provider import Reply
@@ -188,8 +188,8 @@ async def test_every_cause_says_what_to_do_in_words_of_the_configuration(cause, 
         pause.enter()
 
 
-def key_of(path: Any) -> Key:
-    return Key(JudgeSettings(model="m", api_key_file=path))
+def key_of(path: Any) -> ApiKey:
+    return ApiKey(JudgeSettings(model="m", api_key_file=path))
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe", b"x" * 100_000])
@@ -206,7 +206,7 @@ async def test_a_file_that_can_no_longer_be_read_leaves_the_key_as_it_was(tmp_pa
     file = tmp_path / "key"
     file.write_text("one\n")
     told: list[str] = []
-    key = Key(JudgeSettings(model="m", api_key_file=file), told.append)
+    key = ApiKey(JudgeSettings(model="m", api_key_file=file), told.append)
     key.load()
     file.unlink()
     assert not await key.refresh()

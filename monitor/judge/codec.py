@@ -1,7 +1,8 @@
-"""Reads a judge's reply strictly: one JSON object that holds to the schema, or a fault that says what is wrong.
+"""Turns a question into a call, and a reply into the data of a verdict.
 
-Nothing is guessed, clamped or found in prose; see the failures in other tools that this prevents: NaN that passed as a
-number, a boolean that counted as 1, the first digit of a sentence that became the score.
+Replies are read strictly: one JSON object that satisfies the schema, or a fault that says what is wrong. Nothing is
+guessed, clamped or searched for in prose. This prevents failures seen in other tools: NaN that passed as a number, a
+boolean that counted as 1, the first digit of a sentence that became the score.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -17,9 +19,11 @@ from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.judge.provider import Reply
+from monitor.judge import prompt_fencing
+from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.model.outcome import UnscoredReason
+from monitor.stages import Prompt, Question
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\r?\n[ \t]*```", re.DOTALL)
 _RANGE = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
@@ -27,6 +31,49 @@ _RANGE = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 
 class VerdictFault(JudgeError):  # noqa: N818 - one family with CallFault
     """A reply that cannot be used. The message is in our own words and repeats nothing of the reply."""
+
+
+@dataclass(slots=True)
+class RequestForm:
+    """How a question is asked. Changes from call to call."""
+
+    max_tokens: int
+    structured: bool = True
+    """Whether the provider is asked to enforce the schema."""
+    fault: str = ""
+    """What was wrong with the previous reply, in our own words; empty for the first call."""
+
+
+def encode(asked: Question | Prompt, secret: bytes, form: RequestForm) -> ModelCall:
+    """Return the call that asks a question. `secret` keys the fences around untrusted text."""
+    if isinstance(asked, Prompt):
+        messages = [{"role": one.role, "content": prompt_fencing.sendable(one.content)} for one in asked.messages]
+        return ModelCall(tuple(messages), form.max_tokens, temperature=asked.temperature, logprobs=asked.logprobs)
+    messages = prompt_fencing.compose(asked, secret, form.fault)
+    enforced = prompt_fencing.response_format(asked) if form.structured else None
+    return ModelCall(tuple(messages), form.max_tokens, enforced)
+
+
+def decode(reply: Reply, asked: Question | Prompt) -> dict[str, Any]:
+    """Return the data of the verdict. Raises `VerdictFault`, or `CallFault` where the reply holds no text to read."""
+    text = read_text(reply)
+    if isinstance(asked, Prompt):
+        return {"text": text, "tokens": [{"text": token, "logprob": logprob} for token, logprob in reply.tokens]}
+    return read_verdict(text, asked.schema)
+
+
+def material_length(asked: Question | Prompt) -> int:
+    """Count the characters that others wrote: the case, without our instructions."""
+    if isinstance(asked, Prompt):
+        return sum(len(one.content) for one in asked.messages)
+    return sum(len(text) for text in asked.material.values())
+
+
+def identity(asked: Question | Prompt) -> list[Any]:
+    """Return all that decides the answer, except the model, as plain values."""
+    if isinstance(asked, Prompt):
+        return ["prompt", asdict(asked)]
+    return [asked.name, asked.instructions, list(asked.material.items()), asked.schema, asked.repeat]
 
 
 def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 from monitor.clock import ManualClock
-from monitor.judge.breaker import FEWEST, PROBE_EVERY, WINDOW, Breaker
+from monitor.judge.admission import FEWEST, PROBE_EVERY, WINDOW, Breaker
 
 
 def call(breaker: Breaker, *, well: bool) -> None:

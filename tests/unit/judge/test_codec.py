@@ -7,26 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
+from monitor.judge.codec import VerdictFault, read_text, read_verdict
 from monitor.judge.provider import Reply
-from monitor.judge.verdict import VerdictFault, read_text, read_verdict
 from monitor.model.outcome import UnscoredReason
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "claims": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"quote": {"type": "string"}, "verdict": {"type": "string", "enum": ["yes", "no"]}},
-                "required": ["quote", "verdict"],
-            },
-        },
-        "score": {"type": "integer", "minimum": 1, "maximum": 5},
-    },
-    "required": ["claims", "score"],
-}
-GOOD = '{"claims": [], "score": 3}'
+from tests.support.replies import GOOD, MALFORMED, SCHEMA
 
 
 def fault_of(text: str) -> VerdictFault:
@@ -48,43 +32,8 @@ def test_keys_that_the_schema_does_not_know_are_left_out():
     assert read_verdict('{"claims": [], "score": 3, "mood": "good"}', SCHEMA) == {"claims": [], "score": 3}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "5",
-        "null",
-        "[5]",
-        '"score: 5"',
-        "The score is 5.",
-        f"Here it is: {GOOD}",
-        f"{GOOD} I hope that helps.",
-        f"{GOOD}{GOOD}",
-        f"```json\n{GOOD}\n``` done",
-        f"````\n{GOOD}\n````",
-        '{"claims": [], "score": NaN}',
-        '{"claims": [], "score": Infinity}',
-        '{"claims": [], "score": -Infinity}',
-        '{"claims": [], "score": 1e999}',
-        '{"claims": [], "score": true}',
-        '{"claims": [], "score": "3"}',
-        '{"claims": [], "score": null}',
-        '{"claims": [], "score": [3]}',
-        '{"claims": [], "score": 3.5}',
-        '{"claims": []}',
-        '{"claims": [], "score": 3, "score": 5}',
-        '{"claims": [{"quote": "x", "verdict": "maybe"}], "score": 3}',
-        '{"claims": [{"quote": 1, "verdict": "yes"}], "score": 3}',
-        '{"claims": [{"verdict": "yes"}], "score": 3}',
-        '{"claims": {}, "score": 3}',
-        '{"claims": [], "score": 9, "claims": []}',
-        '{"claims": "none", "score": 9}',
-        "[" * 100_000,
-        '{"a":' * 100_000,
-        '{"claims": [], "score": ' + "9" * 5_000 + "}",
-    ],
-)
-def test_whatever_is_not_exactly_one_object_of_the_schema_is_malformed(text):
+@pytest.mark.parametrize("text", MALFORMED)
+def test_anything_but_one_object_of_the_schema_is_malformed(text):
     """J7: never a number found in prose, no NaN, no boolean or text as a number, no clamping."""
     assert fault_of(text).reason is UnscoredReason.MALFORMED
 

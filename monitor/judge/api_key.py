@@ -16,7 +16,7 @@ EVERY: Final = 2.0
 _LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are some thousand
 
 
-class Key:
+class ApiKey:
     """The key of one judge. Holds no file open; what is in it is never logged.
 
     `failed` is told once, in words, when the file cannot be read any more.

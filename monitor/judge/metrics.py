@@ -18,7 +18,7 @@ _ELSEWHERE = frozenset(
 )
 
 
-class Counting:
+class JudgeMetrics:
     """Counts for one model."""
 
     def __init__(self, model: str, metrics: Metrics) -> None:

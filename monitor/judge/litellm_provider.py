@@ -1,0 +1,207 @@
+"""The one call site of litellm: imported late, without its retries, callbacks and logs, its exceptions mapped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor.clock import Clock
+from monitor.judge.api_key import ApiKey
+from monitor.judge.provider import ModelCall, Reply
+from monitor.judge.retry import CallFault, classify
+from monitor.judge.settings import JudgeSettings
+from monitor.model.outcome import UnscoredReason
+
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_CALLBACKS = (
+    "callbacks",
+    "input_callback",
+    "success_callback",
+    "failure_callback",
+    "service_callback",
+    "_async_success_callback",
+    "_async_failure_callback",
+    "_async_input_callback",
+)
+
+# Once a process, and before any other call of it: the session of the warm-up answers whoever calls meanwhile.
+_warming = threading.Lock()
+_warmed: list[bool] = []
+
+
+class LiteLLM:
+    """Any provider that litellm knows."""
+
+    label = "litellm"
+
+    def __init__(self, settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._key = key or ApiKey(settings)
+        self._litellm: Any = None
+        self._http: Any = None
+        self._closed = False
+
+    def load(self) -> None:
+        """Import litellm and run it once: seconds of processor time and some 190 MB. For a worker thread."""
+        import httpx  # noqa: PLC0415 - comes with litellm and is as late
+
+        litellm = _imported()
+        if self._closed:
+            return  # the process is about to end and waits for this thread
+        for name in _CALLBACKS:
+            setattr(litellm, name, [])
+        litellm.suppress_debug_info = True  # it prints
+        litellm.turn_off_message_logging = True
+        litellm.num_retries = 0
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its messages hold texts of providers and prompts
+        # A client of ours, since litellm's own follows redirects: to wherever, with the prompt.
+        self._http = httpx.AsyncClient(
+            follow_redirects=False,
+            timeout=self._settings.timeout,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.concurrency),
+        )
+        with _warming:
+            if not _warmed:
+                asyncio.run(_warm(litellm))
+                _warmed.append(True)
+        self._litellm = litellm
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        if self._litellm is not None and self._litellm.aclient_session is self._http:
+            self._litellm.aclient_session = None
+            self._litellm.in_memory_llm_clients_cache.flush_cache()  # its clients hold the session closed below
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def complete(self, call: ModelCall) -> Reply:
+        """Make one call, without retries. Raises `CallFault`, nothing else."""
+        chosen = self._settings
+        options: dict[str, Any] = {
+            "temperature": chosen.temperature if call.temperature is None else call.temperature,
+            "seed": chosen.seed,
+            "api_base": chosen.api_base,
+            "api_key": self._key.current,
+            "response_format": call.response_format,
+            "logprobs": call.logprobs or None,
+        }
+        self._litellm.aclient_session = self._http
+        try:
+            completion = await self._litellm.acompletion(
+                model=chosen.model,
+                messages=list(call.messages),
+                max_tokens=call.max_tokens,
+                timeout=chosen.timeout,
+                num_retries=0,
+                max_retries=0,
+                drop_params=True,  # a model without a temperature is asked without one
+                **{name: value for name, value in options.items() if value is not None},
+            )
+            return _reply(completion)
+        except CallFault:
+            raise
+        except Exception as error:  # noqa: BLE001 - litellm raises plain IndexError and the like, too
+            # Without the original as its cause: its text may hold the key or the prompt.
+            raise classify(error, self._clock.now()) from None
+
+
+def _imported() -> Any:
+    # At import litellm fetches its price list and reads a `.env` file in some folder above, unless told not to.
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    os.environ["LITELLM_MODE"] = "PRODUCTION"
+    import litellm  # noqa: PLC0415 - this is what is put off
+
+    return litellm
+
+
+def takes(model: str) -> frozenset[str]:
+    """The options that litellm passes on to this model, in OpenAI's words; others it leaves out. Loads litellm."""
+    litellm = _imported()
+    try:
+        return frozenset(litellm.get_supported_openai_params(model=model) or ())
+    except Exception:  # noqa: BLE001 - it knows no such provider
+        return frozenset()
+
+
+def count_tokens(model: str, messages: Sequence[Mapping[str, str]]) -> int | None:
+    """Tokens of a prompt as litellm counts them for this model; None where it cannot. Downloads nothing."""
+    litellm = _imported()
+    litellm.disable_hf_tokenizer_download = True
+    try:
+        return int(litellm.token_counter(model=model, messages=list(messages))) or None
+    except Exception:  # noqa: BLE001 - then somebody else estimates
+        return None
+
+
+async def _warm(litellm: Any) -> None:
+    """One call that stays in the process: litellm's first one imports for most of a second and would block the loop."""
+    import httpx  # noqa: PLC0415 - as above
+
+    answer = {
+        "id": "",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "{}"}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+    transport = httpx.MockTransport(lambda _request: httpx.Response(200, json=answer))
+    async with httpx.AsyncClient(transport=transport) as session:
+        litellm.aclient_session = session
+        try:
+            await litellm.acompletion(
+                model="openai/warm-up",
+                messages=[{"role": "user", "content": ""}],
+                api_key="none",
+                api_base="http://127.0.0.1:9/v1",
+                max_retries=0,
+                max_tokens=1,
+                drop_params=True,
+                response_format={"type": "json_schema", "json_schema": {"name": "warm", "schema": {"type": "object"}}},
+            )
+        finally:
+            litellm.aclient_session = None
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def _reply(completion: Any) -> Reply:
+    if not completion.choices:
+        raise CallFault(UnscoredReason.PROVIDER_ERROR, "the provider sent no choices", again=True, sick=True)
+    choice = completion.choices[0]
+    message = choice.message
+    extra = getattr(message, "provider_specific_fields", None) or {}
+    usage = getattr(completion, "usage", None)
+    spent = (getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0)
+    known = sum(spent) > 0  # litellm writes zeros where the provider sent no usage
+    return Reply(
+        text=message.content,
+        finish=str(choice.finish_reason or ""),
+        refused=bool(getattr(message, "refusal", None) or extra.get("refusal")),
+        model=str(completion.model or ""),
+        input_tokens=int(spent[0]) if known else None,
+        output_tokens=int(spent[1]) if known else None,
+        tokens=_tokens(choice),
+        date=_date(completion),
+    )
+
+
+def _date(completion: Any) -> str:
+    headers = (getattr(completion, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return str(headers.get("llm_provider-date") or "")
+
+
+def _tokens(choice: Any) -> tuple[tuple[str, float], ...]:
+    told = getattr(getattr(choice, "logprobs", None), "content", None) or ()
+    read = ((getattr(one, "token", None), getattr(one, "logprob", None)) for one in told)
+    return tuple(
+        (token, float(logprob))
+        for token, logprob in read
+        if isinstance(token, str) and isinstance(logprob, (int, float))
+    )
