@@ -12,9 +12,9 @@ import orjson
 
 from monitor.errors import ConfigError
 from monitor.model.outcome import Judged
-from monitor.sinks import _rows as rows
 from monitor.sinks.jsonl import JsonLines
 from monitor.stages import Deliver, Runtime
+from monitor.storage.history import rows
 
 Row = dict[str, Any]
 
