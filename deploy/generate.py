@@ -29,7 +29,7 @@ def texts() -> Iterator[tuple[Path, str]]:
     yield KUBERNETES / "components" / "monitoring" / "prometheusrule.yaml", render_resource(alerts)
     yield CHART / "files" / "rules.yaml", render(alerts)
     stack = config.load(COMPOSE / "monitor.yaml")
-    yield COMPOSE / "rules.yml", render(stack.alerts, runbooks=stack.runbooks, page=stack.ui.url)
+    yield COMPOSE / "rules.yml", render(stack.alerts, runbooks=stack.runbooks_url, page=stack.ui.url)
     for mode, path in CONFIGS.items():
         yield CHART / "files" / f"config-{mode}.yaml", path.read_text()
     for board in sorted((ROOT / "grafana" / "dashboards").glob("*.json")):

@@ -53,10 +53,10 @@ def judging(config: Config, parts: Parts) -> Judging:
         runtime=runtime,
         salt=config.sampling.salt,
         waiting_limit=_WAITING_FOR_THE_JUDGE,
-        repeat={name: settings.repeat for name, settings in config.all_judges.items()},
+        repeat={name: settings.recheck_share for name, settings in config.all_judges.items()},
         missed=backfill.miss,
         turns={name: _turns(settings) for name, settings in config.all_judges.items()},
-        shares=config.traffic.shares,
+        shares=config.traffic.weights,
         quotas=config.traffic.quotas,
         results=Results(
             runtime,
@@ -111,5 +111,5 @@ def _turns(judge: JudgeSettings) -> int:
     Two for each call it takes at once, since some wait to try again and make no call. Under a pace no more than fit
     into the time that one call may take.
     """
-    busy, pace = 2 * judge.concurrency, judge.budget.requests_per_minute
+    busy, pace = 2 * judge.max_concurrency, judge.budget.requests_per_minute
     return busy if pace is None else max(1, min(busy, math.ceil(pace / 60 * judge.timeout)))

@@ -130,7 +130,7 @@ def _canary(config: Config, parts: Parts) -> Canary:
         config.canary,
         parts.running.assignments,
         judges=parts.judges,
-        cases=load_canary(config.canary.cases) if config.canary.every is not None else {},
+        cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
         runtime=parts.running.runtime,
         path=config.storage.path / "canary.json",
         heard=parts.troubles.canaries.ran,
@@ -141,7 +141,7 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
     return AlertEngine(
         config.alerts,
         parts.running.windows,
-        runbooks=config.runbooks,
+        runbooks=config.runbooks_url,
         troubles=parts.troubles,
         versions={USER_FEEDBACK: Via.FEEDBACK.value, **parts.versions},
         changed=parts.running.generations.latest,

@@ -22,7 +22,7 @@ class BackfillSettings(Component):
     """What the cases that wait may take on disk, compressed, their texts among them. Beyond it those that were missed
     longest ago make room, counted; what was asked for stays, and no more can be asked for until some of it is done."""
 
-    budget: Budget = Budget(judgements_per_day=2_000, requests_per_minute=30)
+    budget: Budget = Budget(evaluations_per_day=2_000, requests_per_minute=30)
     """What judging afterwards may cost, for each judge: apart from `judge.budget`, of which it takes nothing, so that
     both together are what a day may cost. What does not fit any more waits for the next period. Where any of it is
     given, only that holds."""

@@ -81,12 +81,12 @@ class Canary:
 
     async def run(self) -> None:
         """Judge the set every `every` seconds, until cancelled. Without a schedule or a judge returns at once."""
-        every = self._settings.every
+        every = self._settings.interval
         if every is None or not self._assignments:
             return
         await self._recall()
         clock = self._runtime.clock
-        wait = max(self._settings.first_after, min(self._state.last_run + every - clock.now(), every))
+        wait = max(self._settings.initial_delay, min(self._state.last_run + every - clock.now(), every))
         while True:
             await anyio.sleep(wait)
             began = clock.monotonic()

@@ -49,7 +49,7 @@ async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | 
     if assignment.evaluator.cost == "local":
         return 0.0
     settings = config.judge_of(assignment).model_copy(
-        update={"budget": Budget(), "cache": CacheSettings(entries=0), "attempts": 1}
+        update={"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
     )
     price = tariff(settings)
     if price is None:

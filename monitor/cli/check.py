@@ -162,12 +162,12 @@ def _canary(config: Config) -> Iterator[str]:
 
     judged = [one.evaluator.name for one in config.assignments if one.evaluator.cost == "judge" and config.works(one)]
     canary = config.canary
-    if canary.every is None or not judged:
+    if canary.interval is None or not judged:
         return
     cases = len(load(canary.cases))
-    a_day = 86400 / canary.every * cases * len(judged)
+    a_day = 86400 / canary.interval * cases * len(judged)
     yield (
-        f"Judges {cases} canary cases every {format_duration(canary.every)}, by {', '.join(judged)}: "
+        f"Judges {cases} canary cases every {format_duration(canary.interval)}, by {', '.join(judged)}: "
         f"up to {a_day:.0f} evaluations a day."
     )
 

@@ -106,7 +106,7 @@ async def judges(config: Config) -> AsyncIterator[Finding]:
 async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -> AsyncIterator[Finding]:
     runtime = offline.runtime()
     exchanges: list[Exchange] = []
-    hasty = settings.model_copy(update={"attempts": 1, "max_age": min(settings.max_age, 60.0)})
+    hasty = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
     seam = partial(Recording, exchanges=exchanges)
     try:
         async with open_judge(hasty, runtime, rng=random.Random(), seam=seam) as judge:

@@ -88,7 +88,7 @@ async def score(
             waiting_limit=sys.maxsize,  # there is time to wait: `slots` bounds what waits at once
             repeat={},
         )
-        slots = anyio.Semaphore(max((settings.concurrency for settings in asked.values()), default=1))
+        slots = anyio.Semaphore(max((settings.max_concurrency for settings in asked.values()), default=1))
 
         async def judge(case: Case, by: Sequence[tuple[Assignment, Drawn]]) -> None:
             try:

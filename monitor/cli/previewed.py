@@ -110,7 +110,7 @@ async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
         judges: dict[str, Judge] = {}
         for name in dict.fromkeys(unit.members[0].judge for unit in done.units):
             free = config.all_judges[name].model_copy(
-                update={"budget": Budget(), "cache": CacheSettings(entries=0), "attempts": 1}
+                update={"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
             )
             seam = partial(Recording, exchanges=exchanges, send=False)
             opening = open_judge(free, runtime, rng=random.Random(), seam=seam)

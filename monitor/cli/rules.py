@@ -47,7 +47,7 @@ def rules(
         text = render_tests(loaded.alerts)
     else:
         write = render if form is Format.PROMETHEUS else render_resource
-        text = write(loaded.alerts, runbooks=loaded.runbooks, page=loaded.ui.url)
+        text = write(loaded.alerts, runbooks=loaded.runbooks_url, page=loaded.ui.url)
     if as_json:
         text = json.dumps(yaml.safe_load(text), indent=2, ensure_ascii=False) + "\n"
     if output is None:

@@ -90,7 +90,7 @@ class Config(Section):
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
     """Which defect rates are too high. A policy for an evaluator that is not configured is an error."""
 
-    runbooks: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    runbooks_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """Address of the folder that holds your copy of docs/runbooks: each alert then carries a link to its page,
     `runbook_url`. Default: no link."""
 

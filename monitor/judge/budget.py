@@ -75,7 +75,7 @@ class Purse:
         self._money = _caps(
             ("dollars_per_hour", budget.dollars_per_hour, _HOUR), ("dollars_per_day", budget.dollars_per_day, _DAY)
         )
-        self._judgements = _caps(("judgements_per_day", budget.judgements_per_day, _DAY))
+        self._judgements = _caps(("evaluations_per_day", budget.evaluations_per_day, _DAY))
 
     def reserve_dollars(self, dollars: float) -> Reservation:
         """Set `dollars` aside for a call. Raises `JudgeError(budget)` where it does not fit any more."""

@@ -46,7 +46,7 @@ class Cache:
         if found is None:
             return None
         at, verdict = found
-        if self._clock.monotonic() - at > self._settings.keep:
+        if self._clock.monotonic() - at > self._settings.ttl:
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
@@ -56,13 +56,13 @@ class Cache:
         """Keep a verdict."""
         self._kept[key] = (self._clock.monotonic(), verdict)
         self._kept.move_to_end(key)
-        while len(self._kept) > self._settings.entries:
+        while len(self._kept) > self._settings.max_entries:
             self._kept.popitem(last=False)
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
         """One at a time for the same question: the second asker finds the first one's verdict. Free without a cache."""
-        if not self._settings.entries:
+        if not self._settings.max_entries:
             yield
             return
         mine = self._turns.setdefault(key, _Turn())

@@ -73,7 +73,7 @@ class Caller:
         self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
         pacer = Pacer(settings.budget.requests_per_minute, runtime.clock, runtime.share)
-        self._admission = Admission(self._breaker, pacer, settings.concurrency, runtime.clock, pause)
+        self._admission = Admission(self._breaker, pacer, settings.max_concurrency, runtime.clock, pause)
 
     @property
     def held_back(self) -> bool:

@@ -297,7 +297,7 @@ class Client:
                     widened = True
                     form.max_tokens *= 2
                 elif fault.again:
-                    if usage.failures >= self._settings.attempts:
+                    if usage.failures >= self._settings.max_attempts:
                         raise
                     with self.pause.waiting(probe=usage.probe):
                         await self._wait_after(fault, usage.failures, deadline)

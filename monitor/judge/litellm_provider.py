@@ -64,7 +64,7 @@ class LiteLLM:
         self._http = httpx.AsyncClient(
             follow_redirects=False,
             timeout=self._settings.timeout,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.concurrency),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._settings.max_concurrency),
         )
         with _warming:
             if not _warmed:

@@ -39,7 +39,7 @@ def tariff(settings: JudgeSettings) -> Tariff | None:
     if found is None and settings.budget.in_dollars:
         raise ConfigError(
             f"judge.budget: is in dollars, but LiteLLM knows no price for judge.model {settings.model!r}; "
-            "give judge.price {input_per_million, output_per_million}, or a budget in judgements_per_day"
+            "give judge.price {input_per_million, output_per_million}, or a budget in evaluations_per_day"
         )
     return found
 

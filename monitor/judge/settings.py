@@ -30,7 +30,7 @@ class Budget(Component):
     dollars_per_hour: float | None = Field(default=None, gt=0)
     """US dollars an hour at most: keeps one bad hour from spending the day's budget."""
 
-    judgements_per_day: int | None = Field(default=None, gt=0)
+    evaluations_per_day: int | None = Field(default=None, gt=0)
     """Answered questions a day at most, whatever they cost. Answers from the cache are free."""
 
     requests_per_minute: float | None = Field(default=None, gt=0)
@@ -55,10 +55,10 @@ class Price(Component):
 class CacheSettings(Component):
     """Verdicts kept in memory, so that the same question is not paid for twice."""
 
-    entries: int = Field(default=10_000, ge=0)
+    max_entries: int = Field(default=10_000, ge=0)
     """Verdicts kept at most, the least recently used one leaving first; 0 turns the cache off."""
 
-    keep: Annotated[Duration, Field(gt=0)] = 86_400.0
+    ttl: Annotated[Duration, Field(gt=0)] = 86_400.0
     """How long a verdict is used again, such as `1d`."""
 
 
@@ -88,10 +88,10 @@ class JudgeSettings(Component):
     timeout: Annotated[Duration, Field(gt=0)] = 30.0
     """Wall clock of one call at most, from connecting to the last byte."""
 
-    attempts: int = Field(default=3, ge=1, le=10)
+    max_attempts: int = Field(default=3, ge=1, le=10)
     """Calls at most for a question that meets passing faults: timeouts, 408, 409, 429, 5xx, broken connections."""
 
-    concurrency: int = Field(default=16, ge=1, le=1024)
+    max_concurrency: int = Field(default=16, ge=1, le=1024)
     """Calls in flight at once at most. A judgement that waits to try again does not count."""
 
     max_age: Annotated[Duration, Field(gt=0)] = 600.0
@@ -116,7 +116,7 @@ class JudgeSettings(Component):
     """The language in which the judge explains its verdicts, such as `German`. Cases may be in any language; without
     this, explanations are mostly in English, the language of the instructions."""
 
-    repeat: Rate = 0.01
+    recheck_share: Rate = 0.01
     """Share of judged cases that are judged a second time, to learn how often the same judge says something else
     (`ragmonitor_judge_repeats_total`). The second verdict counts in no rate; it is paid for out of the same budget."""
 

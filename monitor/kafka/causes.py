@@ -24,7 +24,7 @@ SAID: Final = {
     "partition_stuck": (Event.KAFKA_PARTITION_STUCK, "a partition does not move: going on with a new consumer"),
     "unreachable": (Event.KAFKA_UNREACHABLE, "no broker answers"),
     "unauthorised": (Event.KAFKA_UNREACHABLE, "the brokers refuse this client"),
-    "fenced": (Event.KAFKA_REBUILT, "another process has the same `instance`"),
+    "fenced": (Event.KAFKA_REBUILT, "another process has the same `group_instance_id`"),
     "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
 }
 """By reason, the event and its words."""

@@ -26,12 +26,12 @@ class ConsumerSettings:
     client: Mapping[str, Any]
     group: str
     topics: Sequence[str]
-    instance: str | None = None
+    group_instance_id: str | None = None
     assignor: Literal["cooperative", "range"] = "cooperative"
     session_timeout: float = 30.0
-    handover: float = 2.0
-    fetch_bytes: int = 16 * 1024**2
-    partition_fetch_bytes: int = 1024**2
+    revoke_timeout: float = 2.0
+    fetch_max_bytes: int = 16 * 1024**2
+    max_partition_fetch_bytes: int = 1024**2
     max_in_flight: int = 2_000
     max_in_flight_bytes: int = 32 * 1024**2
     request_timeout: float = 15.0
@@ -53,7 +53,7 @@ def make_consumer(settings: ConsumerSettings) -> Any:
             **settings.client,
             kafka_client=client,
             group_id=settings.group,
-            group_instance_id=settings.instance,
+            group_instance_id=settings.group_instance_id,
             partition_assignment_strategy=[_ASSIGNORS[settings.assignor]],
             session_timeout_ms=session,
             heartbeat_interval_ms=min(3_000, session // 4),
@@ -64,8 +64,8 @@ def make_consumer(settings: ConsumerSettings) -> Any:
             allow_auto_create_topics=False,
             check_crcs=True,
             max_poll_records=min(settings.max_in_flight, 500),
-            fetch_max_bytes=settings.fetch_bytes,
-            max_partition_fetch_bytes=settings.partition_fetch_bytes,
+            fetch_max_bytes=settings.fetch_max_bytes,
+            max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
             request_timeout_ms=int(settings.request_timeout * 1000),
             metadata_max_age_ms=30_000,  # how soon new partitions are noticed
             reconnect_backoff_max_ms=5_000,

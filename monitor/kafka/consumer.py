@@ -202,7 +202,7 @@ class Consumer:
         self._series.rebalances["revoked"].inc()
         for one in partitions:
             one.closed = True
-        self._finish(partitions, answered, self._runtime.clock.monotonic() + self._settings.handover)
+        self._finish(partitions, answered, self._runtime.clock.monotonic() + self._settings.revoke_timeout)
 
     def _finish(self, partitions: list[Partition], answered: threading.Event, until: float) -> None:
         busy = any(one.offsets.outstanding for one in partitions)

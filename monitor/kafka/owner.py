@@ -208,7 +208,7 @@ class Owner:
             return
         answered = threading.Event()
         self.post(self._group.give_up, partitions, answered)
-        await pause_for(answered.is_set, self._settings.handover + 1.0)
+        await pause_for(answered.is_set, self._settings.revoke_timeout + 1.0)
         if answered.is_set():
             await self._commits.last_of(self._consumer, partitions)
 

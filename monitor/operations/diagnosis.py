@@ -44,7 +44,7 @@ FILE: Final = files.REQUEST_LOG
 BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
 """Options of samplers that cap what is judged."""
 
-_OF_A_JUDGE: Final = ("model", "timeout", "concurrency", "max_characters")
+_OF_A_JUDGE: Final = ("model", "timeout", "max_concurrency", "max_characters")
 _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
 

@@ -116,7 +116,7 @@ class TrafficSettings(_Section):
     """How long after its answer a verdict still counts as news. A later one, of a backlog that is being worked off,
     goes to the series `ragmonitor_late_*` and into no alert."""
 
-    shares: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
+    weights: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
     """Weights by app at the judge, where more waits than it can take: with `{shop: 3}` the app shop gets three turns
     for each turn of another. Default: 1 for each app."""
 

@@ -23,15 +23,15 @@ class Budgeted(Sampler):
     source, each of which spends the part of its partitions; without one, that of this process."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The same as a mean hour: 500 is 12,000 a day. Not a limit: that is `per_hour_cap`."""
+    """The same as a mean hour: 500 is 12,000 a day. Not a limit: that is `max_per_hour`."""
 
     dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """US dollars a day, turned into judgements by what the last 200 or so have cost."""
 
-    per_hour_cap: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Judgements expected in any hour, at most, and a sixth more after a quiet time. Default: four mean hours."""
 
-    dollars_each: float = Field(default=0.002, gt=0, allow_inf_nan=False)
+    dollars_per_evaluation: float = Field(default=0.002, gt=0, allow_inf_nan=False)
     """With `dollars_per_day`, what one judgement is taken to cost until some have been made."""
 
     @model_validator(mode="after")
@@ -40,16 +40,16 @@ class Budgeted(Sampler):
         if len(given) != 1:
             said = f"not {' and '.join(given)}" if given else "none is given"
             raise ValueError(f"needs one of per_day, per_hour and dollars_per_day; {said}")
-        if self.dollars_per_day is None and self.per_hour_cap is not None and self.per_hour_cap < self.mean_hour():
-            cap, mean = f"{self.per_hour_cap:g}", f"{self.mean_hour():g}"
-            raise ValueError(f"per_hour_cap: {cap} is less than the mean hour of the budget, {mean}")
+        if self.dollars_per_day is None and self.max_per_hour is not None and self.max_per_hour < self.mean_hour():
+            cap, mean = f"{self.max_per_hour:g}", f"{self.mean_hour():g}"
+            raise ValueError(f"max_per_hour: {cap} is less than the mean hour of the budget, {mean}")
         return self
 
     def mean_hour(self) -> float:
         """Judgements in the mean hour of a day, as long as nothing is known of their price."""
         if self.per_hour is not None:
             return self.per_hour
-        return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_each) / HOURS
+        return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_per_evaluation) / HOURS
 
 
 class Purse:
@@ -61,12 +61,12 @@ class Purse:
 
     def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
         self._options = options
-        self._price, self._priced = options.dollars_each, _FIRST_VERDICTS
+        self._price, self._priced = options.dollars_per_evaluation, _FIRST_VERDICTS
         self._clock = runtime.clock
         self._group = runtime.share
         self._share = runtime.share.of_budget
         mean = options.mean_hour() * self._share
-        cap = options.per_hour_cap * self._share if options.per_hour_cap is not None else CAP * mean
+        cap = options.max_per_hour * self._share if options.max_per_hour is not None else CAP * mean
         self._pacer = Pacer(mean * HOURS, cap, runtime.clock.monotonic())
         metrics = runtime.metrics
         metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
@@ -101,4 +101,4 @@ class Purse:
         self._price += (dollars - self._price) / self._priced
         per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
         self._pacer.per_day = per_day * self._share
-        self._pacer.per_hour = (options.per_hour_cap or CAP * per_day / HOURS) * self._share
+        self._pacer.per_hour = (options.max_per_hour or CAP * per_day / HOURS) * self._share

@@ -48,7 +48,7 @@ class Boosted(Budgeted):
     """By `attribute=value`, what multiplies the odds of a defect of such a case: `{feedback=down: 5}`. For thumbs down,
     for requests in which a tool failed."""
 
-    show_model: bool = False
+    export_model: bool = False
     """Whether the coefficients are exported: seven series for each app."""
 
     @property
@@ -101,7 +101,7 @@ class _Boosting:
     def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> _App:
         app = self._of(name)
         app.learner.learn(seen, weight, shift, defect=defect)
-        if self._options.show_model:
+        if self._options.export_model:
             self._show(name, app.learner)
         return app
 

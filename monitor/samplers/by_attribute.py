@@ -18,10 +18,10 @@ class ByAttribute(FixedSampler):
     rates: dict[str, Rate] = Field(min_length=1)
     """By value of the attribute, the share of cases that is judged: `{gold: 50%, free: 1%}`."""
 
-    otherwise: Rate = 1.0
+    default: Rate = 1.0
     """The share of cases of any other value, or of none."""
 
     def probability(self, case: Case) -> float:
         """The rate of the value that `case` has."""
         value = getattr(case, self.attribute) if self.attribute in ("app", "model") else None
-        return self.rates.get(value or case.attributes.get(self.attribute, ""), self.otherwise)
+        return self.rates.get(value or case.attributes.get(self.attribute, ""), self.default)

@@ -36,7 +36,7 @@ class Kafka(KafkaConnection, Source):
     where `signal` is `traces` or `logs` and `app` stands for rows that name none. `{otlp_spans: otlp_proto}` unless
     given."""
 
-    instance: str | None = None
+    group_instance_id: str | None = None
     """A name of this replica that stays the same over restarts, such as `${HOSTNAME}` (static membership): a restart
     within `session_timeout` moves no partition. No two replicas may have the same."""
 
@@ -48,7 +48,7 @@ class Kafka(KafkaConnection, Source):
     session_timeout: Duration = Field(default=30.0, ge=1, le=1800)
     """After how long without a sign of life the group gives a replica's partitions to others."""
 
-    handover: Duration = Field(default=2.0, ge=0, le=15)
+    revoke_timeout: Duration = Field(default=2.0, ge=0, le=15)
     """How long a partition that is given up in order may take to finish what is in hand; the next replica takes up the
     rest."""
 
@@ -56,10 +56,10 @@ class Kafka(KafkaConnection, Source):
     """The topic for messages that cannot be read: as they came, with headers that say from where and why. `null`: they
     are counted and passed over."""
 
-    fetch_bytes: Size = Field(default=16 * 1024**2, gt=0)
+    fetch_max_bytes: Size = Field(default=16 * 1024**2, gt=0)
     """The most that is fetched from one broker at a time."""
 
-    partition_fetch_bytes: Size = Field(default=1024**2, gt=0)
+    max_partition_fetch_bytes: Size = Field(default=1024**2, gt=0)
     """The most that is fetched from one partition at a time; a larger message still comes."""
 
     max_in_flight: int = Field(default=2_000, gt=0)
@@ -84,7 +84,7 @@ class Kafka(KafkaConnection, Source):
     def _written_out(cls, topics: object) -> object:
         return in_full(topics)
 
-    @field_validator("group", "instance")
+    @field_validator("group", "group_instance_id")
     @classmethod
     def _printable(cls, name: str | None) -> str | None:
         if name is not None and not _TOPIC.fullmatch(name):
@@ -163,12 +163,12 @@ class Kafka(KafkaConnection, Source):
             group=self.group,
             topics=tuple(self.topics),
             needed=(self.dead_letters,) if self.dead_letters is not None else (),
-            instance=self.instance,
+            group_instance_id=self.group_instance_id,
             assignor=self.assignor,
             session_timeout=self.session_timeout,
-            handover=self.handover,
-            fetch_bytes=self.fetch_bytes,
-            partition_fetch_bytes=self.partition_fetch_bytes,
+            revoke_timeout=self.revoke_timeout,
+            fetch_max_bytes=self.fetch_max_bytes,
+            max_partition_fetch_bytes=self.max_partition_fetch_bytes,
             max_in_flight=self.max_in_flight,
             max_in_flight_bytes=self.max_in_flight_bytes,
         )

@@ -127,7 +127,7 @@ def _overloaded(facts: Facts) -> Standing | None:
     full, unpaid = (facts.unscored.get(reason, 0) for reason in _TOO_MUCH)
     if full:
         why = f"More is due than its judge takes: its queue was full, {full} were given up in the last {_WINDOW}."
-        remedy = "Lower its sample or sampling.traces, or raise judge.concurrency and what the provider allows."
+        remedy = "Lower its sample or sampling.traces, or raise judge.max_concurrency and what the provider allows."
         return Standing(State.OVERLOADED, why, remedy)
     if unpaid:
         why = f"The budget of its judge is spent: {unpaid} judgements were left out in the last {_WINDOW}."

@@ -339,7 +339,7 @@ class Series:
     )
     sampling_coefficient = gauge(
         "ragmonitor_sampling_coefficient",
-        "What the model adds to the log odds of a defect for each standard deviation of an input (`show_model`).",
+        "What the model adds to the log odds of a defect for each standard deviation of an input (`export_model`).",
         ("app", "evaluator", "input"),
     )
     sampling_bucket = gauge(

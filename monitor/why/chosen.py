@@ -63,7 +63,7 @@ def _because(choice: Choice) -> str:
     if choice.room < 1:
         told.append(f"thinned to {share(choice.room)} of it by the app's quota")
     if choice.thinned:
-        told.append("thinned by per_hour_cap")
+        told.append("thinned by max_per_hour")
     return f" ({'; '.join(told)})" if told else ""
 
 
@@ -76,7 +76,7 @@ def _rate_setting(choice: Choice, trail: Trail, evaluator: Evaluating | None) ->
     if evaluator.sampler == "by_attribute":
         return f"{place}.rates: {above(trail.draw)} for its kind"
     if choice.thinned:
-        return f"{place}.per_hour_cap: higher"
+        return f"{place}.max_per_hour: higher"
     if evaluator.budget and choice.probability:
         times = trail.draw / choice.probability
         return f"{place}.{evaluator.budget}: more than {times:.2g} times as much"
@@ -107,7 +107,7 @@ def _ended(choice: Choice, evaluator: Evaluating | None, situation: Situation) -
         told = reasons.of_unscored(choice.reason, choice.detail, evaluator)
         return Step("no verdict", told.text, told.setting, name, Cause.UNSCORED, choice.reason)
     place = "is with the judge" if choice.waited is not None else "waits for its turn at the judge"
-    setting = f"{evaluator.judge_place}.concurrency: more, if many wait" if evaluator else ""
+    setting = f"{evaluator.judge_place}.max_concurrency: more, if many wait" if evaluator else ""
     return Step("waits", f"it was chosen, and {place} now", setting, name, Cause.WAITING)
 
 

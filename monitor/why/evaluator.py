@@ -129,7 +129,7 @@ def _worked(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating) -> li
         steps.append(Step("chosen", text, evaluator=name))
     if facts.waiting:
         text = f"{several(facts.waiting, 'case')} waiting for the judge, or with it now"
-        steps.append(Step("queue", text, f"{evaluator.judge_place}.concurrency: more, if it stays so", name))
+        steps.append(Step("queue", text, f"{evaluator.judge_place}.max_concurrency: more, if it stays so", name))
     for reason, number in counts.skipped.most_common():
         told = reasons.of_skipped(reason)
         steps.append(Step("skipped", f"{number:,}: {told.text}", told.setting, name, Cause.SKIPPED, reason))
@@ -159,7 +159,7 @@ def _end(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating, situatio
         return Step("", text, told.setting, cause=Cause.UNSCORED, reason=reason)
     if facts.waiting:
         text = f"No verdict yet: {several(facts.waiting, 'case')} waiting for the judge, or with it now"
-        return Step("", text, f"{evaluator.judge_place}.concurrency: more, if it stays so", cause=Cause.WAITING)
+        return Step("", text, f"{evaluator.judge_place}.max_concurrency: more, if it stays so", cause=Cause.WAITING)
     if counts.skipped:
         reason = counts.skipped.most_common(1)[0][0]
         told = reasons.of_skipped(reason)

@@ -10,7 +10,7 @@ from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.why.values import Cause, Evaluating, Situation, at_least, lasting
 
 _LIMIT: Final = re.compile(r"\b(OTEL_\w+_LIMIT)\b")
-_CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|judgements_per_day)\b")
+_CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|evaluations_per_day)\b")
 
 
 class Told(NamedTuple):
@@ -130,9 +130,9 @@ def _timeout(judge: str, _: str, evaluator: Evaluating | None) -> tuple[str, str
 
 
 def _overloaded(judge: str, _: str, evaluator: Evaluating | None) -> tuple[str, str]:
-    now = evaluator.judge.get("concurrency") if evaluator else None
+    now = evaluator.judge.get("max_concurrency") if evaluator else None
     than = f" than {now}" if now else ""
-    return "more was chosen than the judge gets through, and its queue was full", f"{judge}.concurrency: more{than}"
+    return "more was chosen than the judge gets through, and its queue was full", f"{judge}.max_concurrency: more{than}"
 
 
 def _too_large(judge: str, _: str, evaluator: Evaluating | None) -> tuple[str, str]:

@@ -92,7 +92,7 @@ async def test_a_sink_takes_a_result_and_the_same_result_again(
 
 SAMPLERS = {
     "uniform": {"rate": 0.3},
-    "by_attribute": {"attribute": "tenant", "rates": {"gold": 0.5}, "otherwise": 0.1},
+    "by_attribute": {"attribute": "tenant", "rates": {"gold": 0.5}, "default": 0.1},
     "budget": {"per_day": 1000},
     "boosted": {"per_day": 1000},
 }

@@ -33,12 +33,12 @@ def configuration(llm: LLMServer, **more: Any) -> dict[str, Any]:
         "api_key": "none",
         "api_base": llm.url,
         "timeout": "60s",
-        "cache": {"entries": 0},
+        "cache": {"max_entries": 0},
     }
     return {
         "judge": judge,
         "evaluators": [{"type": "relevance", "sample": 1.0}],
-        "canary": {"every": "off"},
+        "canary": {"interval": "off"},
         "backfill": {"budget": {"requests_per_minute": 600}},
         "alerts": [],
         **more,
@@ -159,7 +159,7 @@ def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_pa
 def test_its_budget_is_its_own_and_holds(tmp_path) -> None:
     with LLMServer() as llm:
         llm.always(FINE)
-        budget = {"judgements_per_day": 2, "requests_per_minute": 600}
+        budget = {"evaluations_per_day": 2, "requests_per_minute": 600}
         monitor = MonitorProcess(tmp_path, configuration(llm, backfill={"budget": budget}))
         with monitor:
             backfill(monitor, rows(tmp_path, 5), "--evaluator", "relevance", "--detach")

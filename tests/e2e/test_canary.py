@@ -37,7 +37,7 @@ def settings(folder: Path, llm: LLMServer) -> dict[str, Any]:
         "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url},
         "evaluators": [{"type": "relevance"}],
         "alerts": [],
-        "canary": {"every": "20ms", "first_after": 0, "cases": str(folder / "cases.jsonl")},
+        "canary": {"interval": "20ms", "initial_delay": 0, "cases": str(folder / "cases.jsonl")},
     }
 
 
@@ -102,7 +102,7 @@ async def test_a_judge_that_changes_behind_its_name_is_noticed_across_a_restart(
             assert total(lent.metrics, "ragmonitor_judge_requests_total", outcome="ok") > 0
             assert total(lent.metrics, "ragmonitor_judge_requests_total", outcome="cached") == 0
             assert await running.history.results() == []
-        given["canary"] = {"every": "off"}
+        given["canary"] = {"interval": "off"}
         asked = len(llm.requests)
         async with monitor(given) as running:
             await anyio.sleep(0.3)

@@ -145,7 +145,7 @@ def test_a_budget_is_spent_by_the_group_together_and_goes_on_with_those_who_stay
             "budget",
             {"budget.spans": "otlp_proto"},
             judge={"model": "openai/scripted", "api_key": "none", "api_base": llm.url},
-            evaluators=[{"type": "relevance", "sample": {"per_day": PER_DAY, "per_hour_cap": CAP}}],
+            evaluators=[{"type": "relevance", "sample": {"per_day": PER_DAY, "max_per_hour": CAP}}],
         )
         load = Load(broker, "budget.spans", parts=1)
         with Fleet(tmp_path, 3, config) as fleet:

@@ -124,7 +124,9 @@ def test_sigkill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path):
 
 def test_no_text_of_a_case_and_no_secret_stands_in_the_log(tmp_path):
     secret = "sk-canary-5f1c"
-    config = {"judge": {"model": "openai/none", "api_key": secret, "api_base": "http://127.0.0.1:9/v1", "attempts": 1}}
+    config = {
+        "judge": {"model": "openai/none", "api_key": secret, "api_base": "http://127.0.0.1:9/v1", "max_attempts": 1}
+    }
     with MonitorProcess(tmp_path, config) as monitor:
         service = RagService.over_http(monitor.http)
         for _ in range(20):

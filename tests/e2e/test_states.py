@@ -35,7 +35,7 @@ def fine() -> Reply:
 
 
 def judge(llm: LLMServer, **more: Any) -> dict[str, Any]:
-    return {"model": "openai/scripted", "api_base": llm.url, "repeat": 0, **more}
+    return {"model": "openai/scripted", "api_base": llm.url, "recheck_share": 0, **more}
 
 
 def monitored(folder: Path, llm: LLMServer, **more: Any) -> MonitorProcess:
@@ -43,7 +43,7 @@ def monitored(folder: Path, llm: LLMServer, **more: Any) -> MonitorProcess:
         "judge": judge(llm, api_key="none"),
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "relevance"}],
     }
-    return MonitorProcess(folder, {**chosen, "alerts": [], "canary": {"every": None}, **more})
+    return MonitorProcess(folder, {**chosen, "alerts": [], "canary": {"interval": None}, **more})
 
 
 def ask(monitor: MonitorProcess, first: int, number: int) -> None:
@@ -154,12 +154,12 @@ def test_of_two_judges_the_one_that_is_not_refused_goes_on(tmp_path, llm):
 
 def test_a_spent_budget_is_overloaded_and_a_failing_provider_an_error(tmp_path, llm):
     llm.always(fine())
-    with monitored(tmp_path, llm, judge=judge(llm, api_key="none", budget={"judgements_per_day": 3})) as monitor:
+    with monitored(tmp_path, llm, judge=judge(llm, api_key="none", budget={"evaluations_per_day": 3})) as monitor:
         ask(monitor, 0, 6)
         assert "budget" in until_it_is(monitor, "overloaded")["why"]
     llm.always(status(500))
     (tmp_path / "other").mkdir()
-    with monitored(tmp_path / "other", llm, judge=judge(llm, api_key="none", attempts=1)) as monitor:
+    with monitored(tmp_path / "other", llm, judge=judge(llm, api_key="none", max_attempts=1)) as monitor:
         ask(monitor, 0, 6)
         found = until_it_is(monitor, "error")
         assert "6 of 6 judgements" in found["why"]
@@ -173,7 +173,7 @@ def test_while_the_judge_is_paused_the_canary_set_tells_of_no_drift(tmp_path, ll
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     llm.always(bad_key())
-    canary = {"every": "200ms", "first_after": 0, "cases": str(tmp_path / "cases.jsonl")}
+    canary = {"interval": "200ms", "initial_delay": 0, "cases": str(tmp_path / "cases.jsonl")}
     with monitored(tmp_path, llm, canary=canary) as monitor:
         found = until_it_is(monitor, "paused")
         assert found["why"]
@@ -188,7 +188,7 @@ def test_while_the_judge_is_paused_the_canary_set_tells_of_no_drift(tmp_path, ll
 def test_a_judge_that_never_answers_fills_the_queue_and_is_overloaded(tmp_path, llm):
     """Two are asked, and hang; behind them wait 64 MiB of texts, and no more."""
     llm.always(hang())
-    slow = judge(llm, api_key="none", concurrency=1, timeout="60s")
+    slow = judge(llm, api_key="none", max_concurrency=1, timeout="60s")
     with monitored(tmp_path, llm, judge=slow, evaluators=[{"type": "relevance"}]) as monitor:
         for number in range(26):
             text = "x " * (10 if number < 2 else 1_500_000)
@@ -198,7 +198,7 @@ def test_a_judge_that_never_answers_fills_the_queue_and_is_overloaded(tmp_path, 
                 wait_until(lambda: monitor.total("ragmonitor_evaluations_pending") == 2, 20, "two to be asked")
         found = until_it_is(monitor, "overloaded")
         assert "queue was full" in found["why"]
-        assert "judge.concurrency" in found["remedy"]
+        assert "judge.max_concurrency" in found["remedy"]
 
 
 def test_a_judge_whose_words_and_scores_disagree_is_counted_and_its_scores_stand(tmp_path, llm):
@@ -228,7 +228,7 @@ async def test_a_paused_judge_is_an_alert_in_process_from_the_first_look_to_the_
         "judge": judge(llm, api_key_file=str(key)),
         "evaluators": [{"type": "relevance"}],
         "alerts": [],
-        "canary": {"every": "50ms", "first_after": 0, "cases": str(tmp_path / "cases.jsonl")},
+        "canary": {"interval": "50ms", "initial_delay": 0, "cases": str(tmp_path / "cases.jsonl")},
     }
     found: list[app.Running] = []
     stop = anyio.Event()

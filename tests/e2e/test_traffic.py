@@ -192,7 +192,7 @@ def test_content_risk_is_told_apart_by_whether_the_request_is_an_attack(tmp_path
     with LLMServer() as llm:
         llm.always(judged)
         settings = {
-            "judge": {"model": "openai/gpt-4o-mini", "api_base": llm.url, "api_key": "k", "repeat": 0},
+            "judge": {"model": "openai/gpt-4o-mini", "api_base": llm.url, "api_key": "k", "recheck_share": 0},
             "evaluators": [{"type": "injection_pattern"}, {"type": "violence"}],
             "alerts": [],
             "slices": ["request.attack"],

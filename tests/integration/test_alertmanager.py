@@ -74,7 +74,7 @@ class Monitor:
 
     @asynccontextmanager
     async def running(self, address: str, show: Callable[[Sequence[AlertState]], None] | None = None) -> Any:
-        notifier = read_notifier({"type": "alertmanager", "url": address, "resend": "1s"}, "notify[0]")
+        notifier = read_notifier({"type": "alertmanager", "url": address, "resend_interval": "1s"}, "notify[0]")
         async with anyio.create_task_group() as tasks:
             work = run_alerts(self.engine, [notifier], self.runtime, every=0.1, show=show)
             tasks.start_soon(lambda: work)

@@ -72,7 +72,7 @@ def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
     given = [row(0), row(1, f"{GOOD} Really."), row(2, BAD), {**row(3), "contexts": []}]
     given.append({**row(4), "response": None})
     rows = write_rows(tmp_path / "rows.jsonl", given)
-    config = judged_by(llm, tmp_path, concurrency=1)
+    config = judged_by(llm, tmp_path, max_concurrency=1)
     ended = command("evaluate", rows, "-c", config)
     assert ended.output.startswith("5 cases: 3 ready, 1 no_context, 1 content_missing\n")
     table = cells(ended.output)
@@ -165,7 +165,7 @@ def test_a_file_of_something_else_is_left_as_it_is(content, tmp_path):
 
 
 def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_path):
-    config = judged_by(llm, tmp_path, concurrency=2)
+    config = judged_by(llm, tmp_path, max_concurrency=2)
     rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(8)])
     out = tmp_path / "results.jsonl"
     llm.then(answers(5), answers(5), answers(5))

@@ -194,7 +194,7 @@ class TestClassifierServer:
     async def test_every_fault_is_its_own_reason_and_never_a_score(self, llm, fault):
         script, reason, calls = FAULTS[fault]
         llm.always(script())
-        async with classifier(llm, attempts=2) as ask:
+        async with classifier(llm, max_attempts=2) as ask:
             with pytest.raises(JudgeError) as caught:
                 await ask()
         assert caught.value.reason is reason
@@ -217,10 +217,10 @@ class TestClassifierServer:
 
     async def test_budget_and_cache_hold_for_a_classifier_too(self, llm):
         llm.always(scores())
-        async with classifier(llm, budget={"judgements_per_day": 1}) as ask:
+        async with classifier(llm, budget={"evaluations_per_day": 1}) as ask:
             assert await ask() == await ask()
             assert len(llm.requests) == 1
-        async with classifier(llm, budget={"judgements_per_day": 1}, cache={"entries": 0}) as ask:
+        async with classifier(llm, budget={"evaluations_per_day": 1}, cache={"max_entries": 0}) as ask:
             await ask()
             with pytest.raises(JudgeError) as caught:
                 await ask()

@@ -39,7 +39,7 @@ def judging(tmp_path: Path) -> Iterator[MonitorProcess]:
     with LLMServer() as llm:
         llm.always(verdict(claims=[], explanation="made up", score=1))
         config: dict[str, Any] = {
-            "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "attempts": 1},
+            "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1},
             "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": 0.0001}],
             "alerts": [],
         }

@@ -104,7 +104,7 @@ def test_a_dislike_on_a_carrier_has_the_answer_judged_that_nobody_chose(tmp_path
     with LLMServer() as llm:
         llm.always(verdict(claims=[], explanation="made up", score=1))
         config: dict[str, Any] = {
-            "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "attempts": 1},
+            "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1},
             "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": 0.0001}],
             "alerts": [],
         }

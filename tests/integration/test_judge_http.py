@@ -76,7 +76,7 @@ class Rig:
                 "api_base": self.llm.url,
                 "timeout": CAP,
                 "max_age": 20,
-                "cache": {"entries": 0},
+                "cache": {"max_entries": 0},
                 **options,
             }
         )
@@ -203,7 +203,7 @@ async def test_a_mix_of_faults_gives_verdicts_or_reasons_and_never_a_wrong_score
     llm.always(lambda _asked: chance.choice(faults) if chance.random() < 0.5 else good())
     scores: list[int] = []
     reasons: list[UnscoredReason] = []
-    async with rig.judge(concurrency=8) as judge:
+    async with rig.judge(max_concurrency=8) as judge:
 
         async def one(number: int) -> None:
             try:
@@ -221,7 +221,7 @@ async def test_retry_after_is_waited_out_without_a_slot(rig, llm):
     """J4: with one slot, the question that was asked to wait lets the next one through."""
     llm.then(say.status(429, retry_after=1))
     llm.always(good())
-    async with rig.judge(concurrency=1) as judge:
+    async with rig.judge(max_concurrency=1) as judge:
         await judge_is_loaded(judge, llm)
         waiting = asyncio.create_task(judge.ask(question("first")))
         while not llm.requests:  # noqa: ASYNC110 - the server lives in another thread
@@ -284,7 +284,7 @@ async def test_with_thirty_two_callers_and_no_usage_the_budget_is_not_overrun(ri
     """F12."""
     llm.always(say.no_usage(explanation="fine", score=5))
     price = {"input_per_million": 0, "output_per_million": 1000}  # 0.05 dollars a call of 50 tokens
-    async with rig.judge(concurrency=32, price=price, budget={"dollars_per_day": 1.0}) as judge:
+    async with rig.judge(max_concurrency=32, price=price, budget={"dollars_per_day": 1.0}) as judge:
         asked = (judge.ask(question(str(number))) for number in range(64))
         ended = await asyncio.gather(*asked, return_exceptions=True)
     failed = [one.reason for one in ended if isinstance(one, JudgeError)]
@@ -298,7 +298,7 @@ async def test_with_thirty_two_callers_and_no_usage_the_budget_is_not_overrun(ri
 async def test_a_redirect_is_not_followed(rig, llm):
     """S13: the prompt and the key go where the configuration says, nowhere else."""
     llm.always(lambda asked: good() if "elsewhere" in asked.path else say.redirect(llm.url + "/elsewhere"))
-    async with rig.judge(attempts=1) as judge:
+    async with rig.judge(max_attempts=1) as judge:
         assert await reason_of(judge) is UnscoredReason.PROVIDER_ERROR
     assert len(llm.requests) == 1
 
@@ -337,7 +337,7 @@ async def test_what_no_waiting_mends_pauses_the_judge_after_one_call(rig, llm, m
 @pytest.mark.parametrize("mode", ["429 storm", "500", "422", "filter 400", "context window", "reset", "prose"])
 async def test_other_faults_pause_nothing(rig, llm, mode):
     llm.always(MODES[mode][0]())
-    async with rig.judge(attempts=1) as judge:
+    async with rig.judge(max_attempts=1) as judge:
         await reason_of(judge)
         assert judge.pause.now is None
 
@@ -398,7 +398,7 @@ async def test_neither_prompts_nor_secrets_reach_logs_or_metrics(rig, llm, caplo
     from prometheus_client.openmetrics.exposition import generate_latest
 
     with caplog.at_level(logging.DEBUG, logger="monitor"):
-        async with rig.judge(attempts=1, max_age=1) as judge:
+        async with rig.judge(max_attempts=1, max_age=1) as judge:
             for script in (good(), say.html(), say.status(500, message=PROMPT_CANARY), say.bad_key()):
                 llm.always(script)
                 with suppress(JudgeError):

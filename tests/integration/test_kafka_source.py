@@ -187,7 +187,7 @@ async def test_partitions_that_are_given_up_are_committed_and_the_rest_of_them_i
 ) -> None:
     produce_traces(broker, topic, range(1, 101))
     first, second = RecordingIntake(hold=True), RecordingIntake()
-    async with reading(broker, first, **options(topic, assignment=assignment, handover="1s")) as one:
+    async with reading(broker, first, **options(topic, assignment=assignment, revoke_timeout="1s")) as one:
         await until(lambda: len(first.held) == 100, "all messages")
         first.settle(15)  # fewer than any two partitions hold: something is left of those that are given up
         await until(lambda: committed(broker, topic) > 0, "a commit", 5)
@@ -439,12 +439,12 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_begin(broker: Broker,
 async def test_a_restart_of_a_static_member_moves_no_partition(broker: Broker, topic: str) -> None:
     stays, restarts = RecordingIntake(), RecordingIntake()
     more = options(topic, session_timeout="20s")
-    async with reading(broker, stays, **more, instance="stays") as one:
-        async with reading(broker, restarts, **more, instance="restarts"):
+    async with reading(broker, stays, **more, group_instance_id="stays") as one:
+        async with reading(broker, restarts, **more, group_instance_id="restarts"):
             await until(lambda: one.runtime.share.value == 0.5, "a half each")
         produce_traces(broker, topic, range(1, 101))
         before = total(one.runtime.metrics, "ragmonitor_consumer_rebalances_total")
-        async with reading(broker, restarts, **more, instance="restarts") as again:
+        async with reading(broker, restarts, **more, group_instance_id="restarts") as again:
             await until(lambda: again.runtime.share.value == 0.5, "its half again")
             await until(lambda: set(stays.traces) | set(restarts.traces) == set(range(1, 101)), "all messages")
             assert one.runtime.share.value == 0.5
@@ -453,7 +453,7 @@ async def test_a_restart_of_a_static_member_moves_no_partition(broker: Broker, t
 
 async def test_two_replicas_with_one_instance_name_say_so(broker: Broker, topic: str) -> None:
     intakes = RecordingIntake(), RecordingIntake()
-    same = options(topic, instance="same")
+    same = options(topic, group_instance_id="same")
     async with reading(broker, intakes[0], **same) as one, reading(broker, intakes[1], **same):
         rebuilds = "ragmonitor_consumer_rebuilds_total"
         for traces in itertools.count():
@@ -571,7 +571,11 @@ async def test_replicas_share_the_traces_and_each_ledger_balances(broker: Broker
     for number in (1, 2):
         folder = tmp_path / str(number)
         folder.mkdir()
-        source = {"type": "kafka", "brokers": broker.address, **options(topic, session_timeout="6s", handover="500ms")}
+        source = {
+            "type": "kafka",
+            "brokers": broker.address,
+            **options(topic, session_timeout="6s", revoke_timeout="500ms"),
+        }
         monitors.append(
             MonitorProcess(folder, {"sources": [source], "assembly": {"grace_period": "1s", "idle_timeout": "2s"}})
         )

@@ -59,7 +59,7 @@ def ask(monitor: MonitorProcess, times: int = 1) -> str:
 
 
 def judged(llm: LLMServer) -> dict[str, Any]:
-    judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "attempts": 1}
+    judge = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1}
     return {"judge": judge, "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness"}], "alerts": []}
 
 

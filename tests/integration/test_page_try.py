@@ -39,7 +39,13 @@ def llm() -> Iterator[LLMServer]:
 def settings(llm: LLMServer, folder: Path, **ui: Any) -> dict[str, Any]:
     price = {"input_per_million": 5.0, "output_per_million": 25.0}  # $0.001 a call
     return {
-        "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price, "attempts": 1},
+        "judge": {
+            "model": "openai/scripted",
+            "api_key": "none",
+            "api_base": llm.url,
+            "price": price,
+            "max_attempts": 1,
+        },
         "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": "100%"}],
         "storage": {"path": str(folder / "state"), "texts": "all"},
         "ui": ui,

@@ -285,7 +285,7 @@ def test_a_budget_is_said_not_to_be_foretold(monitor, tmp_path):
 def test_without_texts_the_tokens_are_those_that_judgements_took_and_the_setting_that_keeps_texts_is_named(tmp_path):
     with LLMServer() as llm:
         llm.always(say.verdict(observations=["seen"], explanation="scripted", score=5, claims=[]))
-        judge = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": llm.url, "repeat": 0}
+        judge = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": llm.url, "recheck_share": 0}
         evaluators = [{"type": "relevance"}, {"type": "coherence", "sample": 0}]
         with running(tmp_path, judge=judge, evaluators=evaluators) as judging:
             filled(judging)

@@ -14,7 +14,7 @@ from tests.support.prometheus import promtool
 CONFIG = """
 alerts:
   - {evaluator: overlap_groundedness, warning: 10%, windows: [{window: 30m, z: 3}]}
-runbooks: https://example.org/runbooks
+runbooks_url: https://example.org/runbooks
 """
 
 

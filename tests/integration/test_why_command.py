@@ -333,12 +333,12 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
     folder = tmp_path_factory.mktemp("judging")
     with LLMServer() as llm:
         llm.always(script)
-        model = {"model": "openai/scripted", "api_base": llm.url, "repeat": 0}
+        model = {"model": "openai/scripted", "api_base": llm.url, "recheck_share": 0}
         config = {
             "judge": {**model, "api_key": "good"},
             "judges": {
                 "refused": {**model, "api_key": "bad", "max_age": "2s"},
-                "poor": {**model, "api_key": "poor", "budget": {"judgements_per_day": 1}, "cache": {"entries": 0}},
+                "poor": {**model, "api_key": "poor", "budget": {"evaluations_per_day": 1}, "cache": {"max_entries": 0}},
             },
             "evaluators": [
                 {"type": "relevance"},
@@ -376,7 +376,7 @@ def test_each_attempt_at_the_judge_is_shown_with_what_came_of_it(judging):
     ("request_id", "evaluator", "reasons", "setting"),
     [
         (GOOD_ONE, "coherence", ("auth", "paused"), "judges.refused.api_key"),
-        (ASKED_TWICE, "fluency", ("budget",), "judges.poor.budget.judgements_per_day: more"),
+        (ASKED_TWICE, "fluency", ("budget",), "judges.poor.budget.evaluations_per_day: more"),
     ],
 )
 def test_a_judgement_that_came_to_nothing_names_the_setting_of_its_own_judge(

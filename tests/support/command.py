@@ -58,7 +58,7 @@ def start(*arguments: object, before: Callable[[], object] | None = None, **opti
 def judged_by(llm: LLMServer, folder: Path, **judge: Any) -> Path:
     """A configuration in `folder`: overlap_groundedness, and groundedness as `llm` has it, at $1 a thousand calls."""
     price = {"input_per_million": 5.0, "output_per_million": 25.0}  # 100 tokens in and 20 out a call
-    settings = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price, "attempts": 1}
+    settings = {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "price": price, "max_attempts": 1}
     evaluators = [{"type": "overlap_groundedness"}, {"type": "groundedness", "sample": "10%"}]
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({"judge": {**settings, **judge}, "evaluators": evaluators}))

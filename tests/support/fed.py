@@ -69,13 +69,13 @@ class Fed:
                     "api_key": "none",
                     "api_base": llm.url,
                     "price": {"input_per_million": 1, "output_per_million": 2},
-                    "repeat": "50%",
+                    "recheck_share": "50%",
                 },
                 "evaluators": [*local, *judged],
                 "slices": ["request.attack", "gen_ai.request.model"],
                 "alerts": [{"evaluator": LOCAL[0], "warning": "5%", "critical": "10%", "resolve_after": "0s"}],
                 "assembly": {"grace_period": "300ms", "idle_timeout": "2m"},
-                "canary": {"every": canary, "first_after": 0, "cases": str(folder / "canary.jsonl")},
+                "canary": {"interval": canary, "initial_delay": 0, "cases": str(folder / "canary.jsonl")},
                 "traffic": {"quotas": {"support": {"per_hour": 2}}},
             },
         )
@@ -103,7 +103,7 @@ class Fed:
     def label(self) -> None:
         """Let a short-lived run judge enough, have people judge the same, and save that for the run to come."""
         config = self.monitor.config
-        short = {**config, "evaluators": [{"type": LOCAL[0]}], "canary": {"every": "off"}, "slices": []}
+        short = {**config, "evaluators": [{"type": LOCAL[0]}], "canary": {"interval": "off"}, "slices": []}
         short["sources"], short["sinks"] = (
             config["sources"][:1],
             [one for one in config["sinks"] if one["type"] != "kafka"],

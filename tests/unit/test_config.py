@@ -197,7 +197,7 @@ traffic:
   class_attribute: acme.purpose
   rates: {synthetic: 1%}
   late_after: 30m
-  shares: {shop: 3}
+  weights: {shop: 3}
 """
     loaded = config.parse_text(text)
     assert loaded.slices == ("prompt.version", "gen_ai.request.model", "tenant")

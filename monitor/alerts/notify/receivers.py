@@ -153,17 +153,17 @@ class Webhook(_Http):
 class Alertmanager(_Http):
     """Prometheus Alertmanager, by its API v2; grouping, silences and inhibition are its business.
 
-    Name each member of a cluster in an entry of its own. Firing alerts are sent again every `resend`, and end by
-    themselves after four times that, should the monitor disappear.
+    Name each member of a cluster in an entry of its own. Firing alerts are sent again every `resend_interval`, and end
+    by themselves after four times that, should the monitor disappear.
     """
 
-    resend: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
+    resend_interval: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
     """How often a firing alert is sent again, `1s` to `1h`."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
-        lasts = _FORGETS_AFTER * self.resend
-        delivery = DeliveryState(resend=self.resend, forgets_after=lasts, inhibits=False)
+        lasts = _FORGETS_AFTER * self.resend_interval
+        delivery = DeliveryState(resend=self.resend_interval, forgets_after=lasts, inhibits=False)
 
         def body(notices: Sequence[Notice]) -> list[dict[str, Any]]:
             now = runtime.clock.now()

@@ -133,7 +133,7 @@ async def test_a_receiver_that_is_not_there_hears_how_things_stand_when_it_is() 
 async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_and_again() -> None:
     lent, inbox = runtime(), Inbox()
     async with receiver() as there:
-        alertmanager = made({"type": "alertmanager", "url": f"{there.address}/prefix/", "resend": "1s"})
+        alertmanager = made({"type": "alertmanager", "url": f"{there.address}/prefix/", "resend_interval": "1s"})
         async with running(lambda: alertmanager.run(inbox, lent)):
             inbox.put([state(), state(severity="warning")])
             await there.until(2)
@@ -179,7 +179,7 @@ def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
         ({"type": "webhook"}, "url: Field required"),
         ({"type": "webhook", "url": "http://a", "retries": 3}, "retries: unknown key; allowed: url, token, timeout"),
         ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: Input should be less than or equal to 60"),
-        ({"type": "alertmanager", "url": "http://a", "resend": 0}, "resend: Input should be greater"),
+        ({"type": "alertmanager", "url": "http://a", "resend_interval": 0}, "resend_interval: Input should be greater"),
     ],
 )
 def test_a_receiver_that_cannot_be_is_refused_with_place_and_what_is_allowed(

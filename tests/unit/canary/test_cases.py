@@ -69,18 +69,18 @@ def test_a_file_that_cannot_be_used_is_named_when_the_configuration_is_read(
         config.load(tmp_path / "config.yaml")
     assert f"canary.cases: {path}" in str(error.value)
     assert told in str(error.value)
-    config.parse({"canary": {"every": "off", "cases": str(path)}})
+    config.parse({"canary": {"interval": "off", "cases": str(path)}})
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("off", None), (False, None), (None, None), ("1h", 3600.0), (60, 60.0)])
 def test_the_schedule_is_a_duration_or_off(given: object, seconds: float | None) -> None:
-    assert config.parse({"canary": {"every": given}}).canary.every == seconds
+    assert config.parse({"canary": {"interval": given}}).canary.interval == seconds
 
 
 @pytest.mark.parametrize("given", ["9h", 0, "soon", "-1s"])
 def test_a_schedule_that_leaves_a_day_without_two_runs_is_an_error(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"canary\.every"):
-        config.parse({"canary": {"every": given}})
+    with pytest.raises(ConfigError, match=r"canary\.interval"):
+        config.parse({"canary": {"interval": given}})
 
 
 def test_check_says_what_the_canary_costs_and_nothing_where_there_is_none() -> None:
@@ -90,5 +90,5 @@ def test_check_says_what_the_canary_costs_and_nothing_where_there_is_none() -> N
         "alerts": [],
     }
     assert "Judges 24 canary cases every 8h, by relevance: up to 72 evaluations a day." in describe(config.parse(told))
-    for without in ({**told, "canary": {"every": "off"}}, {**told, "judge": {}}):
+    for without in ({**told, "canary": {"interval": "off"}}, {**told, "judge": {}}):
         assert not any("canary" in line for line in describe(config.parse(without)))

@@ -221,7 +221,7 @@ async def test_without_a_schedule_or_a_judge_there_is_no_canary(
     every: str, evaluators: tuple[dict[str, Any], ...], tmp_path: Path
 ) -> None:
     world = World(tmp_path, evaluators=evaluators)
-    world.settings = CanarySettings.model_validate({"every": every, "first_after": 0})
+    world.settings = CanarySettings.model_validate({"interval": every, "initial_delay": 0})
     with anyio.fail_after(1):
         await world.canary().run()
     assert world.judge.questions == []
@@ -230,7 +230,7 @@ async def test_without_a_schedule_or_a_judge_there_is_no_canary(
 
 async def test_all_series_stand_at_zero_before_the_first_run_and_a_restart_brings_none_forward(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.settings = CanarySettings.model_validate({"first_after": "0s", "cases": str(world.settings.cases)})
+    world.settings = CanarySettings.model_validate({"initial_delay": "0s", "cases": str(world.settings.cases)})
     canary = world.canary()
     await canary.once()
     again = runtime(world.lent.clock)

@@ -77,11 +77,11 @@ def test_a_jump_of_the_wall_clock_opens_no_new_period(jump):
 
 def test_judgements_have_a_cap_of_their_own():
     """J9."""
-    mine = purse(judgements_per_day=1)
+    mine = purse(evaluations_per_day=1)
     given_back = mine.reserve_judgement()
     mine.settle(given_back, 0)
     mine.settle(mine.reserve_judgement(), 1)
-    with pytest.raises(JudgeError, match="judgements_per_day"):
+    with pytest.raises(JudgeError, match="evaluations_per_day"):
         mine.reserve_judgement()
     mine.reserve_dollars(1_000_000)
 
@@ -139,7 +139,7 @@ def test_replicas_spend_the_caps_of_their_group_together() -> None:
     for part in (0.5, 0.25, 0.25):
         group = Share()
         group.set("kafka", part)
-        purses.append(Purse(Budget(judgements_per_day=100), clock, group=group))
+        purses.append(Purse(Budget(evaluations_per_day=100), clock, group=group))
     assert [_judgements(one) for one in purses] == [50, 25, 25]
 
 
@@ -147,7 +147,7 @@ def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
     clock, shares = ManualClock(MIDNIGHT), (Share(), Share())
     for share in shares:
         share.set("kafka", 0.5)
-    first, second = (Purse(Budget(judgements_per_day=100), clock, group=share) for share in shares)
+    first, second = (Purse(Budget(evaluations_per_day=100), clock, group=share) for share in shares)
     assert _judgements(first, 20) == _judgements(second, 20) == 20
     shares[0].set("kafka", 1.0)  # the other replica is gone, with its share of what is left
     assert _judgements(first) == 60
@@ -158,7 +158,7 @@ def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
 def test_without_partitions_what_is_in_hand_is_paid_from_the_share_before() -> None:
     share = Share()
     share.set("kafka", 0.5)
-    purse = Purse(Budget(judgements_per_day=100), ManualClock(MIDNIGHT), group=share)
+    purse = Purse(Budget(evaluations_per_day=100), ManualClock(MIDNIGHT), group=share)
     share.set("kafka", 0.0)
     assert _judgements(purse) == 50
 

@@ -16,7 +16,7 @@ VERDICT = Verdict({"score": 5}, "model")
 
 
 def test_the_least_recently_used_verdict_leaves_first():
-    cache = Cache(CacheSettings(entries=2), ManualClock())
+    cache = Cache(CacheSettings(max_entries=2), ManualClock())
     cache.put("a", VERDICT)
     cache.put("b", VERDICT)
     cache.get("a")
@@ -27,7 +27,7 @@ def test_the_least_recently_used_verdict_leaves_first():
 
 def test_a_verdict_beyond_its_age_is_not_used():
     clock = ManualClock()
-    cache = Cache(CacheSettings(keep=60), clock)
+    cache = Cache(CacheSettings(ttl=60), clock)
     cache.put("a", VERDICT)
     clock.advance(60)
     assert cache.get("a") is VERDICT

@@ -65,7 +65,7 @@ class Rig:
         self.registry = CollectorRegistry()
         metrics = Metrics(self.registry)
         self.runtime = Runtime(LoopClock(), metrics, Events(metrics), Health())
-        settings = JudgeSettings.model_validate({"model": "m", "cache": {"entries": 0}, **options})
+        settings = JudgeSettings.model_validate({"model": "m", "cache": {"max_entries": 0}, **options})
         tariff = Tariff(0.001, 0.001)
         self.judge = Client(settings, self.runtime, provider, tariff, rng=rng or random.Random(1))
         self.judge.ready()
@@ -111,7 +111,7 @@ async def test_a_call_without_an_end_is_cut_at_the_wall_clock():
 
 async def test_a_call_that_was_cut_is_charged_at_its_estimate():
     """J9: the provider may have been through with it."""
-    rig = Rig(FakeProvider(lambda _: GOOD, seconds=10_000), attempts=1)
+    rig = Rig(FakeProvider(lambda _: GOOD, seconds=10_000), max_attempts=1)
     await rig.reason()
     cost = rig.registry.get_sample_value("ragmonitor_judge_cost_dollars_total", {"model": "m"})
     assert cost is not None
@@ -121,14 +121,14 @@ async def test_a_call_that_was_cut_is_charged_at_its_estimate():
 async def test_the_tries_of_one_question_are_limited():
     """J4."""
     provider = FakeProvider(lambda _: down())
-    assert await Rig(provider, attempts=4).reason() is UnscoredReason.PROVIDER_ERROR
+    assert await Rig(provider, max_attempts=4).reason() is UnscoredReason.PROVIDER_ERROR
     assert len(provider.calls) == 4
 
 
 async def test_no_more_calls_at_once_than_configured():
     """J10."""
     provider = FakeProvider(lambda _: GOOD)
-    rig = Rig(provider, concurrency=3)
+    rig = Rig(provider, max_concurrency=3)
     await asyncio.gather(*(rig.ask(str(number)) for number in range(20)))
     assert provider.most_at_once == 3
 
@@ -136,7 +136,7 @@ async def test_no_more_calls_at_once_than_configured():
 async def test_a_question_that_waits_to_try_again_holds_no_slot():
     """J4: while one waits out a Retry-After, the only slot serves another."""
     provider = FakeProvider(lambda call: down(UnscoredReason.RATE_LIMITED, 30) if call == 1 else GOOD)
-    rig = Rig(provider, concurrency=1)
+    rig = Rig(provider, max_concurrency=1)
     first = asyncio.create_task(rig.ask("first"))
     await asyncio.sleep(1)
     await rig.ask("second")
@@ -169,7 +169,7 @@ async def test_while_the_model_is_down_questions_wait_and_one_probe_goes_out_eve
     outage = 600.0
     loop = asyncio.get_running_loop()
     provider = FakeProvider(lambda _: down() if loop.time() < outage else GOOD, seconds=0.1)
-    rig = Rig(provider, concurrency=16, max_age=3600)
+    rig = Rig(provider, max_concurrency=16, max_age=3600)
     reasons = await asyncio.gather(*(rig.reason(str(number)) for number in range(300)))
     assert reasons == [None] * 300
     probes = [at for at in provider.calls if 60 < at < outage]
@@ -182,7 +182,7 @@ async def test_while_the_model_is_down_questions_wait_and_one_probe_goes_out_eve
 
 async def test_a_question_older_than_its_age_is_unscored_for_the_open_breaker():
     """J11."""
-    rig = Rig(FakeProvider(lambda _: down()), concurrency=16, max_age=120)
+    rig = Rig(FakeProvider(lambda _: down()), max_concurrency=16, max_age=120)
     reasons = await asyncio.gather(*(rig.reason(str(number)) for number in range(100)))
     assert set(reasons) <= {UnscoredReason.BREAKER_OPEN, UnscoredReason.PROVIDER_ERROR}
     assert reasons.count(UnscoredReason.BREAKER_OPEN) > 50
@@ -219,7 +219,7 @@ async def test_each_process_has_fences_of_its_own():
 async def test_the_same_question_is_paid_for_once_even_when_asked_at_the_same_time():
     """J13."""
     provider = FakeProvider(lambda _: GOOD)
-    rig = Rig(provider, cache={"entries": 10})
+    rig = Rig(provider, cache={"max_entries": 10})
     verdicts = await asyncio.gather(*(rig.ask() for _ in range(5)))
     assert len(provider.calls) == 1
     assert sorted(one.cached for one in verdicts) == [False, True, True, True, True]
@@ -230,14 +230,14 @@ async def test_the_same_question_is_paid_for_once_even_when_asked_at_the_same_ti
 async def test_a_fault_is_not_kept():
     """J16."""
     provider = FakeProvider(lambda call: CallFault(UnscoredReason.REFUSAL, "no") if call == 1 else GOOD)
-    rig = Rig(provider, cache={"entries": 10})
+    rig = Rig(provider, cache={"max_entries": 10})
     assert [await rig.reason(), await rig.reason()] == [UnscoredReason.REFUSAL, None]
 
 
 async def test_a_cap_on_judgements_counts_answers_not_outages():
     """J9."""
     provider = FakeProvider(lambda call: down() if call <= 3 else GOOD)
-    rig = Rig(provider, budget={"judgements_per_day": 1})
+    rig = Rig(provider, budget={"evaluations_per_day": 1})
     assert await rig.reason("1") is UnscoredReason.PROVIDER_ERROR
     assert await rig.reason("2") is None
     assert await rig.reason("3") is UnscoredReason.BUDGET

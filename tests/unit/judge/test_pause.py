@@ -31,7 +31,7 @@ class PausedRig(Rig):
     def __init__(self, provider: FakeProvider, **options: Any) -> None:
         super().__init__(provider, **options)
         self.pause = Pause(LoopClock(), self.runtime.events, place="judge", model="m")
-        settings = JudgeSettings.model_validate({"model": "m", "cache": {"entries": 0}, **options})
+        settings = JudgeSettings.model_validate({"model": "m", "cache": {"max_entries": 0}, **options})
         self.judge = Client(
             settings, self.runtime, provider, Tariff(0.001, 0.001), rng=self.judge._rng, pause=self.pause
         )
@@ -79,7 +79,7 @@ async def test_a_judge_that_is_cured_is_asked_again_and_says_what_was_missed():
 
 async def test_what_waits_for_a_call_when_the_pause_begins_ends_at_once_without_one():
     """Also behind a slow pace, and in the wait before another try."""
-    for options in ({"concurrency": 1}, {"budget": {"requests_per_minute": 6}}):
+    for options in ({"max_concurrency": 1}, {"budget": {"requests_per_minute": 6}}):
         provider = FakeProvider(lambda _: KEY)
         rig = PausedRig(provider, **options)
         began = asyncio.get_running_loop().time()
@@ -99,7 +99,7 @@ async def test_what_waits_for_a_call_when_the_pause_begins_ends_at_once_without_
 
 async def test_a_probe_that_hangs_holds_up_nobody():
     provider = FakeProvider(lambda number: KEY if number == 1 else GOOD, seconds=0.1)
-    rig = PausedRig(provider, timeout=100, concurrency=1)
+    rig = PausedRig(provider, timeout=100, max_concurrency=1)
     await rig.reason()
     await asyncio.sleep(15)
     provider.seconds = 90
@@ -113,7 +113,7 @@ async def test_a_probe_that_hangs_holds_up_nobody():
 
 async def test_a_probe_that_meets_an_outage_cures_nothing_and_one_that_is_answered_with_rubbish_does():
     replies: list[Reply | CallFault] = [KEY, down(), Reply("rubbish", "stop"), GOOD]
-    rig = PausedRig(FakeProvider(lambda number: replies[number - 1], seconds=0.1), attempts=1)
+    rig = PausedRig(FakeProvider(lambda number: replies[number - 1], seconds=0.1), max_attempts=1)
     assert await rig.reason() is UnscoredReason.PAUSED
     await asyncio.sleep(15)
     assert await rig.reason() is UnscoredReason.PROVIDER_ERROR
@@ -163,7 +163,7 @@ async def test_another_key_makes_the_next_question_a_probe():
 
 async def test_a_cached_verdict_is_served_while_the_judge_is_paused():
     replies = [GOOD, KEY]
-    rig = PausedRig(FakeProvider(lambda number: replies[number - 1]), cache={"entries": 10})
+    rig = PausedRig(FakeProvider(lambda number: replies[number - 1]), cache={"max_entries": 10})
     assert await rig.reason("known") is None
     assert await rig.reason("other") is UnscoredReason.PAUSED
     assert await rig.reason("known") is None

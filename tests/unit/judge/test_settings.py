@@ -61,14 +61,14 @@ def test_a_link_local_address_can_be_allowed():
 
 
 def test_unknown_keys_and_impossible_limits_are_refused():
-    for wrong in ({"modle": "x"}, {"timeout": 0}, {"attempts": 0}, {"budget": {"dollars_per_day": -1}}):
+    for wrong in ({"modle": "x"}, {"timeout": 0}, {"max_attempts": 0}, {"budget": {"dollars_per_day": -1}}):
         with pytest.raises(ValidationError):
             JudgeSettings.model_validate(wrong)
 
 
 def test_durations_read_as_people_write_them():
-    settings = JudgeSettings.model_validate({"timeout": "1m30s", "cache": {"keep": "2d"}})
-    assert (settings.timeout, settings.cache.keep) == (90.0, 172_800.0)
+    settings = JudgeSettings.model_validate({"timeout": "1m30s", "cache": {"ttl": "2d"}})
+    assert (settings.timeout, settings.cache.ttl) == (90.0, 172_800.0)
 
 
 def test_the_key_is_in_no_repr():
@@ -106,4 +106,4 @@ def test_a_budget_in_dollars_without_a_price_is_refused(budget):
 
 
 def test_a_budget_in_judgements_needs_no_price():
-    assert tariff(JudgeSettings(model="openai/my-own-model", budget=Budget(judgements_per_day=1))) is None
+    assert tariff(JudgeSettings(model="openai/my-own-model", budget=Budget(evaluations_per_day=1))) is None

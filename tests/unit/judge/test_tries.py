@@ -28,14 +28,14 @@ async def test_a_verdict_brings_all_calls_that_it_took_in_their_order():
 
 
 async def test_a_reason_for_none_brings_the_calls_that_came_to_nothing():
-    rig = Rig(FakeProvider(lambda _: down()), attempts=2)
+    rig = Rig(FakeProvider(lambda _: down()), max_attempts=2)
     with pytest.raises(JudgeError) as failed:
         await rig.ask()
     assert [one.result for one in failed.value.tries] == ["provider_error", "provider_error"]
 
 
 async def test_what_stopped_before_a_call_is_no_attempt():
-    rig = Rig(FakeProvider(lambda _: GOOD), budget={"judgements_per_day": 1})
+    rig = Rig(FakeProvider(lambda _: GOOD), budget={"evaluations_per_day": 1})
     await rig.ask()
     with pytest.raises(JudgeError) as failed:
         await rig.ask("another")
@@ -43,7 +43,7 @@ async def test_what_stopped_before_a_call_is_no_attempt():
 
 
 async def test_an_answer_from_the_cache_took_no_call():
-    rig = Rig(FakeProvider(lambda _: GOOD), cache={"entries": 10})
+    rig = Rig(FakeProvider(lambda _: GOOD), cache={"max_entries": 10})
     assert len((await rig.ask()).tries) == 1
     again = await rig.ask()
     assert (again.cached, again.tries) == (True, ())

@@ -174,7 +174,7 @@ async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exceptio
     monkeypatch.setattr(under_test, "_FIRST_WAIT", 0.01)
     monkeypatch.setattr(under_test, "_WATCH_EVERY", 0.05)
     made, intake = runtime(SystemClock()), RecordingIntake()
-    settings = ConsumerSettings(client={}, group="g", topics=("spans",), handover=0.3, max_in_flight=10)
+    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=0.3, max_in_flight=10)
 
     def ready() -> None:
         bench.ready += 1
@@ -330,7 +330,7 @@ async def test_a_partition_that_comes_back_while_it_is_given_up_makes_void_what_
     """A process that stood still: else what comes again would count as a repeat of what is dropped later."""
     lent = runtime(SystemClock())
     intake = RecordingIntake()
-    settings = ConsumerSettings(client={}, group="g", topics=("spans",), handover=0.3)
+    settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=0.3)
     consumer = Consumer("kafka", settings, lent, intake.hand_over, lambda: None)
     before, again = Partition(Place("spans", 0), 0, 0.0), Partition(Place("spans", 0), 0, 0.0)
     consumer.assigned([before])

@@ -64,10 +64,10 @@ def test_partitions_of_one_number_go_together_only_where_traces_lie_in_several_t
         {"topics": {"..": "case"}},
         {"dead_letters": "otlp_spans"},
         {"dead_letters": ""},
-        {"instance": "a b"},
+        {"group_instance_id": "a b"},
         {"group": ""},
         {"session_timeout": "0s"},
-        {"handover": "1m"},
+        {"revoke_timeout": "1m"},
     ],
 )
 def test_what_can_never_work_is_refused(wrong: dict[str, Any]) -> None:

@@ -152,21 +152,21 @@ async def labels_after(bench, *cases):
 
 async def test_verdicts_teach_and_failures_do_not():
     cases = [answered(number) for number in range(80)]
-    lucky = await labels_after(Bench(Boosted(per_day=1e6, per_hour_cap=1e6)), *cases)
+    lucky = await labels_after(Bench(Boosted(per_day=1e6, max_per_hour=1e6)), *cases)
     failing = FakeJudge(error=JudgeError(UnscoredReason.TIMEOUT, "no"))
     assert lucky > 0
-    assert await labels_after(Bench(Boosted(per_day=1e6, per_hour_cap=1e6), judge=failing), *cases) == 0
+    assert await labels_after(Bench(Boosted(per_day=1e6, max_per_hour=1e6), judge=failing), *cases) == 0
 
 
 async def test_traffic_that_is_not_production_teaches_nothing():
     cases = [answered(number, traffic=Traffic.SYNTHETIC) for number in range(80)]
-    bench = Bench(Boosted(per_day=1e6, per_hour_cap=1e6))
+    bench = Bench(Boosted(per_day=1e6, max_per_hour=1e6))
     assert await labels_after(bench, *cases) == 0
     assert bench.results
 
 
 async def test_the_attributes_that_raise_the_odds_are_seen_when_the_verdict_comes():
-    bench, seen = Bench(Boosted(per_day=1e6, per_hour_cap=1e6, odds={"feedback=down": 9.0})), []
+    bench, seen = Bench(Boosted(per_day=1e6, max_per_hour=1e6, odds={"feedback=down": 9.0})), []
     sampling = bench.sampling()
     original = sampling.learn
 
@@ -182,7 +182,7 @@ async def test_the_attributes_that_raise_the_odds_are_seen_when_the_verdict_come
 
 
 async def test_a_verdict_is_learned_with_the_inputs_of_its_draw():
-    bench = Bench(Boosted(per_day=1e6, per_hour_cap=1e6, slope=1.2), judge=FakeJudge(score=1))
+    bench = Bench(Boosted(per_day=1e6, max_per_hour=1e6, slope=1.2), judge=FakeJudge(score=1))
     other = answered(1000, UNSUPPORTED)
     local = await bench.evaluation.run_local(other)
     before = bench.sampling().draw(other, local).risk

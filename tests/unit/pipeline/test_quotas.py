@@ -198,7 +198,7 @@ def test_replicas_of_a_group_share_the_quota():
 
 
 def test_a_case_that_is_never_drawn_stays_so_and_spends_nothing():
-    sampler = ByAttribute(attribute="app", rates={"loud": 0.0}, otherwise=1.0)
+    sampler = ByAttribute(attribute="app", rates={"loud": 0.0}, default=1.0)
     bench = Bench(sampler, {"loud": {"per_hour": 12}})
     assert all(bench.draw(number) is None for number in range(50))
     assert not bench.draws._known

@@ -23,7 +23,7 @@ from tests.unit.sinks.results import runtime
 
 pytestmark = pytest.mark.anyio
 
-OPTIONS = Boosted(per_day=1e6, per_hour_cap=1e6, slope=1.2)
+OPTIONS = Boosted(per_day=1e6, max_per_hour=1e6, slope=1.2)
 
 
 class Process(Bench):

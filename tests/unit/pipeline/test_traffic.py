@@ -112,7 +112,7 @@ def test_what_is_set_aside_is_said_once_for_each_app_and_class():
         {"rates": {"production": 0.5}},
         {"rates": {"robots": 0.5}},
         {"rates": {"synthetic": 2}},
-        {"shares": {"shop": 0}},
+        {"weights": {"shop": 0}},
         {"late_after": 0},
         {"drop": [{"attribute": "", "matches": "x"}]},
         {"drop": [{"attribut": "a", "matches": "x"}]},

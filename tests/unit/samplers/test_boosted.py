@@ -120,7 +120,7 @@ def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
 
 def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
     lent = runtime()
-    sampling = Budget(dollars_per_day=2.4, dollars_each=0.001).open("groundedness", lent)
+    sampling = Budget(dollars_per_day=2.4, dollars_per_evaluation=0.001).open("groundedness", lent)
     limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements")
     assert limit == pytest.approx(4 * 100 / 6)
     for number in range(500):
@@ -131,7 +131,7 @@ def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
 
 def test_the_model_is_exported_where_asked_for() -> None:
     lent = runtime()
-    sampling = Boosted(per_day=24_000, show_model=True).open("groundedness", lent)
+    sampling = Boosted(per_day=24_000, export_model=True).open("groundedness", lent)
     sampling.learn(case(), sampling.draw(case(), local()), defect=True, dollars=0.0)
     found = {name: total(lent.metrics, "ragmonitor_sampling_coefficient", input=name) for name in INPUTS}
     assert set(found) == set(INPUTS)
@@ -139,10 +139,10 @@ def test_the_model_is_exported_where_asked_for() -> None:
 
 
 def test_each_kind_has_its_rate() -> None:
-    sampler = ByAttribute(attribute="tenant", rates={"gold": "50%", "free": 0}, otherwise="5%")
+    sampler = ByAttribute(attribute="tenant", rates={"gold": "50%", "free": 0}, default="5%")
     kinds = [{"tenant": "gold"}, {"tenant": "free"}, {"tenant": "tin"}, {}]
     assert [sampler.probability(case(attributes=kind)) for kind in kinds] == [0.5, 0, 0.05, 0.05]
-    assert ByAttribute(attribute="app", rates={"shop": 0.2}, otherwise=1).probability(case()) == 0.2
+    assert ByAttribute(attribute="app", rates={"shop": 0.2}, default=1).probability(case()) == 0.2
 
 
 def config(sample: object, *others: dict) -> Config:
@@ -166,7 +166,7 @@ def test_a_budget_is_written_in_few_words() -> None:
     [
         ({"per_day": 1, "per_hour": 1}, "not per_day and per_hour"),
         ({"boost": OVERLAP}, "none is given"),
-        ({"per_hour": 500, "per_hour_cap": 100}, "100 is less than the mean hour of the budget, 500"),
+        ({"per_hour": 500, "max_per_hour": 100}, "100 is less than the mean hour of the budget, 500"),
         ({"per_day": 0}, "greater than 0"),
         ({"per_day": 10, "boost": "relevance"}, OVERLAP),
         ({"per_day": 10, "boost": OVERLAP}, "not among the evaluators"),

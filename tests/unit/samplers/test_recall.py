@@ -75,8 +75,8 @@ def test_a_lesson_of_another_shape_teaches_nothing(inputs: tuple[float, ...]) ->
 
 
 def test_the_price_of_a_judgement_is_recalled() -> None:
-    fresh = Budget(dollars_per_day=10, dollars_each=0.5).open("any", runtime())
-    knows = Budget(dollars_per_day=10, dollars_each=0.5).open("any", runtime())
+    fresh = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open("any", runtime())
+    knows = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open("any", runtime())
     for number in range(200):
         knows.recall(Lesson(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
     assert knows._purse._pacer.per_day > 8 * fresh._purse._pacer.per_day
@@ -88,7 +88,7 @@ def in_group(clock: ManualClock, share: float) -> Runtime:
     return lent
 
 
-@pytest.mark.parametrize("options", [Budget(per_day=2400, per_hour_cap=300), Budget(dollars_per_day=5)])
+@pytest.mark.parametrize("options", [Budget(per_day=2400, max_per_hour=300), Budget(dollars_per_day=5)])
 def test_replicas_spend_the_budget_of_their_group_together(options: Budget) -> None:
     clock = ManualClock()
     alone = options.open("any", runtime(clock))

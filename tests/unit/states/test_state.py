@@ -41,7 +41,7 @@ def facts(**known: Any) -> Facts:
         ({"scored": 18, "unscored": {TIMEOUT: 2}}, State.DEGRADED, "2 of 20", "judge.timeout"),
         ({"scored": 19, "unscored": {TIMEOUT: 2}}, State.OK, "and 2", ""),
         ({"scored": 17, "unscored": {TIMEOUT: 2}}, State.OK, "and 2", ""),
-        ({"scored": 90, "unscored": {FULL: 1}}, State.OVERLOADED, "queue was full, 1", "judge.concurrency"),
+        ({"scored": 90, "unscored": {FULL: 1}}, State.OVERLOADED, "queue was full, 1", "judge.max_concurrency"),
         ({"scored": 90, "unscored": {BUDGET: 4}}, State.OVERLOADED, "budget", "judge.budget"),
         ({"scored": 30, "unscored": {UnscoredReason.PAUSED: 90}}, State.OK, "90 were missed", "backfill --missed"),
         (

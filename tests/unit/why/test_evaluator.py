@@ -53,7 +53,7 @@ def facts(fates=(), steps=(), **fields) -> EvaluatorFacts:
         (facts({"judged": 5}, {"late": 5}), Cause.LATE, "too late", "traffic.late_after"),
         (facts({"judged": 5}, {"aside": 5}), Cause.ASIDE, "none of it was production", "traffic.class_attribute"),
         (facts({"judged": 5}, {"score": 5}), Cause.JUDGED, "It ran: 5 verdicts", ""),
-        (facts({}, {}, waiting=7), Cause.WAITING, "7 cases waiting for the judge", "judge.concurrency"),
+        (facts({}, {}, waiting=7), Cause.WAITING, "7 cases waiting for the judge", "judge.max_concurrency"),
         (facts(pending=3), Cause.OPEN, "3 requests are under way", ""),
     ],
 )

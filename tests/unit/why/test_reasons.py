@@ -13,7 +13,7 @@ EVALUATOR = Evaluating(
     place="evaluators[1]",
     cost="judge",
     judge_place="judges.small",
-    judge={"model": "m", "timeout": 30.0, "concurrency": 16, "max_characters": 400_000},
+    judge={"model": "m", "timeout": 30.0, "max_concurrency": 16, "max_characters": 400_000},
 )
 SITUATION = Situation(now=0.0, evaluators=[EVALUATOR])
 NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJECTION_SUSPECTED}
@@ -47,7 +47,7 @@ def test_every_reason_to_skip_has_a_sentence():
     assert len(set(told)) == len(told)
 
 
-@pytest.mark.parametrize("cap", ["dollars_per_day", "dollars_per_hour", "judgements_per_day"])
+@pytest.mark.parametrize("cap", ["dollars_per_day", "dollars_per_hour", "evaluations_per_day"])
 def test_a_spent_budget_names_the_cap_that_is_spent(cap):
     told = reasons.of_unscored("budget", f"{cap} (20) is spent until 00:00 UTC", EVALUATOR)
     assert told.setting == f"judges.small.budget.{cap}: more"
@@ -56,7 +56,7 @@ def test_a_spent_budget_names_the_cap_that_is_spent(cap):
 
 def test_a_setting_that_is_a_number_says_what_it_is_now():
     assert reasons.of_unscored("timeout", "", EVALUATOR).setting == "judges.small.timeout: longer than 30 s"
-    assert reasons.of_unscored("overloaded", "", EVALUATOR).setting == "judges.small.concurrency: more than 16"
+    assert reasons.of_unscored("overloaded", "", EVALUATOR).setting == "judges.small.max_concurrency: more than 16"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
             {"outcome": "unscored", "reason": "overloaded", "detail": "the queue in front of the judge is full"},
             Cause.UNSCORED,
             "its queue was full",
-            "judge.concurrency",
+            "judge.max_concurrency",
         ),
         ({"outcome": "unscored", "reason": "breaker_open"}, Cause.UNSCORED, "held back", "judge.max_age"),
         ({"outcome": "unscored", "reason": "paused"}, Cause.UNSCORED, "until somebody acts", "judge.api_key"),
@@ -76,8 +76,8 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
         ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "none came", ""),
         ({"standing": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
         ({"standing": "aside"}, Cause.ASIDE, "not production", "traffic.class_attribute"),
-        ({"outcome": "", "waited": None}, Cause.WAITING, "waits for its turn", "judge.concurrency"),
-        ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.concurrency"),
+        ({"outcome": "", "waited": None}, Cause.WAITING, "waits for its turn", "judge.max_concurrency"),
+        ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),
     ],
 )
 def test_what_one_evaluator_did_is_the_cause_of_the_whole(fields, cause, words, setting):
