@@ -10,7 +10,6 @@ from typing import Final
 
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.store import batched
-from monitor.cli import offline
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.model.case import Case
@@ -26,6 +25,7 @@ from monitor.stages import FixedSampler, Judge, Prompt, Question, Verdict
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.history.reader import Reader
+from monitor.trying import apart
 
 _AT_ONCE: Final = 200
 
@@ -115,14 +115,14 @@ class Choice:
 
     async def of_cases(self, cases: Iterable[Case], origin: Origin) -> list[Item]:
         """The judgements that are due of `cases`, which are redacted as in production, and once of each request."""
-        runtime = offline.runtime()
+        runtime = apart.runtime()
         local = [one for one in self._working if one.evaluator.cost == "local"]
         evaluation = Evaluation(
             local,
             judges={},
             sinks={},
             counting=Counting(runtime.metrics),
-            delivered=offline.Nothing(),
+            delivered=apart.Nothing(),
             runtime=runtime,
             salt=self._salt,
             waiting_limit=sys.maxsize,

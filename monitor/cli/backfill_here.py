@@ -13,7 +13,6 @@ from monitor.backfill.around import Around
 from monitor.backfill.lock import somebody_works
 from monitor.backfill.run import Backfill
 from monitor.backfill.store import Store
-from monitor.cli import offline
 from monitor.cli.backfill_choice import Choice, Wish
 from monitor.config import Config
 from monitor.errors import ConfigError
@@ -22,6 +21,7 @@ from monitor.pipeline.publish import Publisher
 from monitor.sinks.history import History
 from monitor.stages import Deliver, type_name
 from monitor.storage import files
+from monitor.trying import apart
 
 
 def work(config: Config, store: Store, batch: str) -> str:
@@ -51,7 +51,7 @@ def work(config: Config, store: Store, batch: str) -> str:
 
 
 async def _run(config: Config, done: partial[bool]) -> None:
-    runtime = offline.runtime()
+    runtime = apart.runtime()
     assignments = [one for one in config.assignments if config.works(one)]
     current = Choice(config, Wish(())).versions
     storage = config.storage
@@ -70,7 +70,7 @@ async def _run(config: Config, done: partial[bool]) -> None:
             assignments=assignments,
             judges=config.all_judges,
             versions=current,
-            deliver=Publisher(sinks, offline.Nothing(), runtime).one,
+            deliver=Publisher(sinks, apart.Nothing(), runtime).one,
             known=history.verdicts,
             turn=lambda _judge: nullcontext(),
             slices=config.slices,

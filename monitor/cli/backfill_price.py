@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from monitor.backfill.cases import Item
-from monitor.cli import offline
 from monitor.cli.console.text import dollars
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
@@ -23,6 +22,7 @@ from monitor.operations.event_loop import run_async
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.stages import Drawn, Judge
+from monitor.trying import apart
 
 
 def lines(config: Config, items: Sequence[Item]) -> Iterator[str]:
@@ -54,7 +54,7 @@ async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | 
     price = tariff(settings)
     if price is None:
         return None
-    runtime, exchanges = offline.runtime(), list[Exchange]()
+    runtime, exchanges = apart.runtime(), list[Exchange]()
     async with AsyncExitStack() as stack:
         seam = partial(Recording, exchanges=exchanges, send=False)
         judge: Judge = await stack.enter_async_context(open_judge(settings, runtime, rng=random.Random(), seam=seam))
@@ -63,7 +63,7 @@ async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | 
             judges={assignment.judge: judge},
             sinks={"price": _nowhere},
             counting=Counting(runtime.metrics),
-            delivered=offline.Nothing(),
+            delivered=apart.Nothing(),
             runtime=runtime,
             salt=config.sampling.salt,
             waiting_limit=sys.maxsize,

@@ -10,7 +10,7 @@ from typing import NamedTuple, TextIO
 
 from monitor import compose, registry, rows
 from monitor.assembly import Assembly
-from monitor.cli import offline, recorded
+from monitor.cli import recorded
 from monitor.config import Config
 from monitor.errors import ConfigError, InvalidData, TooLarge
 from monitor.model.case import Case, Reading
@@ -26,6 +26,7 @@ from monitor.pipeline.traffic import TrafficRules
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import retained
 from monitor.storage.spool.format import Record
+from monitor.trying import apart
 
 
 class OfFiles(NamedTuple):
@@ -51,7 +52,7 @@ class Replay:
         conventions = registry.conventions()
         self._rate = config.sampling.traces
         self._read_trace = partial(compose.read, conventions=conventions, settings=config.extraction)
-        self._rules = TrafficRules(config.traffic, config.sampling.salt, offline.runtime())
+        self._rules = TrafficRules(config.traffic, config.sampling.salt, apart.runtime())
         self._assembly = Assembly(config.assembly)
         marks = {mark for convention in conventions for mark in convention.record_marks}
         self._head = HeadSampling(self._assembly.is_open, self._assembly.intern, marks)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import sys
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from monitor.cli.console.output import comma_list, echo_lines, report
+from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.text import clean, dollars, percent, timing
 from monitor.cli.run import ConfigPath
 from monitor.errors import ConfigError
+
+if TYPE_CHECKING:
+    from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark
+    from monitor.statistics.quality.bootstrap import Interval
+    from monitor.statistics.quality.quality import Spread, Tested
+    from monitor.statistics.quality.threshold import Confusion
 
 
 def benchmark(
@@ -19,57 +30,175 @@ def benchmark(
     ],
     *,
     evaluators: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who is measured. Default: those of the configuration.")
+        str | None, typer.Option(metavar="A,B", help="Evaluators to measure. Default: those of the configuration.")
     ] = None,
     config: ConfigPath = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="This many rows of each file, chosen by a hash of their ids.")
+        int | None, typer.Option(min=1, help="Score only this many rows of each file, chosen by a hash of their ids.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw the ROC curves and the reliability diagram.")
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw ROC curves and a reliability diagram into this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Measure on labelled answers how well evaluators tell defective ones from good ones, at what cost.
+    """Measure on labelled answers how well evaluators tell defective ones from good ones, and at what cost.
 
-    One table a file. Exit status 1 when a file or row could not be read; the others are measured all the same.
+    Prints one table per file. Exit status 1: a file or row could not be read; the others are measured all the same.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import measured, offline  # noqa: PLC0415
+    from monitor.cli.console.progress import Bars  # noqa: PLC0415
+    from monitor.operations.benchmark import benchmark_file, draw_plot  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
+    from monitor.operations.offline import choose_evaluators  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    assignments = offline.chosen(loaded, evaluators, sys.stderr)
+    chosen = choose_evaluators(loaded, comma_list(evaluators), report=report)
     if plot is not None:
         _check_writable(plot)
     unreadable = 0
     found = []
     for path in paths:
+        measure = partial(benchmark_file, loaded, chosen, path, limit=limit, report=report, progress=Bars())
         try:
-            one = measured.run(loaded, assignments, path, limit)
+            one = run_async(measure)
         except OSError as error:
             unreadable += 1
-            typer.echo(f"{path}: cannot be read: {error.strerror}", err=True)
+            report(f"{path}: cannot be read: {error.strerror}")
             continue
         unreadable += one.unreadable
         found.append(one)
         if not as_json:
-            for line in measured.lines(one):
-                typer.echo(line)
-            typer.echo()
+            echo_lines([*_lines(one), ""])
     if as_json:
-        typer.echo(measured.as_json(found))
+        typer.echo(json.dumps({"files": [_file_object(one) for one in found]}, indent=1))
     if plot is not None:
-        from monitor.statistics.quality.plot import draw  # noqa: PLC0415
-
-        plot.write_text(draw(measured.curves(found)), encoding="utf-8")
-        typer.echo(f"wrote {plot}", err=True)
+        plot.write_text(draw_plot(found), encoding="utf-8")
+        report(f"wrote {plot}")
     if unreadable:
         raise typer.Exit(1)
 
 
 def _check_writable(path: Path) -> None:
-    """Before anything is paid for. Raises `ConfigError`."""
+    """Fail before any judge is paid. Raises `ConfigError`."""
     try:
         path.open("a").close()
     except OSError as error:
-        raise ConfigError(f"--plot: {path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"--plot: cannot write {path}: {error.strerror}") from None
+
+
+def _lines(found: FileBenchmark) -> Iterator[str]:
+    share = percent(found.defective / found.rows if found.rows else None)
+    answers = f"{found.rows} labelled answers in {found.groups} groups"
+    yield f"{clean(found.path.name)}: {answers}, {found.defective} ({share}) are defective"
+    if found.without_answer:
+        yield f"{found.without_answer} more rows have no answer, or documents without text"
+    yield ""
+    reasons = sorted({reason for one in found.evaluators for reason in one.not_scored})
+    table = [_column(one, reasons) for one in found.evaluators]
+    names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons)]
+    names += ["AUROC", "average precision"]
+    names += ["configured rule", "  recall, false alarms", "  F1, balanced accuracy"]
+    names += ["best threshold by F1", "  F1", "best by balanced accuracy", "  balanced accuracy"]
+    names += ["calibration error", "  expected by chance"]
+    names += ["time per case, median, p95", "cost per case, median, p95", "cost of results"]
+    yield from align(without_empty(zip(names, *table, strict=True)))
+    if found.paid:
+        yield f"paid: {dollars(found.paid)}, including calls without a result"
+
+
+def _column(one: EvaluatorBenchmark, reasons: Sequence[tuple[str, str]]) -> list[str]:
+    quality, rule = one.quality, one.quality.by_rule
+    f1, balanced = quality.best_f1, quality.best_balanced
+    return [
+        one.name,
+        str(quality.answers),
+        *(str(one.not_scored.get(reason, "-")) for reason in reasons),
+        _with_interval(quality.auroc, quality.auroc_interval),
+        _with_interval(quality.average_precision, quality.average_precision_interval),
+        str(one.configured.defect),
+        f"{percent(rule.recall)}, {percent(rule.alarms)}" if quality.answers else "-",
+        f"{rule.f1:.3f}, {rule.balanced_accuracy:.3f}" if quality.answers else "-",
+        _rule(one, f1),
+        f"{f1.confusion.f1:.3f}" if f1 else "-",
+        _rule(one, balanced),
+        f"{balanced.confusion.balanced_accuracy:.3f}" if balanced else "-",
+        _number(quality.calibration_error),
+        _number(quality.calibration_by_chance),
+        f"{timing(one.seconds.median)}, {timing(one.seconds.p95)}" if one.seconds else "-",
+        _cost(one.dollars) if one.cost and one.dollars else "-",
+        dollars(one.cost),
+    ]
+
+
+def _cost(spread: Spread) -> str:
+    return f"{dollars(spread.median)}, {dollars(spread.p95)}"
+
+
+def _with_interval(value: float | None, interval: Interval | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" + (f" ({interval.lower:.3f} to {interval.upper:.3f})" if interval else "")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _rule(one: EvaluatorBenchmark, tested: Tested | None) -> str:
+    if tested is None:
+        return "-"
+    rule = one.rule(tested)
+    return f"{rule.kind.replace('_', ' ')} {rule.threshold:.3g}" if rule else "all are defective"
+
+
+def _file_object(found: FileBenchmark) -> dict[str, Any]:
+    """All that the table shows, and the bins of the reliability diagram; null where nothing is known."""
+    return {
+        "file": str(found.path),
+        "rows": found.rows,
+        "defective": found.defective,
+        "groups": found.groups,
+        "unreadable": found.unreadable,
+        "without_answer": found.without_answer,
+        "dollars_paid": found.paid,
+        "evaluators": [_evaluator_object(one) for one in found.evaluators],
+    }
+
+
+def _evaluator_object(one: EvaluatorBenchmark) -> dict[str, Any]:
+    quality = one.quality
+    return {
+        "evaluator": one.name,
+        "version": one.configured.evaluator.version,
+        "scored": quality.answers,
+        "defective": quality.defective,
+        "not_scored": [
+            {"outcome": outcome, "reason": reason, "count": count}
+            for (outcome, reason), count in sorted(one.not_scored.items())
+        ],
+        "auroc": quality.auroc,
+        "auroc_interval": quality.auroc_interval,
+        "average_precision": quality.average_precision,
+        "average_precision_interval": quality.average_precision_interval,
+        "configured_rule": {"rule": str(one.configured.defect), **_confusion(quality.by_rule)},
+        "best_f1": _tested(one, quality.best_f1),
+        "best_balanced_accuracy": _tested(one, quality.best_balanced),
+        "calibration_error": quality.calibration_error,
+        "calibration_error_by_chance": quality.calibration_by_chance,
+        "reliability": [bin_._asdict() for bin_ in quality.bins],
+        "seconds": one.seconds._asdict() if one.seconds else None,
+        "dollars": one.dollars._asdict() if one.dollars else None,
+        "dollars_of_results": one.cost,
+    }
+
+
+def _tested(one: EvaluatorBenchmark, tested: Tested | None) -> dict[str, Any] | None:
+    if tested is None:
+        return None
+    rule = one.rule(tested)
+    return {"rule": {rule.kind: rule.threshold} if rule else "all", **_confusion(tested.confusion)}
+
+
+def _confusion(counts: Confusion) -> dict[str, float]:
+    derived = {name: getattr(counts, name) for name in ("recall", "alarms", "f1", "balanced_accuracy")}
+    return {**counts._asdict(), **derived}

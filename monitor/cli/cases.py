@@ -11,12 +11,12 @@ from typing import Annotated, TextIO
 
 import typer
 
-from monitor import compose, explain, registry
+from monitor import explain, registry
 from monitor.cli import explained
-from monitor.cli.captures import Files
 from monitor.cli.console.progress import Bars
 from monitor.content.settings import ReadingSettings
 from monitor.errors import ConfigError
+from monitor.operations.offline.files import CaseFiles
 
 
 def cases(
@@ -74,9 +74,8 @@ def print_cases(
 
     Returns how many files and rows could not be read.
     """
-    files = Files(paths, notes if notes is not None else sys.stderr, advance)
-    read = partial(compose.read, conventions=registry.conventions(), settings=settings or ReadingSettings())
-    out.writelines(json.dumps(reading.as_row(), ensure_ascii=False) + "\n" for reading in files.readings(read))
+    files = _files(paths, notes, settings, advance)
+    out.writelines(json.dumps(reading.as_row(), ensure_ascii=False) + "\n" for reading in files.readings())
     return files.unreadable
 
 
@@ -90,10 +89,9 @@ def print_explained(
     as_json: bool = False,
 ) -> int:
     """As `print_cases`, in lines for a person: where each field was taken from, and what was there but not used."""
-    files = Files(paths, notes if notes is not None else sys.stderr, advance)
+    files = _files(paths, notes, settings, advance)
     settings = settings or ReadingSettings()
-    read = partial(compose.read, conventions=registry.conventions(), settings=settings)
-    for found in files.found(read):
+    for found in files.found():
         if found.trace is not None:
             told = explain.explain(found.trace, registry.conventions(), settings)
         elif found.reading is not None:
@@ -101,3 +99,10 @@ def print_explained(
         text = explained.as_json(told) if as_json else "\n".join(explained.lines(told)) + "\n"
         out.write(text + "\n")
     return files.unreadable
+
+
+def _files(
+    paths: Iterable[Path], notes: TextIO | None, settings: ReadingSettings | None, advance: Callable[[int], object]
+) -> CaseFiles:
+    out = notes if notes is not None else sys.stderr
+    return CaseFiles(paths, settings, report=lambda message: out.write(f"{message}\n"), advance=advance)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from monitor import compose, registry
 from monitor import coverage as told
-from monitor.cli.captures import Files
 from monitor.cli.cases import reading_settings
+from monitor.cli.console.output import report
 from monitor.cli.scrape import DEFAULT_URL, Port, token_of
 from monitor.cli.top import CaFile, MetricsUrl, Token, TokenFile
 from monitor.coverage import FIELDS, Coverage
 from monitor.errors import MonitorError
+from monitor.operations.offline.files import CaseFiles
 
 _READINGS, _CAME = "ragmonitor_readings_total", "ragmonitor_reading_fields_total"
 _ADVISED = ("question", "context", "answer", "model")
@@ -110,8 +108,7 @@ def _advice(app: str, convention: str, one: Coverage) -> Iterator[str]:
 
 
 def _of_files(paths: list[Path], config: Path | None) -> Mapping[tuple[str, str], Coverage]:
-    read = partial(compose.read, conventions=registry.conventions(), settings=reading_settings(config))
-    return told.collect(Files(paths, sys.stderr).readings(read))
+    return told.collect(CaseFiles(paths, reading_settings(config), report=report).readings())
 
 
 def _of_monitor(port: Port) -> Mapping[tuple[str, str], Coverage]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+import orjson
 import typer
 
+from monitor.cli.console.output import comma_list, echo_lines, report
+from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.text import dollars, percent, timing
 from monitor.cli.run import ConfigPath
 
 if TYPE_CHECKING:
-    from monitor.cli.scored import Scored
+    from monitor.operations.offline import EvaluatorSummary, FileEvaluation, RateDifference
 
 INTERRUPTED = 130
-"""The exit status of what Ctrl-C has ended, as shells have it."""
+"""The exit status after Ctrl-C, as shells have it."""
 
-_NAMES = ("baseline", "attacked")
+_BASELINE, _CANDIDATE = "baseline", "candidate"
 
 
 def evaluate(
@@ -27,71 +31,184 @@ def evaluate(
     ] = None,
     *,
     evaluators: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who scores. Default: those of the configuration.")
+        str | None, typer.Option(metavar="A,B", help="Evaluators to score with. Default: those of the configuration.")
     ] = None,
     config: ConfigPath = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Append each result to this file; what stands there is not judged again."),
+        typer.Option("--output", "-o", help="Append results to this file; skip the results it already holds."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Judge again what stands there as unscored.")] = False,
+    retry_unscored: Annotated[
+        bool, typer.Option("--retry-unscored", help="With --output: score its unscored results again.")
+    ] = False,
     compare: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="BASELINE ATTACKED", help="Two files instead: the difference of their defect rates."),
+        typer.Option(metavar="BASELINE CANDIDATE", help="Compare the defect rates of two files instead."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Score every case in files, without sampling, and print for each evaluator what came of it.
+    """Score every case in files, without sampling, and print a summary for each evaluator.
 
-    Results are JSON Lines in the schema of the sink `jsonl`. Exit status 1 when a file or row could not be read, or a
-    result not be written; 130 when interrupted: the same command with the same `-o` then goes on.
+    Results are JSON Lines in the schema of the sink `jsonl`. Exit status 1: a file or row could not be read, or a
+    result could not be written. 130: interrupted; run the same command with the same --output to continue.
     """
     sets = _sets(paths, compare)
-    if again and output is None:
-        raise typer.BadParameter("needs --output", param_hint="--again")
+    if retry_unscored and output is None:
+        raise typer.BadParameter("requires --output", param_hint="--retry-unscored")
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import offline, scored  # noqa: PLC0415
+    from monitor.cli.console.progress import Bars  # noqa: PLC0415
+    from monitor.cli.console.signals import stop_on_signal  # noqa: PLC0415
+    from monitor.operations import offline  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    assignments = offline.chosen(loaded, evaluators, sys.stderr)
-    ended: dict[str, Scored] = {}
+    chosen = offline.choose_evaluators(loaded, comma_list(evaluators), report=report)
+
+    async def score(files: Sequence[Path], to: Path | None) -> FileEvaluation:
+        async with stop_on_signal() as stop:
+            return await offline.evaluate_files(
+                loaded,
+                chosen,
+                files,
+                output=to,
+                retry_unscored=retry_unscored,
+                report=report,
+                progress=Bars(),
+                stop=stop,
+            )
+
+    ended: dict[str, FileEvaluation] = {}
     for name, files in sets.items():
-        to = output and output.with_name(f"{output.stem}.{name}{output.suffix}") if compare is not None else output
-        if compare is not None and not as_json:
-            typer.echo(f"{name}: {files[0]}")
-        done = ended[name] = scored.run(loaded, assignments, files, to, again=again)
+        to = output.with_name(f"{output.stem}.{name}{output.suffix}") if output and name else output
+        done = ended[name] = run_async(partial(score, files, to))
         if not as_json:
-            _print(scored.summary(assignments, done), then="\n" if compare is not None else "")
+            echo_lines([f"{name}: {files[0]}", *_summary(done), ""] if name else _summary(done))
         if done.cut_short:
             break
+    differences = offline.compare(*ended.values()) if len(ended) > 1 else []
     if as_json:
-        typer.echo(scored.as_json(assignments, ended))
+        typer.echo(_as_json(ended, differences))
     if done.cut_short:
         _leave_early(done, to)
-    if compare is not None and not as_json:
-        _print(scored.difference(assignments, *ended.values()))
-    if any(one.unreadable for one in ended.values()):
-        raise typer.Exit(1)
+    if not as_json:
+        echo_lines(_differences(differences))
+    raise typer.Exit(int(any(one.unreadable for one in ended.values())))
 
 
 def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[str, list[Path]]:
-    """The files by the name of their set: one without a name, or the two that are compared."""
+    """The files by the name of their set: one set without a name, or the two that are compared."""
     if (compare is None) == (not paths):
-        raise typer.BadParameter("give files, or --compare with two of them", param_hint="FILE")
-    return {"": paths or []} if compare is None else {name: [path] for name, path in zip(_NAMES, compare, strict=True)}
+        raise typer.BadParameter("give files, or --compare with two files", param_hint="FILE")
+    return {"": paths or []} if compare is None else {_BASELINE: [compare[0]], _CANDIDATE: [compare[1]]}
 
 
-def _print(lines: Iterable[str], then: str = "") -> None:
-    for line in lines:
-        typer.echo(line)
-    typer.echo(then, nl=False)
-
-
-def _leave_early(done: Scored, output: Path | None) -> NoReturn:
-    """Leaves with a message after what was cut short."""
+def _leave_early(done: FileEvaluation, output: Path | None) -> NoReturn:
     if done.failure:
-        typer.echo(done.failure, err=True)
+        report(done.failure)
         raise typer.Exit(1)
-    kept = f"what was judged stands in {output}: the same command goes on from there"
-    typer.echo(f"interrupted; {kept if output else 'nothing was kept, as there is no --output'}", err=True)
+    if output is None:
+        report("interrupted; no results were saved, because --output was not given")
+    else:
+        report(f"interrupted; the results so far are in {output}: run the same command again to continue")
     raise typer.Exit(INTERRUPTED)
+
+
+def _summary(done: FileEvaluation) -> Iterator[str]:
+    counts = sorted(done.statuses.items(), key=lambda one: -one[1])
+    yield f"{sum(done.statuses.values())} cases: " + (", ".join(f"{number} {one}" for one, number in counts) or "none")
+    if done.repeated:
+        yield f"{done.repeated} of them have the id of an earlier case and are not scored"
+    if done.resumed:
+        yield f"{done.resumed} results were already in the output file"
+    yield ""
+    reasons = sorted({reason for one in done.evaluators for reason in one.not_scored})
+    table = [_column(one, reasons) for one in done.evaluators]
+    names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
+    names += ["defect rate", "  95 % interval", "cost of results", "median time per case"]
+    yield from align(without_empty(zip(names, *table, strict=True)))
+    if done.paid:
+        yield f"paid in this run: {dollars(done.paid)}, including calls without a result"
+
+
+def _column(one: EvaluatorSummary, reasons: Sequence[tuple[str, str]]) -> list[str]:
+    return [
+        one.evaluator,
+        str(one.scored),
+        *(str(one.not_scored.get(reason, "-")) for reason in reasons),
+        f"{one.scale.lowest:g} to {one.scale.highest:g}, {one.scale.better} is better",
+        f"{one.mean_score:.3g}" if one.mean_score is not None else "-",
+        f"{one.defects} ({one.rule})",
+        percent(one.rate.rate if one.rate else None),
+        f"{percent(one.rate.lower)} to {percent(one.rate.upper)}" if one.rate else "-",
+        dollars(one.dollars),
+        timing(one.median_seconds) if one.median_seconds is not None else "-",
+    ]
+
+
+def _differences(found: Sequence[RateDifference]) -> Iterator[str]:
+    if not found:
+        return
+    table = []
+    for one in found:
+        rates = [f"{side.defects} of {side.scored}" for side in (one.baseline, one.candidate)]
+        if one.difference is None:
+            table.append([one.evaluator, *rates, "-", "-", "nothing to compare"])
+            continue
+        verdict = ("higher" if one.difference.value > 0 else "lower") if one.difference.clear else "not clear"
+        limits = f"{_points(one.difference.lower)} to {_points(one.difference.upper)}"
+        table.append([one.evaluator, *rates, f"{_points(one.difference.value)} points", limits, verdict])
+    names = ["", "baseline: defects", "candidate: defects", "difference of rates", "  95 % interval", "candidate is"]
+    yield from align(without_empty(zip(names, *table, strict=True)))
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:+.1f}"
+
+
+def _as_json(ended: Mapping[str, FileEvaluation], differences: Sequence[RateDifference]) -> str:
+    """One JSON object, or one by set with their difference; null where nothing is known."""
+    found: dict[str, Any] = {name: _object(done) for name, done in ended.items()}
+    if differences:
+        found["difference"] = [_difference_object(one) for one in differences]
+    return orjson.dumps(found if len(found) > 1 else next(iter(found.values())), option=orjson.OPT_INDENT_2).decode()
+
+
+def _object(done: FileEvaluation) -> dict[str, Any]:
+    return {
+        "cases": {str(status): number for status, number in done.statuses.items()},
+        "repeated": done.repeated,
+        "unreadable": done.unreadable,
+        "resumed": done.resumed,
+        "dollars_paid": done.paid,
+        "interrupted": done.interrupted,
+        "failure": done.failure or None,
+        "evaluators": [_evaluator_object(one) for one in done.evaluators],
+    }
+
+
+def _evaluator_object(one: EvaluatorSummary) -> dict[str, Any]:
+    return {
+        "evaluator": one.evaluator,
+        "scored": one.scored,
+        "not_scored": [
+            {"outcome": outcome, "reason": reason, "count": number}
+            for (outcome, reason), number in sorted(one.not_scored.items())
+        ],
+        "scale": {"lowest": one.scale.lowest, "highest": one.scale.highest, "better": one.scale.better},
+        "mean_score": one.mean_score,
+        "rule": str(one.rule),
+        "defects": one.defects,
+        "rate": one.rate.rate if one.rate else None,
+        "interval": [one.rate.lower, one.rate.upper] if one.rate else None,
+        "dollars_of_results": one.dollars,
+    }
+
+
+def _difference_object(one: RateDifference) -> dict[str, Any]:
+    found = one.difference
+    return {
+        "evaluator": one.evaluator,
+        "difference": found.value if found else None,
+        "interval": [found.lower, found.upper] if found else None,
+        "clear": found.clear if found else None,
+    }

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final
 
 from monitor.canary.cases import load
-from monitor.cli import offline
 from monitor.cli.console.text import dollars, timing
 from monitor.cli.findings import Finding, failed, ok, warning
 from monitor.clock import Clock
@@ -32,6 +31,7 @@ from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Judge, Prompt, Question, Runtime
+from monitor.trying import apart
 
 _KNOWN: Final = {"canary-01": False, "canary-02": False, "canary-03": False, "canary-04": True, "canary-05": True}
 """Pairs that ship, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
@@ -104,7 +104,7 @@ async def judges(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -> AsyncIterator[Finding]:
-    runtime = offline.runtime()
+    runtime = apart.runtime()
     exchanges: list[Exchange] = []
     hasty = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
     seam = partial(Recording, exchanges=exchanges)
@@ -125,7 +125,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
     except ConfigError as error:
         yield failed(place, str(error), "mend the configuration as it says")
         return
-    spent = offline.paid(runtime)
+    spent = apart.paid(runtime)
     yield ok(place, f"this cost {dollars(spent) if spent else 'nothing, or nobody knows the price'}")
 
 
@@ -193,7 +193,7 @@ async def _pairs(config: Config, name: str, place: str, judge: Judge, runtime: R
         judges={name: Tally(judge)},
         sinks={"doctor": keep},
         counting=Counting(runtime.metrics),
-        delivered=offline.Nothing(),
+        delivered=apart.Nothing(),
         runtime=runtime,
         salt="",
         waiting_limit=sys.maxsize,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import anyio
 
-from monitor import compose, registry
-from monitor.cli.captures import Files
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Reading
+from monitor.operations.offline.files import CaseFiles
 from monitor.privacy import audit
 from monitor.sinks.history import History
 from monitor.storage import files
@@ -31,10 +29,10 @@ def find(config: Config, named: str, number: int | None, notes: TextIO) -> Case:
 
 
 def _of_file(config: Config, path: Path, number: int | None, notes: TextIO) -> Case:
-    read = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
     seen = 0
     why = "it holds no case"
-    for reading in Files([path], notes).readings(read):
+    files = CaseFiles([path], config.extraction, report=lambda message: notes.write(f"{message}\n"))
+    for reading in files.readings():
         seen += 1
         if number is None:
             if reading.status.judgeable:

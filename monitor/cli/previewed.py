@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
-from monitor.cli import offline
 from monitor.cli.recorded import Recorded
 from monitor.cli.trailed import FACTORS, Trailed, together
 from monitor.clock import ManualClock
@@ -29,6 +28,7 @@ from monitor.pipeline.edges import with_facts
 from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, FixedSampler, Judge, Runtime
+from monitor.trying import apart
 
 MONTH: Final = 30.0  # days
 
@@ -103,7 +103,7 @@ async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
     Samplers and quotas that go by time see the traffic at its own pace. Raises `ConfigError`.
     """
     clock = ManualClock(recorded.cases[0][0].answered_at if recorded.cases else 0.0)
-    runtime = replace(offline.runtime(), clock=clock)
+    runtime = replace(apart.runtime(), clock=clock)
     exchanges: list[Exchange] = []
     done = Previewed(recorded, units(config))
     async with AsyncExitStack() as stack:
@@ -184,7 +184,7 @@ def _evaluation(
         judges=judges,
         sinks={"preview": deliver},
         counting=Counting(runtime.metrics),
-        delivered=offline.Nothing(),
+        delivered=apart.Nothing(),
         runtime=runtime,
         salt=config.sampling.salt,
         waiting_limit=sys.maxsize,

@@ -11,19 +11,18 @@ from typing import Any, TextIO
 
 import anyio
 
-from monitor import compose, registry
-from monitor.cli import offline
-from monitor.cli.captures import Files
 from monitor.cli.trailed import Trailed, of_trails
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
+from monitor.operations.offline.files import CaseFiles
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
 from monitor.sinks.history import History
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
+from monitor.trying import apart
 from monitor.trying.kept import of_row
 
 _MOST = 5000
@@ -53,15 +52,12 @@ class Recorded:
 
 def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
     """Every trace and row of files, through head sampling and the rules of `traffic`, as the pipeline does it."""
-    read = partial(compose.read, conventions=registry.conventions(), settings=config.extraction)
-    rules = TrafficRules(config.traffic, config.sampling.salt, offline.runtime())
-    files = Files(paths, notes)
+    rules = TrafficRules(config.traffic, config.sampling.salt, apart.runtime())
+    files = CaseFiles(paths, config.extraction, report=lambda message: notes.write(f"{message}\n"))
     done = Recorded()
     times = []
-    for found in files.found(read):
-        reading = found.reading if found.reading is not None else read(found.trace) if found.trace else None
-        if reading is None:
-            continue
+    for found in files.found():
+        reading = files.read(found)
         done.total += 1
         times.append(reading.case.answered_at)
         rate = config.sampling.traces

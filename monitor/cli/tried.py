@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -10,14 +9,14 @@ from typing import Any
 
 import orjson
 
-from monitor.cli import offline
 from monitor.cli.console.text import clean, dollars
 from monitor.config import Config
 from monitor.judge.recording import Exchange
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
+from monitor.operations.offline.scoring import choose_evaluators
 from monitor.pipeline.assignment import Assignment
-from monitor.trying import judging
+from monitor.trying import apart, judging
 from monitor.trying.judging import Once, Tried
 
 __all__ = ["Once", "Tried", "as_json", "assignments", "lines", "prompt", "run", "verdict"]
@@ -28,14 +27,14 @@ def assignments(config: Config, name: str) -> list[Assignment]:
 
     Raises `ConfigError` for one that nobody has, or that has no judge.
     """
-    (tried,) = offline.chosen(config, name, sys.stderr)
+    (tried,) = choose_evaluators(config, [name])
     return judging.group(tried, [one for one in config.assignments if config.works(one)])
 
 
 async def run(config: Config, who: Sequence[Assignment], case: Case, times: int) -> Tried:
     """Evaluate `times` times, one after the other, past every cache. Raises `ConfigError` where a judge cannot work."""
     settings = config.judge_of(who[0]) if who[0].evaluator.cost == "judge" else None
-    return await judging.run(who, case, times, settings=settings, salt=config.sampling.salt, runtime=offline.runtime())
+    return await judging.run(who, case, times, settings=settings, salt=config.sampling.salt, runtime=apart.runtime())
 
 
 def as_json(tried: Tried) -> str:

@@ -40,7 +40,9 @@ def test_the_table_shows_quality_threshold_calibration_and_time():
     assert table["AUROC"][0].startswith("1.000 (")
     assert table["scored"] == ["29"]
     assert table["configured rule"] == ["below 0.45"]
-    assert {"average precision", "threshold for F1", "calibration error", "time a case, median, p95"} <= set(table)
+    assert {"average precision", "best threshold by F1", "calibration error", "time per case, median, p95"} <= set(
+        table
+    )
 
 
 def test_machines_get_the_same_numbers_twice():
@@ -78,9 +80,9 @@ def test_a_judge_is_measured_over_http_with_its_cost_and_what_it_left_unscored(l
     assert judge["best_f1"]["rule"] == {"below": 3.0}
     assert judge["best_f1"]["f1"] == judge["configured_rule"]["balanced_accuracy"] == 1.0
     assert judge["dollars"] == {"median": pytest.approx(0.001), "p95": pytest.approx(0.001)}
-    assert judge["dollars_of_verdicts"] == pytest.approx(28 * 0.001)
+    assert judge["dollars_of_results"] == pytest.approx(28 * 0.001)
     assert found["dollars_paid"] == pytest.approx(len(llm.requests) * 0.001)
-    assert local["dollars_of_verdicts"] == 0
+    assert local["dollars_of_results"] == 0
 
 
 def test_the_direction_comes_from_the_scale_and_a_judge_that_is_always_wrong_shows_it(llm, tmp_path):

@@ -63,7 +63,7 @@ def test_every_case_gets_one_result_of_each_evaluator_in_the_schema_of_the_jsonl
 def test_no_case_is_left_out_by_the_sampling_of_the_running_monitor(judged, llm, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(30)])
     ended = command("evaluate", rows, "--evaluators", "groundedness", "-c", judged)
-    assert cells(ended.output)["judged"] == ["30"]
+    assert cells(ended.output)["scored"] == ["30"]
     assert len(llm.requests) == 30
 
 
@@ -76,14 +76,14 @@ def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
     ended = command("evaluate", rows, "-c", config)
     assert ended.output.startswith("5 cases: 3 ready, 1 no_context, 1 content_missing\n")
     table = cells(ended.output)
-    assert table["judged"] == ["3", "2"]
+    assert table["scored"] == ["3", "2"]
     assert table["skipped: no_context"] == ["1", "1"]
     assert table["unscored: truncated"] == ["-", "1"]
     assert table["mean score"][1] == "3"  # of 1 and 5: an unscored one is neither 0 nor in the mean
     assert table["defects"] == ["1 (below 0.45)", "1 (below 3)"]
     assert table["defect rate"] == ["33 %", "50 %"]
     assert re.fullmatch(r"\d.* % to \d.* %", table["95 % interval"][1])
-    assert table["cost of verdicts"] == ["-", "$0.002"]
+    assert table["cost of results"] == ["-", "$0.002"]
     assert "paid in this run: $0.0" in ended.output
 
 
@@ -104,12 +104,12 @@ def test_what_stands_in_the_file_is_not_judged_again(judged, llm, tmp_path):
     second = command("evaluate", rows, "-c", judged, "-o", out)
     assert out.read_bytes() == written
     assert len(llm.requests) == asked == 4
-    assert "8 results were there already" in second.output
+    assert "8 results were already in the output file" in second.output
     assert cells(second.output)["mean score"] == cells(first.output)["mean score"]
     write_rows(rows, [row(number, f"{GOOD} {number}") for number in range(6)])
     third = command("evaluate", rows, "-c", judged, "-o", out)
     assert len(llm.requests) == 6
-    assert cells(third.output)["judged"] == ["6", "6"]
+    assert cells(third.output)["scored"] == ["6", "6"]
 
 
 def test_a_half_written_last_line_is_judged_again_and_every_line_is_whole(judged, llm, tmp_path):
@@ -136,7 +136,7 @@ def test_what_is_unscored_is_judged_again_only_when_asked_for(judged, llm, tmp_p
     asked = len(llm.requests)
     command("evaluate", rows, "-c", judged, "-o", out)
     assert len(llm.requests) == asked
-    command("evaluate", rows, "-c", judged, "-o", out, "--again")
+    command("evaluate", rows, "-c", judged, "-o", out, "--retry-unscored")
     results = read_rows(out)
     assert sorted((one["evaluator"], one["outcome"]) for one in results) == [
         ("groundedness", "score"),
@@ -161,7 +161,7 @@ def test_a_file_of_something_else_is_left_as_it_is(content, tmp_path):
     out.write_text(content)
     ended = command("evaluate", rows, "-o", out)
     assert (ended.exit_code, out.read_text()) == (2, content)
-    assert "name another" in ended.stderr
+    assert "choose another file" in ended.stderr
 
 
 def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_path):
@@ -175,14 +175,14 @@ def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_
     process.send_signal(signal.SIGINT)
     output, notes = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert notes == f"interrupted; what was judged stands in {out}: the same command goes on from there\n"
-    assert cells(output)["judged"] == ["3"]
+    assert notes == f"interrupted; the results so far are in {out}: run the same command again to continue\n"
+    assert cells(output)["scored"] == ["3"]
     assert [one["outcome"] for one in read_rows(out)] == ["score"] * 3
     llm.always(answers(5))
     asked = len(llm.requests)
     ended = command("evaluate", rows, "-c", config, "-o", out, "--evaluators", "groundedness")
     assert len(llm.requests) == asked + 5
-    assert cells(ended.output)["judged"] == ["8"]
+    assert cells(ended.output)["scored"] == ["8"]
     assert len({one["id"] for one in read_rows(out)}) == len(read_rows(out)) == 8
 
 
@@ -218,26 +218,26 @@ def test_the_difference_of_two_files_is_shown_with_its_interval(judged, llm, tmp
     llm.always(lambda asked: answers(1 if "Novels" in asked.data["response"] else 5))
     plain = write_rows(tmp_path / "plain.jsonl", [row(number, f"{GOOD} {number}") for number in range(40)])
     jailbreak = [row(number, f"{BAD if number % 2 else GOOD} {number}") for number in range(40)]
-    attacked = write_rows(tmp_path / "jailbreak.jsonl", jailbreak)
+    candidate = write_rows(tmp_path / "jailbreak.jsonl", jailbreak)
     out = tmp_path / "results.jsonl"
-    ended = command("evaluate", "--compare", plain, attacked, "-c", judged, "-o", out, "--evaluators", "groundedness")
+    ended = command("evaluate", "--compare", plain, candidate, "-c", judged, "-o", out, "--evaluators", "groundedness")
     assert ended.exit_code == 0, ended.output
     table = cells(ended.output)
     assert table["baseline: defects"] == ["0 of 40"]
-    assert table["attacked: defects"] == ["20 of 40"]
+    assert table["candidate: defects"] == ["20 of 40"]
     assert table["difference of rates"] == ["+50.0 points"]
     assert table["95 % interval"] == ["+32.8 to +64.8"]
-    assert table["attacked is"] == ["higher"]
+    assert table["candidate is"] == ["higher"]
     # The questions are the same, and so are their ids: each file has results of its own.
     assert not out.exists()
-    assert all(len(read_rows(tmp_path / f"results.{name}.jsonl")) == 40 for name in ("baseline", "attacked"))
+    assert all(len(read_rows(tmp_path / f"results.{name}.jsonl")) == 40 for name in ("baseline", "candidate"))
 
 
 def test_without_a_judge_model_judged_evaluators_are_off_and_one_that_was_named_is_an_error(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
     ended = command("evaluate", rows)
-    assert cells(ended.stdout)["judged"] == ["1"]
-    assert "groundedness is off: it asks a language model" in ended.stderr
+    assert cells(ended.stdout)["scored"] == ["1"]
+    assert "groundedness is off: it needs a language model" in ended.stderr
     named = command("evaluate", rows, "--evaluators", "relevance")
     assert named.exit_code == 2
     assert "judge.model" in named.stderr
@@ -258,16 +258,16 @@ def test_a_row_that_cannot_be_read_is_noted_and_the_others_are_scored(tmp_path):
     ended = command("evaluate", path, "--evaluators", "overlap_groundedness")
     assert ended.exit_code == 1
     assert f"{path}: line 2: " in ended.stderr
-    assert cells(ended.stdout)["judged"] == ["2"]
+    assert cells(ended.stdout)["scored"] == ["2"]
 
 
 def test_of_cases_with_the_same_id_the_first_is_judged_and_the_others_are_counted(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1), row(1, BAD), row(2)])
     ended = command("evaluate", rows, "--evaluators", "overlap_groundedness")
-    assert "1 of them have the id of another and are not judged" in ended.stdout
-    assert cells(ended.stdout)["judged"] == ["2"]
+    assert "1 of them have the id of an earlier case and are not scored" in ended.stdout
+    assert cells(ended.stdout)["scored"] == ["2"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["rows.jsonl", "--compare", "a", "b"], ["rows.jsonl", "--again"]])
+@pytest.mark.parametrize("arguments", [[], ["rows.jsonl", "--compare", "a", "b"], ["rows.jsonl", "--retry-unscored"]])
 def test_arguments_that_contradict_each_other_are_an_error(arguments):
     assert command("evaluate", *arguments).exit_code == 2

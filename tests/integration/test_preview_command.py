@@ -12,7 +12,6 @@ import anyio
 import pytest
 import yaml
 
-from monitor.cli import offline
 from monitor.clock import SystemClock
 from monitor.judge.litellm_provider import LiteLLM, count_tokens
 from monitor.judge.settings import JudgeSettings
@@ -20,6 +19,7 @@ from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score, Selection
 from monitor.sinks.history import History
 from monitor.statistics import consistent_sampling
+from monitor.trying import apart
 from tests.support import llm as say
 from tests.support.command import command, write_rows
 from tests.support.llm import LLMServer
@@ -171,7 +171,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
 
     async def write() -> None:
         history = History(path=tmp_path / "history.db", texts="all")
-        async with history.open(offline.runtime()) as deliver:
+        async with history.open(apart.runtime()) as deliver:
             for number in range(20):
                 case = Case(
                     request_id=f"{number:032x}",

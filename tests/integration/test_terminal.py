@@ -90,7 +90,7 @@ def test_explanations_are_objects_too() -> None:
 def test_evaluate_sums_up_in_one_object(rows: Path) -> None:
     found = json.loads(command("evaluate", rows, *LOCAL, "--json").stdout)
     (one,) = found["evaluators"]
-    assert (one["evaluator"], one["judged"], one["defects"], one["rate"]) == ("overlap_groundedness", 40, 20, 0.5)
+    assert (one["evaluator"], one["scored"], one["defects"], one["rate"]) == ("overlap_groundedness", 40, 20, 0.5)
     assert one["interval"][0] < 0.5 < one["interval"][1]
     assert sum(found["cases"].values()) == 40
     assert (found["interrupted"], found["failure"]) == (False, None)
@@ -99,7 +99,7 @@ def test_evaluate_sums_up_in_one_object(rows: Path) -> None:
 def test_two_sets_and_their_difference_are_one_object(rows: Path, tmp_path: Path) -> None:
     worse = write_rows(tmp_path / "worse.jsonl", [row(number, BAD) for number in range(40)])
     found = json.loads(command("evaluate", "--compare", rows, worse, *LOCAL, "--json").stdout)
-    assert [found[name]["evaluators"][0]["defects"] for name in ("baseline", "attacked")] == [20, 40]
+    assert [found[name]["evaluators"][0]["defects"] for name in ("baseline", "candidate")] == [20, 40]
     (difference,) = found["difference"]
     assert (difference["difference"], difference["clear"]) == (0.5, True)
 

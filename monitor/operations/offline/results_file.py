@@ -1,4 +1,4 @@
-"""A file of results that is written over several runs: what stands in it is known, and half a last line is repaired."""
+"""A file of results that is written over several runs: known results are kept, half a last line is repaired."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from monitor.sinks.jsonl import JsonLines
 from monitor.stages import Deliver, Runtime
 from monitor.storage.history import rows
 
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
+"""One result in the schema of the sink `jsonl`."""
 
 
-class Results:
+class RunResults:
     """Results by id: those of earlier runs, those of this one, and which of them belong to the cases of this run."""
 
-    def __init__(self, earlier: Iterable[Row] = ()) -> None:
+    def __init__(self, earlier: Iterable[ResultRow] = ()) -> None:
         self._earlier = {row["id"]: row for row in earlier}
-        self.found: dict[str, Row] = {}
-        """The results of this run's cases, new or not."""
+        self.found: dict[str, ResultRow] = {}
+        """The results of this run's cases, new or from an earlier run."""
         self.resumed = 0
-        """How many of them an earlier run had judged."""
+        """How many of them are from an earlier run."""
 
     def remembered(self, result: str) -> bool:
-        """Whether an earlier run has judged it; then it counts as this run's as well."""
+        """Tell whether an earlier run has scored it; then it counts as this run's as well."""
         row = self._earlier.get(result)
         if row is None:
             return False
@@ -39,63 +40,63 @@ class Results:
         return True
 
     def remember(self, results: Iterable[str]) -> None:
-        """Nothing to do: `add` knows."""
+        """Do nothing: `add` keeps results."""
 
     def add(self, judged: Judged) -> None:
         """Keep a new result."""
         self.found[judged.id] = rows.as_json(judged, texts=False)
 
 
-def resume(path: Path, *, again: bool) -> list[Row]:
-    """The results that stand in a file, which is made ready to be appended to; none where there is no file.
+def read_results(path: Path, *, drop_unscored: bool) -> list[ResultRow]:
+    """Read the results in a file and make it ready to be appended to; none where there is no file.
 
-    A last line that was cut off is removed; with `again` so are unscored results. Raises `ConfigError` for a file that
-    holds anything else, which is left as it is.
+    A last line that was cut off is removed; with `drop_unscored` unscored results are removed too. Raises `ConfigError`
+    for a file that holds anything else, which is left as it is.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ConfigError(f"--output: {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"output: cannot read {path}: {error.strerror}") from None
     *lines, last = content.split(b"\n")
-    found = [_read(line, f"--output: {path}: line {number}") for number, line in enumerate(lines, 1)]
+    found = [_read(line, f"output: {path}: line {number}") for number, line in enumerate(lines, 1)]
     if last:
         try:
             found.append(_read(last, ""))
         except ConfigError:
             if not found and not last.startswith(b'{"id":"'):
-                raise ConfigError(f"--output: {path} is no file of results; name another") from None
-    kept = [row for row in found if not (again and row["outcome"] == "unscored")]
+                raise ConfigError(f"output: {path} is not a file of results; choose another file") from None
+    kept = [row for row in found if not (drop_unscored and row["outcome"] == "unscored")]
     if last or len(kept) < len(found):
         _replace(path, kept)
     return kept
 
 
-def _read(line: bytes, place: str) -> Row:
+def _read(line: bytes, place: str) -> ResultRow:
     try:
         row = orjson.loads(line)
         if isinstance(row["id"], str) and isinstance(row["evaluator"], str) and isinstance(row["outcome"], str):
             return dict(row)
     except (orjson.JSONDecodeError, KeyError, TypeError):
         pass
-    raise ConfigError(f"{place} is no result; name another file")
+    raise ConfigError(f"{place} is not a result; choose another file")
 
 
-def _replace(path: Path, kept: Iterable[Row]) -> None:
-    """Write the whole file anew, so that it is never seen in between."""
+def _replace(path: Path, kept: Iterable[ResultRow]) -> None:
+    """Write the whole file beside the old one, then swap them: no reader sees half of it."""
     beside = path.with_name(f"{path.name}.new")
     try:
         beside.touch(mode=0o600)
         beside.write_bytes(b"".join(rows.dump(row) + b"\n" for row in kept))
         beside.replace(path)
     except OSError as error:
-        raise ConfigError(f"--output: {path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"output: cannot write {path}: {error.strerror}") from None
 
 
 @asynccontextmanager
-async def appending(path: Path | None, runtime: Runtime) -> AsyncIterator[Deliver | None]:
-    """What appends results to a file, each on a line of its own; None without one."""
+async def open_results(path: Path | None, runtime: Runtime) -> AsyncIterator[Deliver | None]:
+    """Give a function that appends a result to the file as one line; None without a file."""
     if path is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Scoring cases that are already there by the rules of the running monitor, for the commands that look at files."""
+"""Scoring cases that are at hand by the rules of the running monitor, without sampling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TextIO
 
 import anyio
 
@@ -17,6 +16,7 @@ from monitor.config.entries import assignment
 from monitor.errors import ConfigError
 from monitor.judge.client import open_judge
 from monitor.model.case import Case
+from monitor.operations.progress import Report, ignore
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.edges import with_facts
@@ -24,37 +24,32 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.publish import Delivered
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Drawn, Judge, Runtime
-from monitor.trying.apart import Nothing, paid, runtime
-
-__all__ = ["Nothing", "chosen", "paid", "runtime", "score"]
 
 
-def chosen(config: Config, names: str | None, notes: TextIO) -> list[Assignment]:
-    """Who scores: those configured, or those named (`a,b`), configured or not; each scores every case.
+def choose_evaluators(
+    config: Config, names: Sequence[str] | None = None, *, report: Report = ignore
+) -> list[Assignment]:
+    """Give the evaluators that are to score, each on every case: those of the configuration, or those in `names`.
 
-    A configured one that has no judge is left out, which is noted. Raises `ConfigError` for a name that nobody has, and
-    for one that was asked for but has no judge.
+    A named one need not be configured. A configured one without a judge is left out, which `report` is told. Raises
+    `ConfigError` for a name that does not exist, and for a named evaluator without a judge.
     """
     configured = {one.evaluator.name: one for one in config.assignments}
     found = []
-    for name in _listed(names) if names is not None else configured:
+    for name in configured if names is None else dict.fromkeys(names):
         if name not in configured and name not in registry.types("evaluators"):
             known = sorted({*configured, *registry.types("evaluators")} - {"rubric"})
-            raise ConfigError(f"--evaluators: there is no {name!r}; there are: {', '.join(known)}")
-        one = configured.get(name) or assignment({"type": name}, "--evaluators")
+            raise ConfigError(f"evaluators: there is no {name!r}; there are: {', '.join(known)}")
+        one = configured.get(name) or assignment({"type": name}, "evaluators")
         if config.works(one):
             found.append(replace(one, sampler=Uniform(rate=1.0)))
         elif names is not None:
-            raise ConfigError(f"--evaluators: {name} asks a language model: configure judge.model")
+            raise ConfigError(f"evaluators: {name} needs a language model: set judge.model")
         else:
-            notes.write(f"{name} is off: it asks a language model, and no judge.model is configured\n")
+            report(f"{name} is off: it needs a language model, and judge.model is not set")
     if not found:
-        raise ConfigError("--evaluators: there is none to score with")
+        raise ConfigError("evaluators: there is none to score with")
     return found
-
-
-def _listed(names: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
 async def score(
@@ -67,7 +62,7 @@ async def score(
     delivered: Delivered,
     scored: Callable[[], object],
 ) -> None:
-    """Give every result to `deliver`, save those `delivered` already; call `scored` as each case is done.
+    """Give every result to `deliver`, except those already `delivered`; call `scored` as each case is done.
 
     Local evaluators run one after the other, so that their times are their own; as many cases at once wait for their
     judges as the one that takes most calls at once takes. Raises `ConfigError` where a judge cannot work.

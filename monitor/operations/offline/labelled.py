@@ -1,60 +1,62 @@
-"""Rows with a label: an answer that somebody has called good or defective, in any shape of row."""
+"""Rows with a label: answers that a person has called good or defective, in any shape of row."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
-from monitor import rows
+from monitor import compose, registry, rows
+from monitor.content.settings import ReadingSettings
 from monitor.errors import InvalidData
 from monitor.model.case import Case, Reading
 from monitor.model.trace import Trace
+from monitor.operations.offline.files import BYTE_ORDER_MARK, Advance
+from monitor.operations.progress import Report
 from monitor.rows.delivery import parse
 
 
 class LabelledCase(NamedTuple):
-    """A case with its label, and the group of cases that it belongs to: by itself, unless the row names one."""
+    """A case and its label. `group` names cases that belong together; a row that names none is a group by itself."""
 
     case: Case
     defective: bool
     group: str
 
 
-class Labels(NamedTuple):
-    """The labelled cases of a file, how many rows could not be read, and of how many no answer could be judged."""
+@dataclass(frozen=True, slots=True)
+class LabelledFile:
+    """The labelled cases of a file. `unreadable` counts bad rows, `without_answer` those that cannot be scored."""
 
-    cases: list[LabelledCase]
+    cases: Sequence[LabelledCase]
     unreadable: int
     without_answer: int
 
 
-def read(
-    path: Path,
-    read_trace: Callable[[Trace], Reading],
-    notes: TextIO,
-    advance: Callable[[int], object] = lambda _bytes: None,
-) -> Labels:
-    """Every row of a file; what is wrong with one is written to `notes`. `advance` is told of the bytes that were read.
+def read_labelled(path: Path, settings: ReadingSettings, *, report: Report, advance: Advance) -> LabelledFile:
+    """Read every row of a file; `report` is told what is wrong with a row, `advance` how many bytes were read.
 
     Raises `OSError`.
     """
+    read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
     found: list[LabelledCase] = []
     unreadable = without_answer = 0
     for one in _rows(path, read_trace, advance):
         if isinstance(one, InvalidData):
             unreadable += 1
-            notes.write(f"{path}: {one}\n")
-        elif _can_be_judged(one[0]):
+            report(f"{path}: {one}")
+        elif _can_be_scored(one[0]):
             found.append(LabelledCase(one[0].case, *one[1:]))
         else:
             without_answer += 1
-    return Labels(found, unreadable, without_answer)
+    return LabelledFile(found, unreadable, without_answer)
 
 
-def sample(cases: list[LabelledCase], limit: int | None) -> list[LabelledCase]:
-    """At most `limit` of them, chosen by a hash of their ids, since files are often in some order. Keeps theirs."""
+def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[LabelledCase]:
+    """Choose at most `limit` cases by a hash of their ids, since files are often sorted; keep their order."""
     if limit is None or limit >= len(cases):
         return cases
     lowest = sorted(range(len(cases)), key=lambda at: _hash(cases[at].case.request_id))[:limit]
@@ -62,7 +64,7 @@ def sample(cases: list[LabelledCase], limit: int | None) -> list[LabelledCase]:
 
 
 def _rows(
-    path: Path, read_trace: Callable[[Trace], Reading], advance: Callable[[int], object]
+    path: Path, read_trace: Callable[[Trace], Reading], advance: Advance
 ) -> Iterator[tuple[Reading, bool, str] | InvalidData]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -70,7 +72,7 @@ def _rows(
             if not line.strip():
                 continue
             try:
-                yield _row(line.removeprefix(b"\xef\xbb\xbf"), read_trace)
+                yield _row(line.removeprefix(BYTE_ORDER_MARK), read_trace)
             except InvalidData as error:
                 yield InvalidData(f"line {number}: {error}")
 
@@ -87,8 +89,8 @@ def _row(line: bytes, read_trace: Callable[[Trace], Reading]) -> tuple[Reading, 
     return rows.read(row, read_trace, source="file"), bool(label), named
 
 
-def _can_be_judged(reading: Reading) -> bool:
-    """Whether there is an answer, and every document's text. A question is not asked for: the label needed none."""
+def _can_be_scored(reading: Reading) -> bool:
+    """Tell whether there is an answer, and every document's text; the question may be missing."""
     case = reading.case
     return reading.status.judgeable or (
         not case.request.query and bool(case.response) and all(one.content for one in case.retrieved_context)

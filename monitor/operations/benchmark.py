@@ -1,0 +1,164 @@
+"""Measuring on labelled answers how well evaluators tell defective ones from good ones, and at what cost."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monitor.config import Config
+from monitor.model.outcome import DefectRule, Judged, Score
+from monitor.operations.offline.labelled import LabelledCase, read_labelled, sample
+from monitor.operations.offline.scoring import score
+from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
+from monitor.pipeline.assignment import Assignment
+from monitor.statistics.quality import plot
+from monitor.statistics.quality.quality import Labelled, Quality, Spread, Tested, measure, spread
+from monitor.trying import apart
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorBenchmark:
+    """One evaluator on one file.
+
+    `not_scored` counts results by outcome and reason. `seconds` and `dollars` are those of one scored answer, without
+    answers from the cache; None where there is none. `cost` is what all its results have cost, in US dollars.
+    """
+
+    configured: Assignment
+    quality: Quality
+    not_scored: Mapping[tuple[str, str], int]
+    seconds: Spread | None
+    dollars: Spread | None
+    cost: float
+
+    @property
+    def name(self) -> str:
+        """The evaluator's name."""
+        return self.configured.evaluator.name
+
+    def rule(self, tested: Tested) -> DefectRule | None:
+        """Give a threshold as a defect rule of the configuration; None where it calls every answer defective."""
+        if tested.score is None:
+            return None
+        better = self.configured.evaluator.scale.better
+        return DefectRule("below" if better == "higher" else "at_least", tested.score)
+
+
+@dataclass(frozen=True, slots=True)
+class FileBenchmark:
+    """All evaluators on one file. `paid` counts every call of the run in US dollars, also those without a result."""
+
+    path: Path
+    rows: int
+    defective: int
+    groups: int
+    unreadable: int
+    without_answer: int
+    paid: float
+    evaluators: tuple[EvaluatorBenchmark, ...]
+
+
+async def benchmark_file(
+    config: Config,
+    evaluators: Sequence[Assignment],
+    path: Path,
+    *,
+    limit: int | None = None,
+    report: Report = ignore,
+    progress: Progress = NO_PROGRESS,
+) -> FileBenchmark:
+    """Score every labelled row of a file with every evaluator, and measure each against the labels.
+
+    Args:
+        config: names the judges, and how traces are read.
+        evaluators: see `offline.choose_evaluators`.
+        path: rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good.
+        limit: score only this many rows, chosen by a hash of their ids.
+        report: is told which rows cannot be read.
+        progress: shows how far it is.
+
+    Raises:
+        ConfigError: a judge cannot work.
+        OSError: the file cannot be read.
+    """
+    with progress.reading([path]) as advance:
+        labelled = read_labelled(path, config.extraction, report=report, advance=advance)
+    chosen = sample(labelled.cases, limit)
+    # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
+    cases = [replace(one.case, request_id=str(number)) for number, one in enumerate(chosen)]
+    results: list[Judged] = []
+    runtime = apart.runtime()
+
+    async def deliver(one: Judged) -> None:
+        results.append(one)
+
+    with progress.steps(len(cases), path.name) as scored:
+        await score(
+            config,
+            evaluators,
+            cases,
+            runtime=runtime,
+            deliver=deliver,
+            delivered=apart.Nothing(),
+            scored=scored,
+        )
+    results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
+    return FileBenchmark(
+        path,
+        rows=len(chosen),
+        defective=sum(one.defective for one in chosen),
+        groups=len({one.group for one in chosen}),
+        unreadable=labelled.unreadable,
+        without_answer=labelled.without_answer,
+        paid=apart.paid(runtime),
+        evaluators=tuple(
+            _measure(one, [result for result in results if result.evaluator == one.evaluator.name], chosen)
+            for one in evaluators
+        ),
+    )
+
+
+def draw_plot(found: Sequence[FileBenchmark]) -> str:
+    """Draw the ROC curves and the reliability diagram as SVG, a curve for each evaluator and file that has one."""
+    several = len(found) > 1
+    return plot.draw(
+        [
+            plot.Curve(
+                f"{one.name}{f', {_printable(file.path.stem)}' if several else ''}",
+                one.quality.roc,
+                one.quality.auroc,
+                tuple((bin_.predicted, bin_.observed, bin_.number) for bin_ in one.quality.bins),
+            )
+            for file in found
+            for one in file.evaluators
+            if one.quality.auroc is not None
+        ]
+    )
+
+
+def _printable(name: str) -> str:
+    """Replace what an SVG may not hold, such as control characters."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
+
+
+def _measure(one: Assignment, results: Sequence[Judged], rows: Sequence[LabelledCase]) -> EvaluatorBenchmark:
+    answers: list[Labelled] = []
+    not_scored: Counter[tuple[str, str]] = Counter()
+    for result in results:
+        row = rows[int(result.case.request_id)]
+        if isinstance(result.outcome, Score):
+            answers.append(Labelled(row.group, row.defective, result.outcome.value, result.defect))
+        else:
+            not_scored[type(result.outcome).__name__.lower(), str(result.outcome.reason)] += 1
+    paid = [result.spending for result in results if isinstance(result.outcome, Score) and not result.spending.cached]
+    return EvaluatorBenchmark(
+        one,
+        measure(answers, one.evaluator.scale.better, random.Random(0)),
+        not_scored,
+        spread([spent.seconds for spent in paid]),
+        spread([spent.dollars for spent in paid]),
+        sum(result.spending.dollars for result in results),
+    )

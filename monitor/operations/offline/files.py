@@ -1,0 +1,203 @@
+"""Reading recorded requests from files: captures of OTLP, and rows.
+
+A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows stand in `.jsonl` files, or in one `.json` document
+that is a row, a list of rows or an MLflow trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from monitor import compose, registry, rows
+from monitor.content.settings import ReadingSettings
+from monitor.errors import InvalidData
+from monitor.model.case import Reading
+from monitor.model.row import Row
+from monitor.model.span import Part, Signal
+from monitor.model.trace import Closed, Trace
+from monitor.operations.progress import Report, ignore
+from monitor.otlp import decode, wire
+from monitor.rows.delivery import parse
+
+LINES: Final = ".jsonl"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+_JSON_SIGNALS: Final[tuple[tuple[bytes, Signal], ...]] = (
+    (b'"resourceSpans"', "traces"),
+    (b'"resource_spans"', "traces"),
+    (b'"resourceLogs"', "logs"),
+    (b'"resource_logs"', "logs"),
+)
+
+Advance = Callable[[int], object]
+"""Is called with the number of bytes read since its last call."""
+
+
+class _NotOTLP(Exception):  # noqa: N818 - no fault in itself: folders of captures hold other files too
+    pass
+
+
+class Found(NamedTuple):
+    """One request in the files: a trace that is still to be read, or the reading of a row."""
+
+    trace: Trace | None
+    reading: Reading | None = None
+    trace_state: str = ""
+    """The tracestate of the trace's first span in the files. It names the probability of samplers upstream."""
+
+
+class CaseFiles:
+    """The requests in files and folders; a folder is read in name order, without its subfolders.
+
+    Args:
+        paths: the files and folders.
+        settings: how traces are read. None: the defaults.
+        report: is told which files and rows cannot be read, and why; the others are read all the same.
+        advance: is told how many bytes have been read.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        settings: ReadingSettings | None = None,
+        *,
+        report: Report = ignore,
+        advance: Advance = lambda _bytes: None,
+    ) -> None:
+        self._paths = paths
+        self._report = report
+        self._advance = advance
+        self.unreadable = 0
+        """How many files and rows could not be read so far."""
+        settings = settings or ReadingSettings()
+        self.read_trace: Callable[[Trace], Reading] = partial(
+            compose.read, conventions=registry.conventions(), settings=settings
+        )
+
+    def found(self) -> Iterator[Found]:
+        """Yield the rows in their order, then the traces in the order in which they first arrive."""
+        traces: dict[bytes, list[Part]] = {}
+        for path, named in _files(self._paths):
+            try:
+                if _holds_rows(path, named=named):
+                    yield from self._rows(path)
+                    continue
+                for trace_id, part in _parts(path):
+                    traces.setdefault(trace_id, []).append(part)
+                self._advance(path.stat().st_size)
+            except _NotOTLP as reason:
+                self.unreadable += named
+                self._report(f"{path}: {'cannot be read' if named else 'skipped'}: {reason}")
+            except (OSError, InvalidData) as error:
+                self.unreadable += 1
+                self._report(f"{path}: cannot be read: {error}")
+        for trace_id, parts in traces.items():
+            span = next((part.encoded for part in parts if part.signal == "traces"), b"")
+            yield Found(_decoded(trace_id, parts), trace_state=wire.trace_state_of(span) if span else "")
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the same, each of them read."""
+        return map(self.read, self.found())
+
+    def read(self, found: Found) -> Reading:
+        """Read a request that `found` has yielded."""
+        if found.trace is not None:
+            return self.read_trace(found.trace)
+        assert found.reading is not None  # noqa: S101 - it is one of the two
+        return found.reading
+
+    def _rows(self, path: Path) -> Iterator[Found]:
+        for row in _lines(path, self._advance) if path.suffix == LINES else _document(path):
+            if isinstance(row, InvalidData):
+                self.unreadable += 1
+                self._report(f"{path}: {row}")
+            else:
+                yield Found(None, rows.read(row, self.read_trace, source="file"))
+        if path.suffix != LINES:
+            self._advance(path.stat().st_size)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield every file, and whether it was named itself rather than found in a folder."""
+    for path in paths:
+        if path.is_dir():
+            yield from ((found, False) for found in sorted(path.iterdir()) if found.is_file())
+        else:
+            yield path, True
+
+
+def _holds_rows(path: Path, *, named: bool) -> bool:
+    """Tell whether a file is read as rows; one that was found in a folder goes by its first row. Raises `OSError`."""
+    if path.suffix == LINES and named:
+        return True
+    if path.suffix == LINES:
+        found = _lines(path)
+    elif path.suffix == ".json" and not _signals(path.read_bytes()):
+        found = _document(path)
+    else:
+        return False
+    try:
+        return not isinstance(next(found, InvalidData()), InvalidData)
+    except InvalidData:
+        return False
+
+
+def _lines(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[Row | InvalidData]:
+    """Yield each row, and for a line that is none why, with its number. Raises `OSError`."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            advance(len(line))
+            if line.strip():
+                try:
+                    yield rows.recognise(parse(line.removeprefix(BYTE_ORDER_MARK), f"line {number}"))
+                except InvalidData as error:
+                    reason = str(error)
+                    yield InvalidData(reason if reason.startswith("line ") else f"line {number}: {reason}")
+
+
+def _document(path: Path) -> Iterator[Row | InvalidData]:
+    """Yield the same for the rows of one JSON document. Raises `InvalidData` where it holds none, `OSError`."""
+    found = rows.take(path.read_bytes())
+    faults = {fault.row: fault.error for fault in found.faults}
+    left = iter(found.rows)
+    for number in range(len(found.rows) + len(faults)):
+        if number in faults:
+            yield InvalidData(f"row {number}: {faults[number]}" if len(found.rows) else faults[number])
+        else:
+            yield next(left)
+
+
+def _parts(path: Path) -> list[tuple[bytes, Part]]:
+    """Split one capture into the parts of its traces. Raises `_NotOTLP`, `InvalidData` or `OSError`."""
+    path.stat()  # a file that is not there has nothing wrong with its name
+    if path.suffix == ".pb":
+        signal: Signal = "logs" if path.name.endswith(".logs.pb") else "traces"
+        return wire.offline_parts(signal, wire.split(path.read_bytes()))
+    if path.suffix != ".json":
+        raise _NotOTLP("captures end in .pb, .logs.pb or .json, rows in .jsonl")
+    body = path.read_bytes()
+    signals = _signals(body)
+    if not signals:
+        raise _NotOTLP("it has neither resourceSpans nor resourceLogs, and it is not a row")
+    from monitor.otlp import json_mapping  # noqa: PLC0415 - only captures in JSON need it
+
+    return wire.offline_parts(signals[0], wire.split(json_mapping.to_protobuf(signals[0], body)))
+
+
+def _signals(body: bytes) -> list[Signal]:
+    return [signal for mark, signal in _JSON_SIGNALS if mark in body]
+
+
+def _decoded(trace_id: bytes, parts: list[Part]) -> Trace:
+    return decode.decode(
+        trace_id,
+        parts,
+        closed=Closed.ROOT_ENDED if any(part.is_root for part in parts) else Closed.IDLE,
+        app=decode.service_name(parts[0].resource),
+        source="file",
+        probability=1.0,
+        received_at=0.0,
+    )
