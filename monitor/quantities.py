@@ -1,8 +1,10 @@
-"""Durations, sizes and rates as people write them: `30s`, `7d`, `2GiB`, `10%`. For the fields of components.
+"""Durations, sizes and rates as people write them (`30s`, `7d`, `2GiB`, `10%`) and read them (`3 min`, `2.4 %`).
 
 timeout: Duration = 30.0      # accepts 30, "30s", "1m30s"; seconds
 at_most: Size = 2 * 1024**3   # accepts 2147483648, "2GiB", "500MB"; bytes
 sample: Rate = 1.0            # accepts 0.1, "10%"; 0 <= rate <= 1
+
+`format_duration` and `format_size` are exact, so that they can be parsed again; the other texts are rounded.
 """
 
 from __future__ import annotations
@@ -63,6 +65,36 @@ def format_size(size: int) -> str:
         if size >= _BYTES[unit] and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"
     return f"{size}B"
+
+
+def percent(share: float | None) -> str:
+    """Write a share in percent, rounded for people: `31 %`, `2.4 %`, `0.04 %`; a dash for None."""
+    if share is None:
+        return "-"
+    digits = 0 if share >= 0.0995 or share == 0 else 1 if share >= 0.001 else 2  # noqa: PLR2004 - 9.95 % rounds to 10 %
+    return f"{share * 100:.{digits}f} %"
+
+
+def precise_percent(share: float) -> str:
+    """Write a share in percent with three significant digits, as thresholds need: `0.125 %`, `4.2 %`, `15 %`."""
+    return f"{share * 100:.3g} %"
+
+
+def human_duration(seconds: float) -> str:
+    """Write a duration, rounded for people: `4 ms`, `0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`."""
+    if seconds < 0.1:  # noqa: PLR2004 - as it says
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    seconds = round(seconds, 1) if seconds < 10 else round(seconds)  # noqa: PLR2004 - as it says
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:g} s"
+
+
+def timing(seconds: float) -> str:
+    """Write a measured time with three digits: `0.41 ms`, `1.25 s`."""
+    unit, value = ("s", seconds) if seconds >= 1 else ("ms", seconds * 1e3)
+    return f"{value:.{max(0, 3 - len(str(int(value))))}f} {unit}"
 
 
 def _number(value: object, allowed: str) -> float:

@@ -127,8 +127,3 @@ class AlertTracker:
             state = replace(state, since=before.since)
         self._states[subject] = state
         return state
-
-
-def percent(share: float) -> str:
-    """Three significant digits: `0.125 %`, `4.2 %`, `15 %`."""
-    return f"{share * 100:.3g} %"

@@ -13,10 +13,10 @@ from monitor.alerts.conditions import missing
 from monitor.alerts.conditions.judge_drift import Canaries
 from monitor.alerts.conditions.missing import Expectations
 from monitor.alerts.policy import Severity
-from monitor.alerts.state import Finding, Status, Subject, percent
+from monitor.alerts.state import Finding, Status, Subject
 from monitor.clock import Clock
 from monitor.model.outcome import Judged, Score, Unscored, UnscoredReason
-from monitor.quantities import format_duration
+from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows
 
@@ -102,8 +102,9 @@ class Troubles:
             return Finding(Status.NOT_ENOUGH_DATA, nothing, above, _HOUR)
         status = Status.FIRING if found.lower > above else Status.OK
         text = (
-            f"{percent(found.rate)} of the evaluations of {app} by {evaluator} in the last {format_duration(_HOUR)}"
-            f" came to no verdict (at least {percent(found.lower)}, {found.judged} due); the limit is {percent(above)}."
+            f"{precise_percent(found.rate)} of the evaluations of {app} by {evaluator} in the last"
+            f" {format_duration(_HOUR)} came to no verdict (at least {precise_percent(found.lower)},"
+            f" {found.judged} due); the limit is {precise_percent(above)}."
         )
         return Finding(status, text, above, _HOUR, found)
 

@@ -19,13 +19,12 @@ from monitor.backfill.store import NAME, Store
 from monitor.cli import backfill_here, backfill_kafka, backfill_price, backfill_traffic
 from monitor.cli.backfill_choice import Choice, Chosen, Wish
 from monitor.cli.console.progress import Bars
-from monitor.cli.console.text import timing
 from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case
 from monitor.operations.event_loop import run_async
-from monitor.quantities import parse_rate
+from monitor.quantities import human_duration, parse_rate
 
 _LOOK_EVERY: Final = 0.5
 _LOST_AFTER: Final = 3
@@ -151,7 +150,7 @@ def _work(config: Config, store: Store, batch: str, *, detach: bool, here: bool)
     if not somebody_works(folder):
         typer.echo(
             f"no monitor runs on {folder}: what was asked for waits there until one does, at most"
-            f" {timing(config.backfill.retention)}; `rag-monitor backfill --here` judges it without one"
+            f" {human_duration(config.backfill.retention)}; `rag-monitor backfill --here` judges it without one"
         )
         return 0
     if detach:

@@ -12,9 +12,10 @@ import typer
 
 from monitor.cli.console.output import comma_list, echo_lines, report
 from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import clean, dollars, percent, timing
+from monitor.cli.console.text import clean, dollars
 from monitor.cli.run import ConfigPath
 from monitor.errors import ConfigError
+from monitor.quantities import percent, timing
 
 if TYPE_CHECKING:
     from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark

@@ -9,7 +9,7 @@ import orjson
 
 from monitor.cli.calibrated import Calibrated, Calibration
 from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import percent
+from monitor.quantities import percent
 from monitor.statistics.correction import Corrected, Share
 from monitor.statistics.rates import Estimate
 

@@ -12,8 +12,9 @@ import typer
 
 from monitor.cli.console.output import comma_list, echo_lines, report
 from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import dollars, percent, timing
+from monitor.cli.console.text import dollars
 from monitor.cli.run import ConfigPath
+from monitor.quantities import percent, timing
 
 if TYPE_CHECKING:
     from monitor.operations.offline import EvaluatorSummary, FileEvaluation, RateDifference

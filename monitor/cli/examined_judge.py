@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from monitor.canary.cases import load
-from monitor.cli.console.text import dollars, timing
+from monitor.cli.console.text import dollars
 from monitor.cli.findings import Finding, failed, ok, warning
 from monitor.clock import Clock
 from monitor.config import Config
@@ -29,6 +29,7 @@ from monitor.model.outcome import Judged, Score, UnscoredReason
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment, Tally
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
+from monitor.quantities import timing
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Judge, Prompt, Question, Runtime
 from monitor.trying import apart

@@ -19,12 +19,11 @@ import typer
 from monitor import config as configuration
 from monitor.alerts.prometheus import release_gate
 from monitor.cli import _options
-from monitor.cli.console.text import percent
 from monitor.cli.run import ConfigPath
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
 from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side
-from monitor.quantities import parse_duration
+from monitor.quantities import parse_duration, percent
 from monitor.statistics.gating import MOST_MORE, Answer
 from monitor.storage import files
 

@@ -12,6 +12,7 @@ from monitor.cli.scrape import Port, Refused
 from monitor.cli.view import RateRow, State, View
 from monitor.cli.watched import NAMES, WINDOW, Rated, Reading, Watched, as_object, read
 from monitor.errors import MonitorError
+from monitor.quantities import human_duration
 from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
 
 _STATES: Final = {
@@ -164,15 +165,15 @@ class Outlook:
 
     def _notes(self, newest: Reading, now: float) -> Iterator[str]:
         per_second = self._watched.per_second()
-        parts = [f"up {_duration(newest.at - newest.started)}"] if newest.started else []
+        parts = [f"up {human_duration(newest.at - newest.started)}"] if newest.started else []
         if per_second is not None:
             parts += [f"{per_second[0]:.3g} traces a second in", f"{per_second[1]:.3g} verdicts a second out"]
         if newest.oldest and newest.at - newest.oldest >= 1:
-            parts.append(f"the oldest pending for {_duration(newest.at - newest.oldest)}")
+            parts.append(f"the oldest pending for {human_duration(newest.at - newest.oldest)}")
         if newest.lag is not None:
             parts.append(f"Kafka lag {newest.lag:,} messages")
         if self._trouble:
-            parts.append(f"the last answer {_duration(now - newest.at)} ago")
+            parts.append(f"the last answer {human_duration(now - newest.at)} ago")
         yield ", ".join(parts)
         for model, one in newest.judges.items():
             hourly = self._watched.dollars_per_hour(model)
@@ -220,14 +221,3 @@ def _list(value: Mapping[str, Any] | None, key: str) -> list[dict[str, Any]]:
     """The objects of a list in an answer that another version of the monitor may have written."""
     found = value.get(key) if value is not None else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _duration(seconds: float) -> str:
-    """Two units of a duration: `12 s`, `3 min 20 s`, `5 d 3 h`."""
-    left = round(max(seconds, 0.0))
-    parts: list[str] = []
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
-        number, left = divmod(left, size)
-        if number or parts:
-            parts.append(f"{number} {unit}" if number else "")
-    return " ".join(part for part in parts[:2] if part) or "0 s"

@@ -9,11 +9,12 @@ import typer
 
 from monitor.cli import planned, tried
 from monitor.cli.console.table import align
-from monitor.cli.console.text import clean, percent
+from monitor.cli.console.text import clean
 from monitor.cli.console.text import dollars as in_dollars
 from monitor.cli.previewed import MONTH, Previewed, Unit, dollars
 from monitor.cli.trailed import FACTORS, Trailed
 from monitor.config import Config
+from monitor.quantities import percent
 
 _EXCERPT = 60
 _DAY = 86_400.0

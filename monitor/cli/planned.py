@@ -12,11 +12,11 @@ import typer
 from monitor.alerts.engine import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policy_for
 from monitor.cli.console.table import align
-from monitor.cli.console.text import dollars, percent
+from monitor.cli.console.text import dollars
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.judge.prices import tariff
-from monitor.quantities import format_duration, parse_rate
+from monitor.quantities import format_duration, parse_rate, percent
 from monitor.statistics.change import FAMILIES, HOUR
 from monitor.statistics.power import High, Noticed, counted, high_delay, regression_delay
 from monitor.statistics.rates import interval_95, judged_to_tell

@@ -14,7 +14,8 @@ from monitor.page.counted import foreign
 from monitor.page.facts import Facts
 from monitor.page.queries import AnswersQuery
 from monitor.page.settings import PageSettings
-from monitor.page.texts import duration, whole
+from monitor.page.texts import whole
+from monitor.quantities import human_duration
 from monitor.telemetry.metrics import UNKNOWN_APP
 
 TEXT: Final = 200_000
@@ -242,7 +243,7 @@ def _why_none(facts: Facts, query: AnswersQuery, now: float) -> str:
     if query.evaluator and query.evaluator not in known:
         return f"No evaluator {query.evaluator!r} is configured; there are: {', '.join(known) or 'none'}."
     if query.since < now - facts.keeps and query.until is not None and query.until < now - facts.keeps:
-        return f"Results are kept for {duration(facts.keeps)}."
+        return f"Results are kept for {human_duration(facts.keeps)}."
     seen = [app for app, _ in facts.windows.keys()]  # noqa: SIM118 - not a mapping
     if not seen:
         return "Nothing was judged yet. The overview says what came in, and where it ended."

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from monitor.page import drawing, marking, texts, views
 from monitor.page.cases import unsupported
 from monitor.page.sent import STYLE
+from monitor.quantities import human_duration
 
 _FOLD: Final = 4000
 """Characters of a long text that stand open; the rest is folded."""
@@ -101,7 +102,7 @@ def _environment(_made: list[Environment] = []) -> Environment:  # noqa: B006 - 
             "plain": texts.plain,
             "percent": texts.percent,
             "number": texts.number,
-            "duration": texts.duration,
+            "duration": human_duration,
             "stamp": texts.stamp,
         }
         made.globals |= {

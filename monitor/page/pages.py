@@ -22,10 +22,11 @@ from monitor.page.facts import Facts
 from monitor.page.queries import BadQueryError
 from monitor.page.sent import HEADERS
 from monitor.page.settings import PageSettings
-from monitor.page.texts import duration, plain, to_why
+from monitor.page.texts import plain, to_why
 from monitor.page.trying import Trying
 from monitor.page.viewed import Viewed
 from monitor.page.views import Fault, Overview, Why
+from monitor.quantities import human_duration
 from monitor.telemetry.site import Answer
 
 _AT_ONCE: Final = 4
@@ -185,7 +186,7 @@ class Pages:
         return found if found is not None else await self._fault("/tried/", HTTPStatus.NOT_FOUND, gone)
 
     def _no_case(self, trace_id: str) -> str:
-        kept = duration(self._facts.keeps)
+        kept = human_duration(self._facts.keeps)
         return f"No result of the trace {plain(trace_id[:80])!r} is kept. Results are kept for {kept}."
 
     async def _alerts(self, query: str) -> Answer:

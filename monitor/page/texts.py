@@ -13,6 +13,9 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
+from monitor import quantities
+from monitor.quantities import human_duration
+
 # Controls, invisible characters, and those that change the direction of what follows. Not the two joiners, which
 # emoji and many scripts need, nor the directional marks' cousins that are visible.
 _HIDDEN: Final = re.compile(
@@ -26,8 +29,6 @@ _CONTROLS: Final = (
     "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
 )
 _SPACE: Final = 0x20
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_RARE, _TINY = 0.0995, 0.001
 
 
 def shown(text: str) -> Markup:
@@ -69,11 +70,8 @@ def to_why(**query: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share with a digit where it matters: `0.04 %`, `2.4 %`, `31 %`; a dash for None."""
-    if share is None:
-        return "\u2013"
-    digits = 0 if share >= _RARE or share == 0 else 1 if share >= _TINY else 2
-    return f"{share * 100:.{digits}f}\u00a0%"
+    """A share as `quantities.percent` writes it, on one line; a long dash for None."""
+    return "\u2013" if share is None else quantities.percent(share).replace(" ", "\u00a0")
 
 
 def interval(lower: float | None, upper: float | None) -> str:
@@ -86,16 +84,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - as it says
 
 
-def duration(seconds: float) -> str:
-    """`0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`: at most two figures too coarse to be wrong."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.1f} s"  # noqa: PLR2004
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= 2 * size or seconds == size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
 class Times:
     """Writes times as seen from `now`, with the exact one in UTC beside it."""
 
@@ -105,11 +93,11 @@ class Times:
     def __call__(self, at: float) -> Markup:
         """How long ago `at` was: `3 min ago`."""
         passed = self._now - at
-        return self._written(at, f"{duration(passed)} ago" if passed >= 1 else "now")
+        return self._written(at, f"{human_duration(passed)} ago" if passed >= 1 else "now")
 
     def lasting(self, since: float) -> Markup:
         """How long something has lasted that began then: `3 min`."""
-        return self._written(since, duration(max(self._now - since, 1.0)))
+        return self._written(since, human_duration(max(self._now - since, 1.0)))
 
     def _written(self, at: float, words: str) -> Markup:
         exact = stamp(at)

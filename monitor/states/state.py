@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from monitor.judge.pause import Paused
 from monitor.model.outcome import UnscoredReason
+from monitor.quantities import human_duration
 
 
 class State(StrEnum):
@@ -106,7 +107,7 @@ def _paused(facts: Facts) -> Standing | None:
         return None
     one = facts.paused
     missed = f"; {one.missed} judgements were missed so far" if one.missed else ""
-    why = f"Its judge is not asked for {_ago(facts.now - one.since)}: {one.why}{missed}."
+    why = f"Its judge is not asked for {human_duration(facts.now - one.since)}: {one.why}{missed}."
     return Standing(State.PAUSED, why, _sentence(one.remedy))
 
 
@@ -148,7 +149,7 @@ def _never_run(facts: Facts) -> Standing | None:
         return Standing(State.NEVER_RUN, "It is off: its judge has no model.", "Set judge.model, or leave it out.")
     if facts.finished or facts.waiting:
         return None
-    why = f"No answer has come to it since the start {_ago(facts.now - facts.started_at)} ago."
+    why = f"No answer has come to it since the start {human_duration(facts.now - facts.started_at)} ago."
     return Standing(State.NEVER_RUN, why, f"`rag-monitor why --evaluator {facts.name}` says where they end instead.")
 
 
@@ -164,7 +165,7 @@ def _ok(facts: Facts) -> Standing:
         return Standing(State.OK, f"{why}{told}", remedy)
     if facts.waiting:
         return Standing(State.OK, f"{facts.waiting} are being judged; none ended in the last {_WINDOW}.{told}", remedy)
-    since = f"; the latest ended {_ago(facts.now - facts.last)} ago" if facts.last is not None else ""
+    since = f"; the latest ended {human_duration(facts.now - facts.last)} ago" if facts.last is not None else ""
     return Standing(State.OK, f"Nothing was due in the last {_WINDOW}{since}.{told}", remedy)
 
 
@@ -196,10 +197,3 @@ def _sentence(text: str) -> str:
     if not text:
         return ""
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
-
-
-def _ago(seconds: float) -> str:
-    for unit, size in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0.0):.0f} seconds"

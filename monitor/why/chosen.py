@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from monitor.model.trail import Choice, Trail
+from monitor.quantities import human_duration
 from monitor.why import reasons
-from monitor.why.values import Cause, Evaluating, Situation, Step, TraceFacts, above, lasting, several, share
+from monitor.why.values import Cause, Evaluating, Situation, Step, TraceFacts, above, several, share
 
 
 def of_choice(name: str, trail: Trail, facts: TraceFacts, situation: Situation) -> Iterator[Step]:
@@ -87,18 +88,18 @@ def _asked(choice: Choice, evaluator: Evaluating | None) -> Iterator[Step]:
     name = choice.evaluator
     if evaluator is None or evaluator.cost == "judge":
         if choice.waited is not None and not choice.missing:
-            yield Step("queue", f"waited {lasting(choice.waited)} for its turn at the judge", evaluator=name)
+            yield Step("queue", f"waited {human_duration(choice.waited)} for its turn at the judge", evaluator=name)
         if choice.cached:
             yield Step("asked", "the same question had been answered: the verdict is from the cache", evaluator=name)
     for number, one in enumerate(choice.tries, 1):
         detail = f" ({one.detail})" if one.detail else ""
-        yield Step(f"attempt {number}", f"{lasting(one.seconds)}: {one.result}{detail}", evaluator=name)
+        yield Step(f"attempt {number}", f"{human_duration(one.seconds)}: {one.result}{detail}", evaluator=name)
 
 
 def _ended(choice: Choice, evaluator: Evaluating | None, situation: Situation) -> Step:
     name = choice.evaluator
     if choice.outcome == "score":
-        return _judged(name, choice.standing, lasting(choice.seconds), situation)
+        return _judged(name, choice.standing, human_duration(choice.seconds), situation)
     if choice.outcome == "skipped" or (choice.missing and not choice.outcome):
         told = reasons.of_skipped(choice.reason or choice.missing)
         cause = Cause.DOES_NOT_APPLY if choice.missing else Cause.SKIPPED
@@ -113,7 +114,7 @@ def _ended(choice: Choice, evaluator: Evaluating | None, situation: Situation) -
 
 def _judged(name: str, standing: str, took: str, situation: Situation) -> Step:
     if standing == "late":
-        text = f"judged, more than {lasting(situation.late_after)} after the answer"
+        text = f"judged, more than {human_duration(situation.late_after)} after the answer"
         return Step("verdict", text, "traffic.late_after: longer", name, Cause.LATE)
     if standing == "aside":
         return Step(

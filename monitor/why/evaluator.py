@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.model.trail import Sum
+from monitor.quantities import human_duration
 from monitor.why import reasons
 from monitor.why.foreign import Foreign, of_foreign
-from monitor.why.values import Answer, Cause, Evaluating, Situation, Step, at_least, clock_time, lasting, several, share
+from monitor.why.values import Answer, Cause, Evaluating, Situation, Step, at_least, clock_time, several, share
 
 _MANY: Final = 0.1
 """Share of evaluations without a verdict from which on it is worth a word although there are verdicts."""
@@ -72,7 +73,7 @@ def of_evaluator(facts: EvaluatorFacts, situation: Situation) -> Answer:
     """Why an evaluator ran as often as it did in that time."""
     name, evaluator = facts.name, situation.evaluator(facts.name)
     of_app = f" on {facts.app}" if facts.app else ""
-    subject = f"{name}{of_app}, the last {lasting(facts.until - facts.since)}"
+    subject = f"{name}{of_app}, the last {human_duration(facts.until - facts.since)}"
     counts = _Counts(facts)
     if evaluator is None and facts.foreign is not None:
         return of_foreign(subject, name, facts.foreign)
@@ -190,7 +191,7 @@ def _with_verdicts(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating
 def _apart(counts: _Counts, situation: Situation) -> Step:
     if counts.late >= counts.aside:
         text = f"It ran, and all that counts came too late: {several(counts.late, 'verdict')} were reached more than"
-        text += f" {lasting(situation.late_after)} after the answer, and are in no live rate"
+        text += f" {human_duration(situation.late_after)} after the answer, and are in no live rate"
         return Step("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
     text = f"It ran, but none of it was production traffic: {several(counts.aside, 'verdict')} stand aside"
     return Step("", text, "traffic.class_attribute: the attribute that says what is production", cause=Cause.ASIDE)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from monitor.model.outcome import SkippedReason, UnscoredReason
-from monitor.why.values import Cause, Evaluating, Situation, at_least, lasting
+from monitor.quantities import human_duration
+from monitor.why.values import Cause, Evaluating, Situation, at_least
 
 _LIMIT: Final = re.compile(r"\b(OTEL_\w+_LIMIT)\b")
 _CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|evaluations_per_day)\b")
@@ -50,8 +51,8 @@ def _of_incomplete(detail: str, situation: Situation) -> str:
     if "the parent" in detail:
         return "extraction.orphans_are_roots: true, if that span is sent to another backend only"
     return (
-        f"assembly.idle_timeout: longer than {lasting(situation.idle_timeout)}, if the missing spans come later than "
-        "that"
+        f"assembly.idle_timeout: longer than {human_duration(situation.idle_timeout)}, if the missing spans come"
+        " later than that"
     )
 
 
@@ -125,7 +126,7 @@ def _budget(judge: str, detail: str, _: Evaluating | None) -> tuple[str, str]:
 
 def _timeout(judge: str, _: str, evaluator: Evaluating | None) -> tuple[str, str]:
     now = evaluator.judge.get("timeout") if evaluator else None
-    than = f" than {lasting(now)}" if isinstance(now, (int, float)) else ""
+    than = f" than {human_duration(now)}" if isinstance(now, (int, float)) else ""
     return "the judge did not answer in time", f"{judge}.timeout: longer{than}"
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.model.trail import Trail
+from monitor.quantities import human_duration
 from monitor.why import chosen, conclusion, reasons, unseen
 from monitor.why.foreign import not_on_this
-from monitor.why.values import Answer, Cause, Situation, Step, TraceFacts, clock_time, lasting, several, share
+from monitor.why.values import Answer, Cause, Situation, Step, TraceFacts, clock_time, several, share
 
 _SHOWN: Final = 12
 """Spans that are named."""
@@ -66,9 +67,11 @@ def _arrival(trail: Trail, facts: TraceFacts, situation: Situation) -> Iterator[
     if not trail.closed:
         yield Step("joined", "came whole, as a row")
         return
-    waited = lasting(max(trail.closed_at - trail.received_at, 0.0))
+    waited = human_duration(max(trail.closed_at - trail.received_at, 0.0))
     why = _CLOSED.get(trail.closed, trail.closed)
-    why = why.format(grace_period=lasting(situation.grace_period), idle_timeout=lasting(situation.idle_timeout))
+    why = why.format(
+        grace_period=human_duration(situation.grace_period), idle_timeout=human_duration(situation.idle_timeout)
+    )
     records = f" and {several(trail.records, 'log record')}" if trail.records else ""
     yield Step("joined", f"closed after {waited}, since {why}: {several(trail.spans, 'span')}{records}{_spans(trail)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.quantities import human_duration
 from monitor.why import chosen, conclusion
 from monitor.why.values import (
     Answer,
@@ -13,7 +14,6 @@ from monitor.why.values import (
     above,
     at_least,
     clock_time,
-    lasting,
     several,
     share,
 )
@@ -51,7 +51,7 @@ def _open(subject: str, found: Open, situation: Situation) -> Answer:
         Step("received", f"{clock_time(found.received_at)}, from {found.app or 'unknown'}, by {found.source}"),
         Step("joined", f"{parts} so far"),
     ]
-    setting = f"assembly.{option}: shorter than {lasting(now)}, to wait less"
+    setting = f"assembly.{option}: shorter than {human_duration(now)}, to wait less"
     return Answer(subject, Cause.OPEN, f"Not judged yet: {text}.", setting, steps=steps)
 
 
@@ -96,7 +96,7 @@ def _not_here(facts: TraceFacts, situation: Situation) -> str:
         return "nothing is recorded here yet of any request"
     return (
         f"nothing is recorded of it; what is kept begins {clock_time(facts.reaches_back)}, at most"
-        f" {lasting(situation.request_log)} back (storage.request_log)"
+        f" {human_duration(situation.request_log)} back (storage.request_log)"
     )
 
 
@@ -105,7 +105,7 @@ def _where_to_look(situation: Situation) -> list[Step]:
     if not situation.live:
         told = (
             "it may be open or under way, which only the running monitor knows: ask it with --url; a trace whose root"
-            f" has not ended waits {lasting(situation.idle_timeout)} for it"
+            f" has not ended waits {human_duration(situation.idle_timeout)} for it"
         )
         steps.append(Step("under way", told))
     sent = "whether the service sends it here: its exporter's address, its own sampler, the sampling of a Collector"

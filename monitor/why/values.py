@@ -190,17 +190,6 @@ def clock_time(at: float) -> str:
         return "an unknown time"
 
 
-def lasting(seconds: float) -> str:
-    """`4 ms`, `0.4 s`, `45 s`, `3 min`, `6 h`, `7 d`."""
-    if seconds < 0.1:  # noqa: PLR2004 - as it says
-        return f"{seconds * 1000:.0f} ms"
-    seconds = round(seconds) if seconds >= 10 else seconds  # noqa: PLR2004 - as it says
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size or seconds == size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"  # noqa: PLR2004 - as it says
-
-
 def several(number: int, name: str) -> str:
     """`1 span`, `3 spans`."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from monitor.cli.console.live_view import lines, render, summary
-from monitor.cli.console.text import clean, percent
+from monitor.cli.console.text import clean
 from monitor.cli.demo import run_demo, show
 from monitor.cli.embedded import Started
 from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
@@ -153,21 +153,6 @@ class TestPicture:
         cleaned = clean(text)
         assert len(cleaned) == len(text)
         assert clean(cleaned) == cleaned
-
-    @pytest.mark.parametrize(
-        ("share", "text"),
-        [
-            (None, "-"),
-            (0, "0.0 %"),
-            (0.024, "2.4 %"),
-            (0.0994, "9.9 %"),
-            (0.0999, "10 %"),
-            (0.314, "31 %"),
-            (1, "100 %"),
-        ],
-    )
-    def test_percentages_have_a_digit_where_it_matters(self, share: float | None, text: str) -> None:
-        assert percent(share) == text
 
 
 class TestLines:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.quantities import format_duration, format_size, parse_duration, parse_rate, parse_size
+from monitor.quantities import (
+    format_duration,
+    format_size,
+    human_duration,
+    parse_duration,
+    parse_rate,
+    parse_size,
+    percent,
+    precise_percent,
+    timing,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +61,55 @@ def test_a_formatted_duration_reads_back(seconds):
 @given(st.integers(0, 2**45))
 def test_a_formatted_size_reads_back(size):
     assert parse_size(format_size(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "-"),
+        (0, "0 %"),
+        (0.0004, "0.04 %"),
+        (0.024, "2.4 %"),
+        (0.0994, "9.9 %"),
+        (0.0996, "10 %"),
+        (0.314, "31 %"),
+        (1, "100 %"),
+    ],
+)
+def test_a_share_has_digits_where_they_matter(share, text):
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.00125, "0.125 %"), (0.042, "4.2 %"), (0.15, "15 %"), (0.125, "12.5 %")])
+def test_a_threshold_is_written_with_three_digits(share, text):
+    assert precise_percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 s"),
+        (0, "0 s"),
+        (59.6, "1 min"),
+        (0.02, "20 ms"),
+        (0.4, "0.4 s"),
+        (1.54, "1.5 s"),
+        (45, "45 s"),
+        (60, "1 min"),
+        (90, "90 s"),
+        (200, "3 min"),
+        (3600, "1 h"),
+        (7100, "118 min"),
+        (604800, "7 d"),
+    ],
+)
+def test_a_duration_for_people_is_rounded(seconds, text):
+    assert human_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.00041, "0.41 ms"), (0.0123, "12.3 ms"), (0.5, "500 ms"), (1.25, "1.25 s"), (42.0, "42.0 s")],
+)
+def test_a_measured_time_has_three_digits(seconds, text):
+    assert timing(seconds) == text

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from monitor.cli.console.live_view import lines, render
 from monitor.cli.console.status_lines import told, troubled
-from monitor.cli.outlook import Outlook, _duration
+from monitor.cli.outlook import Outlook
 from monitor.cli.scrape import Port, Samples
 from monitor.cli.top import watch
 from monitor.cli.watched import NAMES, WINDOW, Rated, Watched, read
@@ -254,13 +254,6 @@ def test_it_fits_the_terminal(width: int) -> None:
     assert all(cell_len(line) <= width for line in out.getvalue().splitlines())
     for part in ("last 5 min", "since start 0.6 %", "12345", "of 112345", "5.5 %"):
         assert part in out.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (59.6, "1 min"), (200, "3 min 20 s"), (86400 * 5 + 7200, "5 d 2 h"), (-3, "0 s")]
-)
-def test_a_duration_has_two_units(seconds: float, words: str) -> None:
-    assert _duration(seconds) == words
 
 
 @pytest.mark.parametrize("url", ["", "ftp://h", "http://", "http://a b", "http://u:p@h", "http://h/?q", "http://h:x"])

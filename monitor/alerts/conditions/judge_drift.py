@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.alerts.state import Finding, Status, percent
+from monitor.alerts.state import Finding, Status
 from monitor.model.canary import CanaryRun
-from monitor.quantities import format_duration
+from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Sums, estimate
 from monitor.statistics.reference import AT_LEAST, WINDOW, Z, surely_moved
 
@@ -37,8 +37,8 @@ def _judge(evaluator: str, runs: list[CanaryRun]) -> Finding:
     stricter, milder = sum(one.stricter for one in runs), sum(one.milder for one in runs)
     text = (
         f"{moved} of {judged} verdicts of {evaluator} on the canary set in the last {format_duration(WINDOW)} are not"
-        f" those of the reference (at least {percent(lower)}; {percent(tolerance)} may differ): {stricter} stricter,"
-        f" {milder} milder."
+        f" those of the reference (at least {precise_percent(lower)}; {precise_percent(tolerance)} may differ):"
+        f" {stricter} stricter, {milder} milder."
     )
     found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
     return Finding(Status.FIRING if lower > tolerance else Status.OK, text, tolerance, WINDOW, found)

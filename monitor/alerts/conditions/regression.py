@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor.alerts.policy import Family
-from monitor.alerts.state import Finding, Status, percent
-from monitor.quantities import format_duration
+from monitor.alerts.state import Finding, Status
+from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.change import BASELINE_DAYS, CLEAN_DAYS_NEEDED, DAY, FAMILIES, MARGIN, Change, fired, held
 from monitor.statistics.rates import interval_95
 from monitor.statistics.windows import Windows
@@ -37,8 +37,8 @@ def decide(family: Family, windows: Windows, app: str, evaluator: str, now: floa
 def _found(status: Status, one: Change, windows: Sequence[float], subject: str) -> Finding:
     spans = [format_duration(window) for window in windows]
     text = (
-        f"{percent(one.rate)} of {subject} are defective in the last {spans[0]} ({one.now.judged} judged),"
-        f" {one.ratio:.3g} times the {percent(one.base_rate)} of the {BASELINE_DAYS} days before."
+        f"{precise_percent(one.rate)} of {subject} are defective in the last {spans[0]} ({one.now.judged} judged),"
+        f" {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the {BASELINE_DAYS} days before."
     )
     if status is Status.FIRING:
         text += f" Clearly more than {MARGIN:g} times in the last {', '.join(spans)}."

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.alerts.policy import AlertPolicy, AlertWindow
-from monitor.alerts.state import Finding, Status, percent
-from monitor.quantities import format_duration
+from monitor.alerts.state import Finding, Status
+from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
 from monitor.statistics.windows import Windows
 
@@ -65,17 +65,18 @@ def _could_tell(look: WindowEstimate, threshold: float) -> bool:
 
 def _found(status: Status, look: WindowEstimate, threshold: float, app: str, evaluator: str) -> Finding:
     span = format_duration(look.at.window)
-    limit = percent(threshold)
+    limit = precise_percent(threshold)
     found = look.surely
     if found is None:
         nothing = f"No answer of {app} was judged by {evaluator} in the last {span}."
         return Finding(status, nothing, threshold, look.at.window)
     measured = (
-        f"{percent(found.rate)} of the answers of {app} in the last {span} are defective as {evaluator} sees them"
-        f" (at least {percent(found.lower)}, {found.judged} judged); the threshold is {limit}."
+        f"{precise_percent(found.rate)} of the answers of {app} in the last {span} are defective as"
+        f" {evaluator} sees them (at least {precise_percent(found.lower)}, {found.judged} judged);"
+        f" the threshold is {limit}."
     )
     if status is Status.NOT_ENOUGH_DATA:
         clear = doubled(threshold)
         needed = judged_to_tell(threshold, clear, look.at.z)
-        measured += f" Too few to tell: a rate of {percent(clear)} shows from about {needed} judged on."
+        measured += f" Too few to tell: a rate of {precise_percent(clear)} shows from about {needed} judged on."
     return Finding(status, measured, threshold, look.at.window, found)

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
-from monitor.cli.console.text import clean, clock, duration, percent
+from monitor.cli.console.text import clean, clock
 from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
+from monitor.quantities import human_duration, percent
 
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
 _SHOWN = {
@@ -81,7 +82,7 @@ def _rates(view: View) -> RenderableType:
     rows, scale = view.rates, _scale(view.rates)
     table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("app\n  evaluator", no_wrap=True, overflow="ellipsis", min_width=16, max_width=34)
-    over = "since start" if view.window is None else f"last {duration(view.window)}"
+    over = "since start" if view.window is None else f"last {human_duration(view.window)}"
     table.add_column(f"defects,\n{over}", justify="right", no_wrap=True, min_width=13)
     table.add_column(Axis(scale), ratio=3, min_width=12)
     table.add_column("judged", justify="right", no_wrap=True)
@@ -144,7 +145,7 @@ def _alert(alert: AlertRow) -> RenderableType:
         (f"{clean(alert.app)}  {clean(alert.evaluator)}\n", "bold"),
         (percent(alert.rate), "bold"),
         f" of answers are defective, surely more than {percent(alert.lower)} (threshold {percent(alert.threshold)})\n",
-        (f"over the last {duration(alert.window)}, firing for {duration(alert.firing_for)}", "dim"),
+        (f"over the last {human_duration(alert.window)}, firing for {human_duration(alert.firing_for)}", "dim"),
     )
     title = Text(f"ALERT {alert.severity.upper()} {clean(alert.name)}", style)
     return Panel(body, title=title, title_align="left", border_style=style, box=ROUNDED)
@@ -205,5 +206,5 @@ def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
 def _alert_words(alert: AlertRow) -> str:
     return (
         f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, surely more than "
-        f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {duration(alert.window)}"
+        f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {human_duration(alert.window)}"
     )

@@ -22,13 +22,6 @@ def _harmless(character: str) -> str:
     return character
 
 
-def percent(share: float | None) -> str:
-    """Write a share in percent, with a digit where it matters: `2.4 %`, `31 %`; a dash for None."""
-    if share is None:
-        return "-"
-    return f"{share * 100:.1f} %" if share < 0.0995 else f"{share * 100:.0f} %"  # noqa: PLR2004 - rounds to 10 from there
-
-
 def dollars(amount: float) -> str:
     """Write an amount so that the price of a single evaluation shows: `$0.00042`, `$12.60`; a dash for nothing."""
     if not amount:
@@ -36,20 +29,6 @@ def dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}" if amount >= 0.0001 else f"${amount:.1e}"  # noqa: PLR2004
 
 
-def timing(seconds: float) -> str:
-    """Write a measured time with three digits: `0.41 ms`, `1.25 s`."""
-    unit, value = ("s", seconds) if seconds >= 1 else ("ms", seconds * 1e3)
-    return f"{value:.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
-
-
 def clock(seconds: float) -> str:
     """Write minutes and seconds: `12:05`."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def duration(seconds: float) -> str:
-    """Write a duration as people say it: `45 s`, `3 min`, `6 h`, `7 d`."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size and (seconds % size == 0 or seconds >= 10 * size):
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"

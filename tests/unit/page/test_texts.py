@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.page.texts import duration, interval, number, percent, plain, shown, stamp
+from monitor.page.texts import interval, number, percent, plain, shown, stamp
 
 ANY = st.text(st.characters(exclude_categories=[]), max_size=80)  # halves of surrogate pairs too
 
@@ -75,14 +75,6 @@ def test_a_share_has_digits_where_they_matter(share, words):
 
 def test_an_interval_says_percent_once():
     assert interval(0.02, 0.061) == "2.0 to 6.1\u00a0%"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.02, "20 ms"), (0.4, "0.4 s"), (45, "45 s"), (60, "1 min"), (90, "90 s"), (200, "3 min"), (604800, "7 d")],
-)
-def test_a_duration_has_one_figure(seconds, words):
-    assert duration(seconds) == words
 
 
 def test_numbers_have_their_thousands_apart():

@@ -79,7 +79,7 @@ def test_what_is_older_than_15_minutes_is_forgotten(bench):
     assert bench.state("big") is State.ERROR
     bench.clock.advance(920.0)
     assert bench.state("big") is State.OK
-    assert "15 minutes ago" in bench.states.now()["big"].why
+    assert "15 min ago" in bench.states.now()["big"].why
 
 
 def test_what_was_judged_afterwards_says_nothing_of_now(bench):

@@ -26,13 +26,13 @@ def facts(**known: Any) -> Facts:
 @pytest.mark.parametrize(
     ("known", "state", "why", "remedy"),
     [
-        ({"finished": 0}, State.NEVER_RUN, "60 minutes ago", "rag-monitor why --evaluator relevance"),
+        ({"finished": 0}, State.NEVER_RUN, "1 h ago", "rag-monitor why --evaluator relevance"),
         ({"finished": 0, "waiting": 3}, State.OK, "3 are being judged", ""),
         ({"finished": 0, "off": True}, State.NEVER_RUN, "no model", "judge.model"),
         ({"scored": 40}, State.OK, "It judged 40 in the last 15 minutes.", ""),
-        ({"last": NOW - 1800}, State.OK, "the latest ended 30 minutes ago", ""),
+        ({"last": NOW - 1800}, State.OK, "the latest ended 30 min ago", ""),
         ({"skipped": 9}, State.OK, "None of 9 answers", ""),
-        ({"paused": PAUSE}, State.PAUSED, "5 minutes: the provider refuses the key; 7", "Write a valid key."),
+        ({"paused": PAUSE}, State.PAUSED, "5 min: the provider refuses the key; 7", "Write a valid key."),
         ({"broken": "litellm cannot be loaded"}, State.ERROR, "litellm cannot be loaded", "start"),
         ({"held_back": True}, State.ERROR, "probed every 15 seconds", "provider's status"),
         ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),

@@ -2,15 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.cli.console.text import dollars, timing
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.00041, "0.41 ms"), (0.0123, "12.3 ms"), (0.5, "500 ms"), (1.25, "1.25 s"), (42.0, "42.0 s")],
-)
-def test_a_duration_has_three_digits(seconds, shown):
-    assert timing(seconds) == shown
+from monitor.cli.console.text import dollars
 
 
 @pytest.mark.parametrize(
