@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
 
 from monitor.errors import ConfigError
+from monitor.operations.monitor_client import TOKEN_VARIABLE, MonitorClient, token_of
 
 T = TypeVar("T")
 
@@ -18,3 +20,31 @@ def read(option: str, parse: Callable[[str], T], text: str) -> T:
         return parse(text)
     except (ValueError, ConfigError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration. Default: all defaults.")
+]
+MetricsUrl = Annotated[str, typer.Option("--url", metavar="URL", help="The metrics port of the monitor.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar=TOKEN_VARIABLE,
+        show_envvar=True,
+        metavar="TOKEN",
+        help="Bearer token of the port; better set the variable.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="A file with the bearer token of the port.")
+]
+CaFile = Annotated[
+    Path | None, typer.Option("--ca-file", metavar="FILE", help="CA certificates that verify the port, PEM.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def client_of(url: str, token: str | None, token_file: Path | None, ca_file: Path | None) -> MonitorClient:
+    """Return a client of the monitor that the options name. Raises `ConfigError` where they cannot work."""
+    return MonitorClient(url, token=token_of(token, token_file), ca_file=ca_file)

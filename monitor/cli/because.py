@@ -17,10 +17,10 @@ from rich.text import Text
 from monitor import config as configuration
 from monitor.cli.console.text import clean
 from monitor.cli.exported import seconds_ago
-from monitor.cli.scrape import Port
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.diagnosis import Inquiry
+from monitor.operations.monitor_client import MonitorClient
 from monitor.why import Cause
 
 _GOOD: Final = (Cause.JUDGED.value,)
@@ -48,14 +48,14 @@ def from_disk(path: Path | None, wanted: Wanted, now: float) -> Mapping[str, Any
     return asdict(answer)
 
 
-def from_monitor(port: Port, wanted: Wanted) -> Mapping[str, Any]:
+def from_monitor(client: MonitorClient, wanted: Wanted) -> Mapping[str, Any]:
     """From a running monitor. Raises `MonitorError` where it does not say."""
     given = {"trace": wanted.trace, "evaluator": wanted.evaluator, "since": wanted.since, "app": wanted.app}
     query = urlencode({name: value for name, value in given.items() if value})
-    found = port.document(f"/api/v1/why?{query}")
+    found = client.document(f"/api/v1/why?{query}")
     if found is None:
         raise MonitorError(
-            f"{port.base}/api/v1/why: no explanation; is `ui.enabled` true there, is the token right, and are the"
+            f"{client.url}/api/v1/why: no explanation; is `ui.enabled` true there, is the token right, and are the"
             " values of the options?"
         )
     return found

@@ -10,12 +10,12 @@ import orjson
 import typer
 
 from monitor import coverage as told
+from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.cases import reading_settings
 from monitor.cli.console.output import report
-from monitor.cli.scrape import DEFAULT_URL, Port, token_of
-from monitor.cli.top import CaFile, MetricsUrl, Token, TokenFile
 from monitor.coverage import FIELDS, Coverage
 from monitor.errors import MonitorError
+from monitor.operations.monitor_client import DEFAULT_URL, MonitorClient
 from monitor.operations.offline.files import CaseFiles
 
 _READINGS, _CAME = "ragmonitor_readings_total", "ragmonitor_reading_fields_total"
@@ -44,10 +44,7 @@ def coverage(
     when nothing could be read.
     """
     try:
-        if paths:
-            found = _of_files(paths, config)
-        else:
-            found = _of_monitor(Port(url, token=token_of(token, token_file), ca_file=ca_file))
+        found = _of_files(paths, config) if paths else _of_monitor(client_of(url, token, token_file, ca_file))
     except MonitorError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -111,9 +108,9 @@ def _of_files(paths: list[Path], config: Path | None) -> Mapping[tuple[str, str]
     return told.collect(CaseFiles(paths, reading_settings(config), report=report).readings())
 
 
-def _of_monitor(port: Port) -> Mapping[tuple[str, str], Coverage]:
+def _of_monitor(client: MonitorClient) -> Mapping[tuple[str, str], Coverage]:
     """What a running monitor has counted. Raises `MonitorError` where it cannot be asked."""
-    samples = port.samples({_READINGS, _CAME})
+    samples = client.samples({_READINGS, _CAME})
     found: dict[tuple[str, str], Coverage] = {}
     for name in (_READINGS, _CAME):
         for labels, value in samples.of(name):

@@ -12,8 +12,8 @@ from monitor.errors import MonitorError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from monitor.cli.console.view import View
     from monitor.cli.embedded import Started
-    from monitor.cli.view import View
 
 REDRAW = 0.5
 

@@ -18,7 +18,7 @@ import anyio
 from monitor import app, config
 from monitor.cli import seen
 from monitor.cli.console.status_lines import troubled
-from monitor.cli.view import View
+from monitor.cli.console.view import View
 from monitor.clock import Clock, SystemClock
 from monitor.demo import feeder
 from monitor.telemetry import logs

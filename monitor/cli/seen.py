@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from monitor.alerts.conditions import regression
 from monitor.alerts.engine import ALERT_NAME, AlertState, Status
 from monitor.alerts.policy import Severity
-from monitor.cli.view import AlertRow, RateRow, State, WorstAnswer
+from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer
 from monitor.model.outcome import Judged, Score
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.statistics.rates import interval_95

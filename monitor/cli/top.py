@@ -1,33 +1,36 @@
-"""`rag-monitor top`: a running monitor, live in the terminal."""
+"""`rag-monitor top`: watch a running monitor, live in the terminal."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Annotated, Any, Final, NoReturn, cast
 
+import orjson
 import typer
+from rich.console import Console
 
-from monitor.cli.scrape import DEFAULT_URL, TOKEN_VARIABLE
+from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
+from monitor.cli.console.live_view import render
+from monitor.cli.console.status_lines import troubled
+from monitor.cli.console.terminal import open_terminal
+from monitor.cli.console.text import dollars
+from monitor.cli.console.view import RateRow, State, View
 from monitor.errors import MonitorError
+from monitor.operations.monitor_client import DEFAULT_URL
+from monitor.operations.watch import MonitorStatus, RateStatus, Watcher
+from monitor.operations.watch.scrapes import WINDOW
+from monitor.operations.watch.watcher import SEVERITY_ORDER
+from monitor.quantities import human_duration
+from monitor.statistics.rates import Sums, interval_95
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from monitor.cli.outlook import Outlook
-
-_EVERY: Final = 2.0
-_LEAST: Final = 0.5
-
-MetricsUrl = Annotated[str, typer.Option("--url", help="The metrics port of the monitor.")]
-Token = Annotated[
-    str | None, typer.Option(envvar=TOKEN_VARIABLE, show_envvar=True, help="Of the port, if it asks for one.")
-]
-TokenFile = Annotated[Path | None, typer.Option("--token-file", help="A file that holds the token.")]
-CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Who signs the certificate of the port, PEM.")]
+_INTERVAL: Final = 2.0
+_LEAST_INTERVAL: Final = 0.5
+_MAX_ALERTS: Final = 5
 
 
 def top(
@@ -36,88 +39,179 @@ def top(
     token: Token = None,
     token_file: TokenFile = None,
     ca_file: CaFile = None,
-    every: Annotated[float, typer.Option(metavar="SECONDS", min=_LEAST, help="Between two looks.")] = _EVERY,
-    once: Annotated[bool, typer.Option("--once", help="Print how it stands and leave.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object a look, each a line.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=_LEAST_INTERVAL, help="Refresh interval.")
+    ] = _INTERVAL,
+    once: Annotated[bool, typer.Option("--once", help="Print one snapshot and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per refresh, one per line.")] = False,
 ) -> None:
-    """Watch a running monitor until Ctrl-C: rates, states, throughput, lag, what the judge costs.
+    """Watch a running monitor until Ctrl-C: defect rates, alerts, throughput, lag, and cost of judges.
 
-    Rates are those of the time that it is watched, five minutes at most, beside those since the monitor was started;
-    the first look has only these. Without a terminal: a line for each change. Exit status 1 when no monitor answers, or
-    not to this token.
+    Rates cover the time that it is watched, up to five minutes; the second line of a row has the rate since the monitor
+    started. Without a terminal, each change is one line. Exit status 1 when no monitor responds, or when it refuses the
+    token.
     """
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        from monitor.cli.outlook import Outlook  # noqa: PLC0415
-        from monitor.cli.scrape import Port, token_of  # noqa: PLC0415
-
-        outlook = Outlook(Port(url, token=token_of(token, token_file), ca_file=ca_file))
-        outlook.look(time.time())
+        watcher = Watcher(client_of(url, token, token_file, ca_file))
+        watcher.look(time.time())
         if as_json:
-            _print_objects(outlook, every=every, once=once)
+            _print_objects(watcher, interval=interval, once=once)
         elif once:
-            _console().print(_picture(outlook))
+            status = watcher.status()
+            Console().print(render(view_of(status, began=status.at, now=time.time())))
         else:
-            watch(outlook, every=every)
+            watch(watcher, interval=interval)
     except MonitorError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        _leave_quietly()
+        _discard_output()
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 def watch(
-    outlook: Outlook,
+    watcher: Watcher,
     *,
-    every: float,
+    interval: float,
     console: Console | None = None,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Draw what `outlook` sees, again and again, until interrupted. One that is away is waited for."""
-    from monitor.cli.console.terminal import open_terminal  # noqa: PLC0415
-
+    """Draw what `watcher` sees until interrupted. A monitor that goes away is waited for."""
+    began = watcher.status().at
     with open_terminal(console) as draw:
         while True:
-            draw(outlook.view(now()))
-            sleep(every)
-            outlook.look(now(), patient=True)
+            draw(view_of(watcher.status(), began=began, now=now()))
+            sleep(interval)
+            watcher.look(now(), patient=True)
 
 
-def _print_objects(outlook: Outlook, *, every: float, once: bool) -> None:
-    import orjson  # noqa: PLC0415
+def view_of(status: MonitorStatus, *, began: float, now: float) -> View:
+    """Return what is drawn of a monitor that is watched since the wall-clock second `began`."""
+    rows = [_row(one, status) for one in status.rates if one.since_start.judged]
+    order = [_words(state) for state in SEVERITY_ORDER]
+    return View(
+        elapsed=now - began,
+        phase=f"no response: {status.problem}" if status.problem else f"version {status.version} at {status.url}",
+        window=min(float(round(status.watched)), WINDOW) if status.long_enough else None,
+        rates=sorted(rows, key=lambda row: (order.index(row.state), row.app, row.evaluator)),
+        ledger=status.ledger,
+        notes=tuple(_notes(status, now)),
+    )
 
+
+def to_object(status: MonitorStatus) -> dict[str, Any]:
+    """Return the JSON object: times in seconds, rates as shares, US dollars; null where nothing is known."""
+    return {
+        "at": status.at,
+        "url": status.url,
+        "version": status.version,
+        "started_at": status.started_at,
+        "window_seconds": status.watched or None,
+        "rates": [_rate_object(one) for one in status.rates],
+        "alerts": [asdict(one) for one in status.alerts],
+        "evaluators": [
+            {"evaluator": name, "state": str(one.state), "why": one.why, "remedy": one.remedy}
+            for name, one in status.evaluators.items()
+        ],
+        "ledger": dict(status.ledger),
+        "received_per_second": status.received_per_second,
+        "judged_per_second": status.scored_per_second,
+        "oldest_pending_seconds": status.oldest_pending,
+        "consumer_lag_messages": status.lag,
+        "judges": [
+            {"model": model, **asdict(one), "dollars_per_hour": status.dollars_per_hour[model]}
+            for model, one in status.judges.items()
+        ],
+    }
+
+
+def _rate_object(one: RateStatus) -> dict[str, Any]:
+    return {
+        "app": one.app,
+        "evaluator": one.evaluator,
+        "version": one.version,
+        "state": one.state,
+        "thresholds": one.thresholds,
+        "since_start": _estimate_object(one.since_start),
+        "window": _estimate_object(one.window),
+        "unscored": one.unscored,
+        "pending": one.pending,
+    }
+
+
+def _estimate_object(sums: Sums) -> dict[str, Any] | None:
+    found = interval_95(sums)
+    if found is None:
+        return None
+    limits = {"rate": found.rate, "lower": found.lower, "upper": found.upper}
+    return {**limits, "judged": sums.judged, "defects": sums.defects}
+
+
+def _row(one: RateStatus, status: MonitorStatus) -> RateRow:
+    shown = one.window if status.long_enough else one.since_start
+    found, ever = interval_95(shown), interval_95(one.since_start)
+    return RateRow(
+        evaluator=one.evaluator,
+        app=one.app,
+        rate=found.rate if found else None,
+        lower=found.lower if found else None,
+        upper=found.upper if found else None,
+        judged=shown.judged,
+        trend=one.trend,
+        state=cast("State", _words(one.state)),
+        threshold=min(one.thresholds.values(), default=None),
+        since_start=(ever.rate, ever.judged) if ever and status.long_enough else None,
+    )
+
+
+def _words(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _notes(status: MonitorStatus, now: float) -> Iterator[str]:
+    parts = [f"up {human_duration(status.at - status.started_at)}"] if status.started_at else []
+    if status.received_per_second is not None and status.scored_per_second is not None:
+        parts.append(f"{status.received_per_second:.3g} traces/s in, {status.scored_per_second:.3g} scores/s out")
+    if status.oldest_pending >= 1:
+        parts.append(f"oldest pending trace {human_duration(status.oldest_pending)}")
+    if status.lag is not None:
+        parts.append(f"Kafka lag {status.lag:,} messages")
+    if status.problem:
+        parts.append(f"last response {human_duration(now - status.at)} ago")
+    yield ", ".join(parts)
+    for model, one in status.judges.items():
+        failed = f" ({one.failed:,} failed)" if one.failed else ""
+        cost = f", {dollars(one.dollars)} since start" if one.dollars else ""
+        hourly = status.dollars_per_hour[model]
+        rate = f", {dollars(hourly)} an hour now" if hourly else ""
+        yield f"judge {model}: {one.requests:,} calls{failed}, {one.tokens:,} tokens{cost}{rate}"
+    yield from troubled(status.evaluators)
+    unscored = [f"{number:,} by {name} of {app}" for (app, name), number in sorted(status.unscored.items()) if number]
+    if unscored:
+        yield f"not scored since start: {', '.join(unscored)}"
+    for alert in status.alerts[:_MAX_ALERTS]:
+        yield " ".join(text for text in ("ALERT", alert.severity, alert.name, alert.app, alert.evaluator) if text)
+
+
+def _print_objects(watcher: Watcher, *, interval: float, once: bool) -> None:
     while True:
-        sys.stdout.write(orjson.dumps(outlook.as_object(time.time())).decode() + "\n")
+        sys.stdout.write(orjson.dumps(to_object(watcher.status())).decode() + "\n")
         sys.stdout.flush()
         if once:
             return
-        time.sleep(every)
-        outlook.look(time.time())
-
-
-def _picture(outlook: Outlook) -> object:
-    from monitor.cli.console.live_view import render  # noqa: PLC0415
-
-    return render(outlook.view(time.time()))
-
-
-def _console() -> Console:
-    from rich.console import Console  # noqa: PLC0415
-
-    return Console()
+        time.sleep(interval)
+        watcher.look(time.time())
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _leave_quietly() -> None:
-    """Whoever read the output has left, such as `head`: nothing more is written, at exit neither."""
-    import os  # noqa: PLC0415
-
+def _discard_output() -> None:
+    """Send the rest of the output nowhere: the reader has left, such as `head`, and writing at exit would fail too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli._options import CaFile, Token, TokenFile, client_of
 from monitor.cli.run import ConfigPath
-from monitor.cli.top import CaFile, Token, TokenFile
 from monitor.errors import MonitorError
 
 
@@ -46,9 +46,7 @@ def why(
         if url is None:
             found = because.from_disk(config, wanted, time.time())
         else:
-            from monitor.cli.scrape import Port, token_of  # noqa: PLC0415
-
-            found = because.from_monitor(Port(url, token=token_of(token, token_file), ca_file=ca_file), wanted)
+            found = because.from_monitor(client_of(url, token, token_file, ca_file), wanted)
     except ConfigError:
         raise
     except MonitorError as error:

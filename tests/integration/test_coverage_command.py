@@ -77,7 +77,7 @@ def test_a_running_monitor_is_asked_for_its_coverage(tmp_path: Path) -> None:
 def test_nobody_there_is_said_to_be_so() -> None:
     done = run("coverage", "--url", "http://127.0.0.1:9/metrics")
     assert done.returncode == 1
-    assert "no monitor answers" in done.stderr
+    assert "no monitor responds" in done.stderr
     assert "Traceback" not in done.stderr
 
 

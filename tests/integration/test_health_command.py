@@ -50,7 +50,7 @@ def test_without_the_token_of_the_port_nobody_hears_what_it_waits_for(waiting: M
 def test_nobody_there_is_not_healthy() -> None:
     done = command("health", "--url", f"http://127.0.0.1:{free_port()}")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "no monitor answers" in done.stderr
+    assert "no monitor responds" in done.stderr
 
 
 def test_an_address_that_is_none_has_exit_status_1_too() -> None:

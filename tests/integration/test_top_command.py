@@ -66,7 +66,7 @@ def test_once_prints_how_it_stands_in_plain_text(monitor: MonitorProcess) -> Non
 
 
 def test_for_machines_it_is_one_object_a_look(monitor: MonitorProcess) -> None:
-    running = start("top", "--json", "--every", "0.5", "--url", url(monitor))
+    running = start("top", "--json", "--interval", "0.5", "--url", url(monitor))
     assert running.stdout is not None
     looks = [json.loads(running.stdout.readline()) for _ in range(3)]
     assert interrupt(running) == ""
@@ -86,11 +86,11 @@ def test_on_a_terminal_it_is_drawn_anew_until_interrupted(tmp_path: Path) -> Non
     """
     with MonitorProcess(tmp_path, {**CONFIG, "ui": {"enabled": False}}) as monitor, Terminal() as terminal:
         ask(monitor, 30)
-        running = terminal.start("top", "--every", "0.5", "--url", url(monitor), streams=("stdout",))
+        running = terminal.start("top", "--interval", "0.5", "--url", url(monitor), streams=("stdout",))
         wait_until(lambda: "traces received 30" in plain(terminal.drawn), 30, "the first picture")
         ask(monitor, 30)
         wait_until(lambda: "traces received 60" in plain(terminal.drawn), 30, "the traces that came meanwhile")
-        wait_until(lambda: "traces a second in" in plain(terminal.drawn), 10, "the throughput")
+        wait_until(lambda: "traces/s in" in plain(terminal.drawn), 10, "the throughput")
         wait_until(
             lambda: "WARNING" in plain(terminal.drawn), 30, "the state, after the monitor has looked at its alerts"
         )
@@ -119,7 +119,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monitor: MonitorProce
 
 
 def test_into_a_pipe_there_is_a_line_for_each_change(monitor: MonitorProcess) -> None:
-    running = start("top", "--every", "0.5", "--url", url(monitor))
+    running = start("top", "--interval", "0.5", "--url", url(monitor))
     assert running.stdout is not None
     lines = [running.stdout.readline() for _ in range(2)]
     running.send_signal(signal.SIGINT)
@@ -132,12 +132,12 @@ def test_into_a_pipe_there_is_a_line_for_each_change(monitor: MonitorProcess) ->
 def test_a_monitor_that_is_started_anew_is_waited_for(tmp_path: Path) -> None:
     with MonitorProcess(tmp_path, CONFIG) as monitor:
         ask(monitor, 9)
-        running = start("top", "--every", "0.5", "--url", url(monitor))
+        running = start("top", "--interval", "0.5", "--url", url(monitor))
         assert running.stdout is not None
         assert "version" in running.stdout.readline()
         assert monitor.terminate() == 0
         said = iter(running.stdout.readline, "")
-        assert next(line for line in said if "no answer" in line)
+        assert next(line for line in said if "no response" in line)
         monitor.start()
         assert next(line for line in said if "version" in line)
         assert interrupt(running) == ""
@@ -205,7 +205,7 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
 def test_where_nobody_listens_it_says_so() -> None:
     shown = command("top", "--once", "--url", f"127.0.0.1:{free_port()}")
     assert shown.exit_code == 1
-    assert "no monitor answers: Connection refused" in shown.stderr
+    assert "no monitor responds: Connection refused" in shown.stderr
 
 
 @pytest.mark.parametrize(

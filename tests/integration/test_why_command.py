@@ -270,7 +270,7 @@ def test_a_running_monitor_is_asked_by_url_and_one_that_is_away_is_told(local):
     assert json.loads(result.stdout)["cause"] == "off"
     away = command("why", GOOD_ONE, "--url", "http://127.0.0.1:1")
     assert away.exit_code == 1
-    assert "no monitor answers" in away.stderr
+    assert "no monitor responds" in away.stderr
 
 
 def test_without_a_trace_and_an_evaluator_it_says_what_it_needs():

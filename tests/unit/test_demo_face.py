@@ -19,9 +19,9 @@ from rich.console import Console
 
 from monitor.cli.console.live_view import lines, render, summary
 from monitor.cli.console.text import clean
+from monitor.cli.console.view import AlertRow, RateRow, View, WorstAnswer
 from monitor.cli.demo import run_demo, show
 from monitor.cli.embedded import Started
-from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
 from monitor.errors import InvalidData
 
 ROW = RateRow(

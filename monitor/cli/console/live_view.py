@@ -12,7 +12,7 @@ from rich.text import Text
 
 from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
 from monitor.cli.console.text import clean, clock
-from monitor.cli.view import AlertRow, RateRow, View, WorstAnswer
+from monitor.cli.console.view import AlertRow, RateRow, View, WorstAnswer
 from monitor.quantities import human_duration, percent
 
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}

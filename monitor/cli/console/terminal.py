@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.cli.console.live_view import lines, render, summary
-from monitor.cli.view import View
+from monitor.cli.console.view import View
 
 SIGN_OF_LIFE = 15.0
 _ROW = 2  # lines of one rate

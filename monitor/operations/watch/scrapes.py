@@ -1,4 +1,4 @@
-"""The figures of a running monitor out of its counters: since it was started, and over the time that it is watched."""
+"""What the counters of a running monitor say: since it started, and over the time that it is watched."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from monitor.cli.scrape import Samples
+from monitor.operations.monitor_client import Samples
 from monitor.statistics.rates import Sums
 
 WINDOW: Final = 300.0
-"""Seconds that rates are taken over, once it is watched for so long."""
+"""The longest time that rates are taken over, in seconds."""
 
 SHORTEST: Final = 30.0
-"""Seconds of the shortest window that a rate is taken over."""
+"""The shortest time that a rate is taken over, in seconds."""
 
 STEP, STEPS = 10.0, 12
-"""Seconds of one step of a trend, and how many there are."""
+"""Length of one step of a trend in seconds, and the number of steps."""
 
 _COUNTED: Final = "ragmonitor_evaluations_total"
 _WEIGHT: Final = "ragmonitor_evaluation_weight_total"
@@ -44,11 +44,11 @@ NAMES: Final = frozenset(
         "ragmonitor_build_info",
     }
 )
-"""The series that are looked at."""
+"""The series that are read."""
 
 
-class Rated(NamedTuple):
-    """Whose rate it is. A process has one version of an evaluator; verdicts of two are never added up."""
+class RateKey(NamedTuple):
+    """What a rate is of. Results of two versions of an evaluator are never added."""
 
     app: str
     evaluator: str
@@ -56,8 +56,8 @@ class Rated(NamedTuple):
 
 
 @dataclass(slots=True)
-class Judge:
-    """What a judge's model was asked and what that cost, in US dollars; `failed` are calls without a verdict."""
+class JudgeUsage:
+    """Calls to one judge model since start, their tokens, and their cost in US dollars; `failed` got no verdict."""
 
     requests: int = 0
     failed: int = 0
@@ -66,42 +66,42 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """One scrape in the words of this command. `at` is its wall-clock second, as are `started` and `oldest`.
+class Scrape:
+    """One scrape. `at`, `started` and `oldest` are wall-clock seconds.
 
-    `states` are those of evaluators. `oldest` is when the oldest trace that is not done yet arrived, 0 where there is
-    none; `lag` None without Kafka.
+    `thresholds`, `unscored` and `pending` are by app and evaluator, `states` by evaluator. `oldest` is when the oldest
+    pending trace arrived, 0 where none is pending; `lag` is None without Kafka.
     """
 
     at: float
     version: str
     started: float
-    rates: Mapping[Rated, Sums]
+    rates: Mapping[RateKey, Sums]
     thresholds: Mapping[tuple[str, str], Mapping[str, float]]
     unscored: Mapping[tuple[str, str], int]
     pending: Mapping[tuple[str, str], int]
     ledger: Mapping[str, int]
-    judges: Mapping[str, Judge]
+    judges: Mapping[str, JudgeUsage]
     oldest: float
     lag: int | None
     states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def received(self) -> int:
-        """Traces since the monitor was started."""
+        """Traces received since the monitor started."""
         return self.ledger["received"]
 
     @property
-    def judged(self) -> int:
-        """Verdicts since then."""
+    def scored(self) -> int:
+        """Results with a score since then."""
         return sum(sums.judged for sums in self.rates.values())
 
 
-def read(samples: Samples, at: float) -> Reading:
-    """What a scrape says that was taken at the wall-clock second `at`."""
+def read(samples: Samples, at: float) -> Scrape:
+    """Return what a scrape says that was taken at the wall-clock second `at`."""
     lag = samples.of("ragmonitor_consumer_lag_messages")
     versions = [labels.get("version", "") for labels, _ in samples.of("ragmonitor_build_info")]
-    return Reading(
+    return Scrape(
         at=at,
         version=next(iter(versions), ""),
         started=samples.total("process_start_time_seconds"),
@@ -118,87 +118,79 @@ def read(samples: Samples, at: float) -> Reading:
 
 
 @dataclass(slots=True)
-class Watched:
-    """The readings of the last minutes, of one process: after a restart it begins anew."""
+class Scrapes:
+    """The scrapes of the last minutes, of one process: after a restart they start over."""
 
-    _readings: deque[Reading] = field(default_factory=deque)
+    _scrapes: deque[Scrape] = field(default_factory=deque)
 
-    def add(self, reading: Reading) -> None:
-        """The newest reading."""
-        kept = self._readings
-        if kept and (kept[-1].started != reading.started or kept[-1].received > reading.received):
+    def add(self, scrape: Scrape) -> None:
+        """Add the newest scrape."""
+        kept = self._scrapes
+        if kept and (kept[-1].started != scrape.started or kept[-1].received > scrape.received):
             kept.clear()
-        while len(kept) > 1 and kept[1].at <= reading.at - WINDOW:
+        while len(kept) > 1 and kept[1].at <= scrape.at - WINDOW:
             kept.popleft()
-        kept.append(reading)
+        kept.append(scrape)
 
     @property
-    def newest(self) -> Reading:
-        """The newest reading. There must be one."""
-        return self._readings[-1]
+    def newest(self) -> Scrape:
+        """The newest scrape. There must be one."""
+        return self._scrapes[-1]
 
     @property
     def seconds(self) -> float:
-        """How long it is watched, `WINDOW` at most and a little; 0 after the first reading."""
-        return self._readings[-1].at - self._readings[0].at
+        """Seconds between the first and the last scrape: little more than `WINDOW`, 0 after the first scrape."""
+        return self._scrapes[-1].at - self._scrapes[0].at
 
     @property
     def long_enough(self) -> bool:
-        """Whether it is watched for long enough that a rate over that time makes sense."""
+        """Whether that is long enough to take a rate over."""
         return self.seconds >= SHORTEST
 
-    def window(self, rated: Rated) -> Sums:
-        """What was judged while it was watched."""
-        return _between(self._readings[0], self._readings[-1], rated)
+    def window(self, key: RateKey) -> Sums:
+        """Return what was scored between the first and the last scrape."""
+        return _between(self._scrapes[0], self._scrapes[-1], key)
 
     def per_second(self) -> tuple[float, float] | None:
-        """Traces received and verdicts reached a second, over the last half minute or so; None after one reading."""
-        since = next((one for one in self._readings if one.at >= self.newest.at - 30.0), self.newest)
+        """Return traces received and answers scored per second, over about 30 s; None after one scrape."""
+        since = next((one for one in self._scrapes if one.at >= self.newest.at - 30.0), self.newest)
         seconds = self.newest.at - since.at
         if seconds <= 0:
             return None
         received = (self.newest.received - since.received) / seconds
-        return received, (self.newest.judged - since.judged) / seconds
+        return received, (self.newest.scored - since.scored) / seconds
 
     def dollars_per_hour(self, model: str) -> float | None:
-        """What the judge costs an hour, as it goes now; None after one reading."""
+        """Return what the judge costs an hour at the current rate; None after one scrape."""
         if self.seconds <= 0:
             return None
-        before = self._readings[0].judges.get(model, Judge()).dollars
+        before = self._scrapes[0].judges.get(model, JudgeUsage()).dollars
         return max(self.newest.judges[model].dollars - before, 0.0) / self.seconds * 3600
 
-    def trend(self, rated: Rated) -> list[float | None]:
-        """The defect rates of consecutive steps up to now, the oldest first; None where nothing was judged."""
+    def trend(self, key: RateKey) -> list[float | None]:
+        """Return the defect rates of consecutive steps up to now, oldest first; None where nothing was scored."""
         found = []
         for first, last in self._steps():
-            sums = _between(first, last, rated)
+            sums = _between(first, last, key)
             found.append(min(sums.defect_weight / sums.weight, 1.0) if sums.judged and sums.weight > 0 else None)
         return found
 
-    def _steps(self) -> Iterator[tuple[Reading, Reading]]:
-        """The first and the last reading of each step."""
+    def _steps(self) -> Iterator[tuple[Scrape, Scrape]]:
+        """Yield the first and the last scrape of each step."""
         ends = [self.newest.at - STEP * step for step in range(min(STEPS, int(self.seconds // STEP)), -1, -1)]
-        marks = [min(self._readings, key=lambda one: abs(one.at - end)) for end in ends]
+        marks = [min(self._scrapes, key=lambda one: abs(one.at - end)) for end in ends]
         yield from pairwise(marks)
 
 
-def as_object(sums: Sums, estimate: Any) -> dict[str, Any] | None:
-    """A rate for machines."""
-    if estimate is None:
-        return None
-    limits = {"rate": estimate.rate, "lower": estimate.lower, "upper": estimate.upper}
-    return {**limits, "judged": sums.judged, "defects": sums.defects}
-
-
-def _between(first: Reading, last: Reading, rated: Rated) -> Sums:
-    before, after = first.rates.get(rated, Sums()), last.rates.get(rated, Sums())
+def _between(first: Scrape, last: Scrape, key: RateKey) -> Sums:
+    before, after = first.rates.get(key, Sums()), last.rates.get(key, Sums())
     if first is last or after.judged <= before.judged:
         return Sums()
     defects = after.defects - before.defects
     return Sums(
         after.judged - before.judged,
         defects,
-        # Differences of long sums: rounding must not leave a weight where there is no defect.
+        # These are differences of large sums: rounding must not leave a weight where there is no defect.
         max(after.weight - before.weight, 0.0),
         max(after.defect_weight - before.defect_weight, 0.0) if defects else 0.0,
         max(after.defect_weight_squares - before.defect_weight_squares, 0.0) if defects else 0.0,
@@ -206,24 +198,24 @@ def _between(first: Reading, last: Reading, rated: Rated) -> Sums:
     )
 
 
-def _rates(samples: Samples) -> dict[Rated, Sums]:
-    found: defaultdict[Rated, Sums] = defaultdict(Sums)
+def _rates(samples: Samples) -> dict[RateKey, Sums]:
+    found: defaultdict[RateKey, Sums] = defaultdict(Sums)
     for labels, value in samples.of(_COUNTED):
-        rated, defect = _rated(labels)
+        key, defect = _rate_key(labels)
         number = int(value)
-        found[rated] += Sums(judged=number, defects=number if defect else 0)
+        found[key] += Sums(judged=number, defects=number if defect else 0)
     for labels, value in samples.of(_WEIGHT):
-        rated, defect = _rated(labels)
-        found[rated] += Sums(weight=value, defect_weight=value if defect else 0.0)
+        key, defect = _rate_key(labels)
+        found[key] += Sums(weight=value, defect_weight=value if defect else 0.0)
     for labels, value in samples.of(_SQUARES):
-        rated, defect = _rated(labels)
-        found[rated] += Sums(defect_weight_squares=value) if defect else Sums(good_weight_squares=value)
+        key, defect = _rate_key(labels)
+        found[key] += Sums(defect_weight_squares=value) if defect else Sums(good_weight_squares=value)
     return dict(found)
 
 
-def _rated(labels: Mapping[str, str]) -> tuple[Rated, bool]:
-    names = (labels.get(name, "") for name in Rated._fields)
-    return Rated(*names), labels.get("defect") == "true"
+def _rate_key(labels: Mapping[str, str]) -> tuple[RateKey, bool]:
+    names = (labels.get(name, "") for name in RateKey._fields)
+    return RateKey(*names), labels.get("defect") == "true"
 
 
 def _thresholds(samples: Samples) -> dict[tuple[str, str], Mapping[str, float]]:
@@ -247,8 +239,8 @@ def _ledger(samples: Samples) -> dict[str, int]:
     return {**found, "pending": int(samples.total("ragmonitor_traces_pending"))}
 
 
-def _judges(samples: Samples) -> dict[str, Judge]:
-    found: defaultdict[str, Judge] = defaultdict(Judge)
+def _judges(samples: Samples) -> dict[str, JudgeUsage]:
+    found: defaultdict[str, JudgeUsage] = defaultdict(JudgeUsage)
     for labels, value in samples.of("ragmonitor_judge_requests_total"):
         judge = found[labels["model"]]
         judge.requests += int(value)

@@ -1,0 +1,152 @@
+"""Reads a running monitor from outside: its metrics, its health and its JSON API, on its metrics port."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.operations.http_client import HttpClient, Reply
+
+DEFAULT_URL: Final = "http://127.0.0.1:9464"
+TOKEN_VARIABLE: Final = "RAG_MONITOR_TOKEN"  # noqa: S105 - its name
+
+_LINE: Final = 1024  # characters of a text that are shown
+
+
+class Samples(NamedTuple):
+    """One scrape: the samples by name, each with its labels."""
+
+    by_name: Mapping[str, list[tuple[Mapping[str, str], float]]]
+
+    def of(self, name: str) -> list[tuple[Mapping[str, str], float]]:
+        """Return the samples of one name; none where the monitor has no such series."""
+        return self.by_name.get(name, [])
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of the samples that carry `labels`."""
+        return sum(value for at, value in self.of(name) if labels.items() <= at.items())
+
+
+class Refused(MonitorError):  # noqa: N818 - it says what happened
+    """The server responds, but asking again would not help: wrong token, or not a monitor."""
+
+
+class MonitorClient:
+    """The metrics port of a monitor. Connects directly, through no proxy, and follows no redirect.
+
+    Args:
+        url: such as `http://127.0.0.1:9464`; `http://` and a path `/metrics` may be left out or given.
+        token: sent as `Authorization: Bearer TOKEN`.
+        ca_file: certificates of the authorities that sign the server's, PEM; the system's unless given.
+
+    Raises:
+        ConfigError: the address, the token or the file cannot work.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, *, token: str = "", ca_file: Path | None = None) -> None:
+        given = url if "://" in url else f"http://{url}"
+        parts = urlsplit(given)
+        try:
+            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid or "@" in parts.netloc or parts.query or parts.fragment or not _is_one_word(given):
+            raise ConfigError(f"url: {url!r} is not an address such as {DEFAULT_URL}")
+        if token and not _is_one_word(token):
+            raise ConfigError("token: must be one word of plain ASCII")
+        self._has_token = bool(token)
+        try:
+            self._client = HttpClient(
+                given.rstrip("/").removesuffix("/metrics").rstrip("/"), token=token, ca_file=ca_file
+            )
+        except ConfigError as error:
+            raise ConfigError(f"ca_file: {error}") from None
+
+    @property
+    def url(self) -> str:
+        """The address that paths are appended to."""
+        return self._client.url
+
+    def samples(self, names: Collection[str]) -> Samples:
+        """Return the samples called `names`. Raises `MonitorError` that says why there are none."""
+        reply = self._get("/metrics")
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            problem = "the token is not accepted" if self._has_token else "a token is needed"
+            raise Refused(f"{self.url}: {problem}: use --token-file or the variable {TOKEN_VARIABLE}")
+        text = reply.text
+        if reply.status != HTTPStatus.OK or "ragmonitor_build_info" not in text:
+            raise Refused(f"{self.url}/metrics: responds with {reply.status}, but not with the metrics of a monitor")
+        found: defaultdict[str, list[tuple[Mapping[str, str], float]]] = defaultdict(list)
+        try:
+            for family in text_string_to_metric_families("".join(_lines(text, names))):
+                for sample in family.samples:
+                    found[sample.name].append((sample.labels, sample.value))
+        except ValueError as error:
+            raise Refused(f"{self.url}/metrics: cannot be parsed: {error}") from None
+        return Samples(found)
+
+    def document(self, path: str) -> dict[str, Any] | None:
+        """Return the JSON object at `path`; None where there is none. Raises `MonitorError` without a response."""
+        reply = self._get(path)
+        if reply.status != HTTPStatus.OK:
+            return None
+        try:
+            found = json.loads(reply.body)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def health(self, *, ready: bool = False) -> tuple[bool, str]:
+        """Return whether the monitor is healthy, or `ready` for traffic, and what it says about it in one line.
+
+        Raises `MonitorError` without a response.
+        """
+        reply = self._get("/-/ready" if ready else "/-/healthy")
+        line = " ".join(reply.text[:_LINE].split())
+        told = "".join(one if one.isprintable() else "?" for one in line)
+        return reply.status == HTTPStatus.OK, told or f"{self.url}: responds with {reply.status}"
+
+    def is_monitor(self) -> bool:
+        """Whether a rag-monitor responds at this address; it is recognised without a token."""
+        try:
+            reply = self._get("/-/nothing")
+        except MonitorError:
+            return False
+        said = reply.text[:_LINE] + reply.headers.get("www-authenticate", "")
+        return reply.status >= HTTPStatus.BAD_REQUEST and "rag-monitor" in said
+
+    def _get(self, path: str) -> Reply:
+        try:
+            return self._client.get(path)
+        except MonitorError as error:
+            raise MonitorError(f"{self.url}: no monitor responds: {error}") from None
+
+
+def token_of(token: str | None, token_file: Path | None) -> str:
+    """Return the token that was given, or the first line of a file that is no comment. Raises `ConfigError`."""
+    if token_file is None:
+        return (token or "").strip()
+    try:
+        lines = token_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"token_file: cannot read {token_file}: {error}") from None
+    return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
+
+
+def _lines(text: str, names: Collection[str]) -> Iterator[str]:
+    """Yield the lines of the samples called `names`: with many apps, parsing all of them takes long."""
+    for line in text.splitlines(keepends=True):
+        if line.partition("{")[0].partition(" ")[0] in names:
+            yield line
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text

@@ -1,0 +1,236 @@
+"""Looks at a running monitor now and then, and says how it is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from monitor.alerts.policy import DEFAULT_WINDOWS
+from monitor.errors import MonitorError
+from monitor.operations.monitor_client import MonitorClient, Refused
+from monitor.operations.watch.scrapes import NAMES, JudgeUsage, RateKey, Scrape, Scrapes, read
+from monitor.states import Standing, State
+from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
+
+RateState: TypeAlias = Literal["critical", "warning", "not_enough_data", "ok", "no_alert"]
+"""How a rate compares with its alert thresholds; `no_alert`: none is configured."""
+
+SEVERITY_ORDER: Final[tuple[RateState, ...]] = ("critical", "warning", "not_enough_data", "ok", "no_alert")
+
+_STATES: Final[Mapping[str, RateState]] = {
+    "critical": "critical",
+    "warning": "warning",
+    "ok": "ok",
+    "not_enough_data": "not_enough_data",
+    "no_verdicts": "not_enough_data",
+    "not_watched": "no_alert",
+}
+"""By the word of the JSON API."""
+
+_ALERTS_EVERY: Final = 10.0  # seconds; the monitor evaluates its alerts no more often
+_SURE: Final = DEFAULT_WINDOWS[0].z
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateStatus:
+    """The defect rate of one evaluator on one app.
+
+    `since_start` are the sums since the monitor started, `window` those of the time that it was watched. `trend` holds
+    the defect rates of consecutive steps of 10 s, oldest first, None for a step without a score. `unscored` is counted
+    since the start; `pending` is how many wait now.
+    """
+
+    app: str
+    evaluator: str
+    version: str
+    state: RateState
+    thresholds: Mapping[str, float]
+    since_start: Sums
+    window: Sums
+    trend: Sequence[float | None]
+    unscored: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringAlert:
+    """An alert that fires; what does not apply to it is empty."""
+
+    name: str
+    severity: str
+    app: str
+    evaluator: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorStatus:
+    """How a monitor is doing.
+
+    `at` is the wall-clock second of the latest scrape, `started_at` that of the monitor's start (None: unknown);
+    `watched` the seconds between the first and the latest scrape, and `long_enough` whether that is enough for rates.
+    `problem` says why the monitor did not respond to the last look; empty when it did. Rates per second and dollars per
+    hour are None after one look. `unscored` counts by app and evaluator since the start. `oldest_pending` is the age in
+    seconds of the oldest pending trace, 0 where there is none; `lag` the messages that Kafka has and the monitor has
+    not read, None without Kafka. `ledger` has the traces received, by outcome, and those pending. Alerts are known only
+    where the monitor serves its UI.
+    """
+
+    at: float
+    url: str
+    version: str
+    started_at: float | None
+    watched: float
+    long_enough: bool
+    problem: str
+    rates: Sequence[RateStatus]
+    alerts: Sequence[FiringAlert]
+    evaluators: Mapping[str, Standing]
+    unscored: Mapping[tuple[str, str], int]
+    ledger: Mapping[str, int]
+    received_per_second: float | None
+    scored_per_second: float | None
+    oldest_pending: float
+    lag: int | None
+    judges: Mapping[str, JudgeUsage]
+    dollars_per_hour: Mapping[str, float | None]
+
+
+class Watcher:
+    """Scrapes a monitor at each look. States of rates are those of its own alerts where it serves its UI."""
+
+    def __init__(self, client: MonitorClient) -> None:
+        self._client = client
+        self._scrapes = Scrapes()
+        self._problem = ""
+        self._overview: Mapping[str, Any] | None = None
+        self._overview_at = 0.0
+
+    def look(self, now: float, *, patient: bool = False) -> None:
+        """Scrape the monitor at the wall-clock second `now`.
+
+        Raises `MonitorError` where it does not respond; if `patient`, only where asking again would not help.
+        """
+        try:
+            scrape = read(self._client.samples(NAMES), now)
+            if now - self._overview_at >= _ALERTS_EVERY:
+                self._overview, self._overview_at = self._client.document("/api/v1/overview"), now
+        except Refused:
+            raise
+        except MonitorError as error:
+            if not patient:
+                raise
+            self._problem = str(error)
+            return
+        self._problem = ""
+        self._scrapes.add(scrape)
+
+    def status(self) -> MonitorStatus:
+        """Return the status as of the latest look that had a response; there must have been one."""
+        scrapes, newest = self._scrapes, self._scrapes.newest
+        received, scored = scrapes.per_second() or (None, None)
+        return MonitorStatus(
+            at=newest.at,
+            url=self._client.url,
+            version=newest.version,
+            started_at=newest.started or None,
+            watched=scrapes.seconds,
+            long_enough=scrapes.long_enough,
+            problem=self._problem,
+            rates=[self._rate(key, sums) for key, sums in newest.rates.items()],
+            alerts=list(self._alerts()),
+            evaluators=evaluator_states(newest.states, self._explanations()),
+            unscored=newest.unscored,
+            ledger=newest.ledger,
+            received_per_second=received,
+            scored_per_second=scored,
+            oldest_pending=max(newest.at - newest.oldest, 0.0) if newest.oldest else 0.0,
+            lag=newest.lag,
+            judges=newest.judges,
+            dollars_per_hour={model: scrapes.dollars_per_hour(model) for model in newest.judges},
+        )
+
+    def _rate(self, key: RateKey, total: Sums) -> RateStatus:
+        newest, pair = self._scrapes.newest, key[:2]
+        window = self._scrapes.window(key)
+        return RateStatus(
+            **key._asdict(),
+            state=self._state(newest, key, total, window),
+            thresholds=dict(newest.thresholds.get(pair, {})),
+            since_start=total,
+            window=window,
+            trend=self._scrapes.trend(key),
+            unscored=newest.unscored.get(pair, 0),
+            pending=newest.pending.get(pair, 0),
+        )
+
+    def _state(self, newest: Scrape, key: RateKey, total: Sums, window: Sums) -> RateState:
+        """As the JSON API has it; else as an alert on the window would be, or on all where that is too little."""
+        for app in _objects(self._overview, "apps"):
+            for rate in _objects(app, "rates"):
+                if (rate.get("app"), rate.get("evaluator")) == key[:2] and rate.get("state") in _STATES:
+                    return _STATES[rate["state"]]
+        thresholds = newest.thresholds.get(key[:2], {})
+        if not thresholds:
+            return "no_alert"
+        looked_at = (window if self._scrapes.long_enough else Sums(), total)
+        known = (state for sums in looked_at if (state := _compared(thresholds, sums)) is not None)
+        return next(known, "not_enough_data")
+
+    def _explanations(self) -> dict[str, dict[str, str]]:
+        """The sentences that the JSON API has on the states of evaluators."""
+        found = {}
+        for one in _objects(self._overview, "evaluators"):
+            texts = {key: text for key in ("state", "why", "remedy") if isinstance(text := one.get(key), str)}
+            if isinstance(one.get("name"), str):
+                found[one["name"]] = texts
+        return found
+
+    def _alerts(self) -> Iterator[FiringAlert]:
+        """The firing alerts; of one that fires with both severities, the critical one."""
+        rates = [rate for app in _objects(self._overview, "apps") for rate in _objects(app, "rates")]
+        firing = [one for rate in rates for one in _objects(rate, "firing")] + _objects(self._overview, "alerts")
+        seen: set[tuple[object, ...]] = set()
+        for one in sorted(firing, key=lambda one: one.get("severity") != "critical"):
+            key = (one.get("name"), one.get("app"), one.get("evaluator"))
+            if key not in seen:
+                seen.add(key)
+                yield FiringAlert(
+                    **{name: str(one.get(name, "")) for name in ("name", "severity", "app", "evaluator", "description")}
+                )
+
+
+def evaluator_states(states: Mapping[str, str], explanations: Mapping[str, Mapping[str, str]]) -> dict[str, Standing]:
+    """Return the states of a scrape, each with its explanation if that is about the same state.
+
+    A state that this version does not know is left out.
+    """
+    found = {}
+    for name, state in states.items():
+        if state in set(State):
+            explanation = explanations.get(name, {})
+            same = explanation if explanation.get("state") == state else {}
+            found[name] = Standing(State(state), same.get("why", ""), same.get("remedy", ""))
+    return found
+
+
+def _compared(thresholds: Mapping[str, float], sums: Sums) -> RateState | None:
+    """Compare a rate with its thresholds; None where too little was scored to say."""
+    surely, likely = estimate(sums, _SURE), interval_95(sums)
+    if surely is None or likely is None:
+        return None
+    for severity in ("critical", "warning"):
+        if severity in thresholds and surely.lower > thresholds[severity]:
+            return severity
+    known = (
+        likely.upper < threshold or sums.judged >= judged_to_tell(threshold, doubled(threshold), _SURE)
+        for threshold in thresholds.values()
+    )
+    return "ok" if all(known) else None
+
+
+def _objects(value: Mapping[str, Any] | None, key: str) -> list[dict[str, Any]]:
+    """The objects of a list in a response that another version of the monitor may have written."""
+    found = value.get(key) if value is not None else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
