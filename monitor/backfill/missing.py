@@ -35,7 +35,7 @@ class Missing:
 
     def miss(self, case: Case, judged: Judged) -> None:
         """The judgement of `case` is due and was not made, which is what `judged` says. Never waits, never raises."""
-        size = _size(case)
+        size = case.text_length
         if self._held + size > _HELD_AT_MOST:
             self._series.missed([Group(case.app, judged.evaluator, Origin.MISSED)], "dropped")
             return
@@ -65,7 +65,7 @@ class Missing:
     async def _write(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
-            self._held -= sum(_size(one.case) for one in batch)
+            self._held -= sum(one.case.text_length for one in batch)
             groups = [Group(one.case.app, one.evaluator, one.origin) for one in batch]
             now = self._runtime.clock.now()
             try:
@@ -81,7 +81,3 @@ class Missing:
             kept.subtract(dropped)
             self._series.missed(kept.elements(), "kept")
             self._series.missed([*dropped, *displaced], "dropped")
-
-
-def _size(case: Case) -> int:
-    return len(case.response) + len(case.request.query) + sum(len(one.content) for one in case.retrieved_context)

@@ -104,6 +104,15 @@ class Case:
     seconds: float | None = None
     traffic: Traffic = Traffic.PRODUCTION
 
+    @property
+    def text_length(self) -> int:
+        """Characters of all texts together, for bounds on memory."""
+        messages = (*self.request.history, *self.prompt)
+        documents = (*self.retrieved_context, *(self.expected_retrieved_context or ()))
+        texts = (self.request.query, self.response, self.expected_response or "", *self.attributes.values())
+        contents = [*(one.content for one in messages), *(one.content for one in documents)]
+        return sum(map(len, texts)) + sum(map(len, contents))
+
     def as_row(self) -> dict[str, Any]:
         """The agent-evaluation row: plain JSON types, the fields that `rag-monitor cases` documents."""
         return {

@@ -196,11 +196,10 @@ class Evaluation:
     async def _at_judge(self, judge: str, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
         """Those in `chosen` that ask `judge`: they take their turn together, for they may sit on one panel."""
         began = self._runtime.clock.monotonic()
-        size = len(case.response) + sum(len(document.content) for document in case.retrieved_context)
         client = Client(case.app, LATE if self._results.is_late(case) else case.traffic)
         async with AsyncExitStack() as turn:
             with self._runtime.tracer.part("wait for the judge"):
-                granted = await turn.enter_async_context(self._queue.turn(judge, client, size))
+                granted = await turn.enter_async_context(self._queue.turn(judge, client, case.text_length))
             if granted:
                 async with anyio.create_task_group() as side_by_side:
                     self._start(side_by_side, case, chosen, began)

@@ -123,7 +123,7 @@ class Unchosen:
 
     def keep(self, case: Case, assignments: Iterable[Assignment]) -> None:
         """Keep `case` for the evaluators of `assignments`; the oldest go where there is no room."""
-        size = _size(case)
+        size = _OVERHEAD + 2 * case.text_length  # two bytes a character, roughly
         if size > self._at_most:
             return
         self._remove(case.request_id)
@@ -178,14 +178,6 @@ def without_texts(case: Case) -> Case:
         expected_response=None,
         expected_retrieved_context=None,
     )
-
-
-def _size(case: Case) -> int:
-    """Roughly what a case takes, in bytes, at two for a character."""
-    texts = [case.response, case.request.query, *(one.content for one in (*case.request.history, *case.prompt))]
-    texts += [one.content for one in (*case.retrieved_context, *(case.expected_retrieved_context or ()))]
-    texts += [case.expected_response or "", *case.attributes.values()]
-    return _OVERHEAD + 2 * sum(map(len, texts))
 
 
 def _bound(kept: OrderedDict[str, T], at_most: int = REMEMBERED) -> None:
