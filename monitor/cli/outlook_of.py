@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
-from monitor.cli import planned, tried
+from monitor.cli import tried
 from monitor.cli.console.table import align
 from monitor.cli.console.text import clean
 from monitor.cli.console.text import dollars as in_dollars
 from monitor.cli.previewed import MONTH, Previewed, Unit, dollars
 from monitor.cli.trailed import FACTORS, Trailed
 from monitor.config import Config
+from monitor.operations import plan as planned
 from monitor.quantities import percent
 
 _EXCERPT = 60
 _DAY = 86_400.0
 _SIX_HOURS = 21_600.0
-_NOW, _WORSE = "2%", "4%"
+_NOW, _WORSE = 0.02, 0.04
 
 
 def a_day(text: str | None) -> float | None:
@@ -124,15 +125,15 @@ def _row(config: Config, unit: Unit, times: float, tokens_out: int) -> Sequence[
 
 def _needed(config: Config, unit: Unit, times: float, tokens_out: int) -> Iterator[str]:
     """The rate at which a doubled defect rate is noticed within six hours."""
-    asked = planned.question(config, _NOW, _WORSE, None, None)
+    asked = planned.question_for(config, _NOW, _WORSE)
     window = min((one for one in asked.windows if one[0] <= _SIX_HOURS), key=lambda one: -one[0])
-    only = planned.Question(asked.rate, asked.worse, asked.threshold, (window,), asked.family)
+    only = planned.PlanQuestion(asked.rate, asked.worse, asked.threshold, (window,), asked.family)
     price = dollars(config, unit, tokens_out, 1)
-    each = planned.Price(price / unit.shares[1] if price is not None and unit.shares[1] else None, "")
-    (needed,) = planned.plan(only, volumes=(), price=each).needed
+    each = planned.EvaluationPrice(price / unit.shares[1] if price is not None and unit.shares[1] else None, "")
+    (needed,) = planned.needed(only, each)
     there = unit.asked * times
-    an_hour = needed.judged_per_hour
-    said = f"{unit.name}: to notice within six hours that {_NOW} have become {_WORSE} "
+    an_hour = needed.scored_per_hour
+    said = f"{unit.name}: to notice within six hours that {percent(_NOW)} have become {percent(_WORSE)} "
     said += f"(threshold {percent(asked.threshold)}, 9 times in 10), {an_hour:,.0f} must be judged an hour: "
     if an_hour * 24 > there:
         yield f"{said}more than there are"

@@ -1,51 +1,138 @@
-"""`rag-monitor plan`: how many answers must be judged, at what cost, until a worse rate would be noticed."""
+"""`rag-monitor plan`: how many answers to score, at what cost, to notice a worse defect rate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
+import orjson
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor import config as configuration
+from monitor.cli import _options
+from monitor.cli._options import ConfigPath, Json
+from monitor.cli.console.output import echo_lines
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.table import align
+from monitor.cli.console.text import dollars
+from monitor.operations import plan as operation
+from monitor.operations.plan import DAYS, EvaluationPrice, Plan
+from monitor.quantities import parse_rate, percent
+from monitor.statistics.power import Noticed
 
 
 def plan(
     *,
-    rate: Annotated[str, typer.Option("--rate", help="The defect rate as it is now: 0.02 or 2%.")] = "2%",
-    worse: Annotated[str, typer.Option("--worse", help="The rate that you want to notice.")] = "4%",
+    rate: Annotated[str, typer.Option("--rate", help="The defect rate now: 0.02 or 2%.")] = "2%",
+    worse: Annotated[str, typer.Option("--worse", help="The defect rate to notice.")] = "4%",
     threshold: Annotated[
-        str | None, typer.Option("--threshold", help="Of the alert. Default: the evaluator's; else halfway between.")
+        str | None,
+        typer.Option("--threshold", help="The alert threshold. Default: the evaluator's; else halfway between."),
     ] = None,
-    judged_per_hour: Annotated[
-        str, typer.Option("--judged-per-hour", metavar="N,N", help="How many answers are judged, one line for each.")
+    scored_per_hour: Annotated[
+        str, typer.Option("--scored-per-hour", metavar="N,N", help="Numbers of scored answers to compare.")
     ] = "10,30,100,300,1000",
     price: Annotated[
-        float | None, typer.Option("--price-per-judgement", min=0, help="US dollars. Default: the judge's price.")
+        float | None,
+        typer.Option("--price-per-evaluation", min=0, help="US dollars. Default: by the price of the judge."),
     ] = None,
     tokens: Annotated[
-        str, typer.Option("--tokens", metavar="IN,OUT", help="Of a judgement, to tell its price by the judge's.")
+        str, typer.Option("--tokens", metavar="IN,OUT", help="Tokens per evaluation, to estimate cost.")
     ] = "2000,200",
     evaluator: Annotated[
-        str | None, typer.Option("--evaluator", help="Plan for its alert policy and its judge.")
+        str | None, typer.Option("--evaluator", help="Use the alert policy and the judge of this evaluator.")
     ] = None,
     config: ConfigPath = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Say how soon a worse defect rate would be noticed, by how many judged answers, and what these cost.
+    """Estimate how soon a worse defect rate raises an alert, by the number of scored answers, and what they cost.
 
-    Both alert rules are simulated on answers of the same weight, a hundred times for every line.
+    Simulates both alert rules a hundred times for each number, on answers of equal weight.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import planned  # noqa: PLC0415
-    from monitor.cli.console.progress import Bars  # noqa: PLC0415
-
     loaded = configuration.load(config)
-    asked, volumes = planned.question(loaded, rate, worse, threshold, evaluator), planned.volumes(judged_per_hour)
-    costs = planned.price(loaded, evaluator, tokens) if price is None else planned.Price(price, "as given")
-    with Bars().steps(len(volumes), "simulating") as done:
-        found = planned.plan(asked, volumes=volumes, price=costs, done=done)
+    question = operation.question_for(
+        loaded,
+        _options.read("--rate", parse_rate, rate),
+        _options.read("--worse", parse_rate, worse),
+        threshold=_options.read("--threshold", parse_rate, threshold) if threshold is not None else None,
+        evaluator=evaluator,
+    )
+    volumes = _options.read("--scored-per-hour", _numbers, scored_per_hour)
+    tokens_in, tokens_out = _options.read("--tokens", _two_numbers, tokens)
+    cost = EvaluationPrice(price, "as given")
+    if price is None:
+        cost = operation.price_for(loaded, evaluator, input_tokens=tokens_in, output_tokens=tokens_out)
+    found = operation.simulate(question, volumes, cost, progress=Bars())
     if as_json:
-        typer.echo(planned.as_json(found))
+        typer.echo(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2).decode())
+    else:
+        echo_lines(lines(found))
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return sorted({float(one) for one in text.split(",")})
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of numbers, such as 10,100") from None
+
+
+def _two_numbers(text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2 or not all(one.strip().isdecimal() for one in parts):  # noqa: PLR2004 - in and out
+        raise ValueError(f"{text!r} is not two whole numbers, such as 2000,200")
+    return int(parts[0]), int(parts[1])
+
+
+def lines(found: Plan) -> Iterator[str]:
+    """Yield the answer in words and tables."""
+    question, free = found.question, not found.price.dollars
+    now, then, limit = (percent(one) for one in (question.rate, question.worse, question.threshold))
+    yield f"Time to notice that the defect rate has risen from {now} to {then}"
+    yield f"One evaluation costs {dollars(found.price.dollars or 0)} ({found.price.source})."
+    yield ""
+    heads: list[Sequence[str]] = [
+        (
+            "scored",
+            "cost",
+            f"a day's {now}",
+            f"RagDefectRateHigh, {limit}:",
+            "noticed",
+            "RagDefectRateRegression:",
+            "noticed",
+        ),
+        ("per hour", "per day", "measured as", "half the time within", "in a day", "half the time within", "in a day"),
+    ]
+    rows = [
+        (
+            f"{one.scored_per_hour:,g}",
+            dollars(one.dollars_per_day or 0),
+            f"{percent(one.day_lower)} to {percent(one.day_upper)}",
+            "never: not above it" if one.high is None else _delay(one.high, f"longer than {DAYS} d"),
+            "-" if one.high is None else f"{one.high.within_a_day:.0%}",
+            _delay(one.regression, "longer than a day"),
+            f"{one.regression.within_a_day:.0%}",
+        )
+        for one in found.volumes
+    ]
+    table = [*heads, *rows]
+    yield from align([[cell for at, cell in enumerate(row) if at != 1 or not free] for row in table])
+    if not found.needed:
         return
-    for line in planned.lines(found):
-        typer.echo(line)
+    yield ""
+    yield f"Answers to score for an alert 9 times in 10, when {then} is above {limit}:"
+    yield ""
+    rows_needed: list[Sequence[str]] = [("within", "scored", "per hour", "per day")]
+    rows_needed += [
+        (one.window, f"{one.scored:,}", f"{one.scored_per_hour:,.0f}", dollars(one.dollars_per_day or 0))
+        for one in found.needed
+    ]
+    yield from align([row[:3] if free else row for row in rows_needed])
+
+
+def _delay(noticed: Noticed, longer: str) -> str:
+    if noticed.median is None:
+        return longer
+    if noticed.median < 1:
+        return f"{noticed.median * 60:.0f} min"
+    return f"{noticed.median:.1f} h" if noticed.median < 48 else f"{noticed.median / 24:.1f} d"  # noqa: PLR2004 - two days

@@ -20,8 +20,8 @@ def planned(*arguments: object) -> dict[str, Any]:
 
 
 def test_more_judged_answers_notice_sooner_and_cost_in_proportion() -> None:
-    found = planned("--rate", "2%", "--worse", "10%", "--threshold", "3%", "--price-per-judgement", "0.001",
-                    "--judged-per-hour", "10,100,1000")  # fmt: skip
+    found = planned("--rate", "2%", "--worse", "10%", "--threshold", "3%", "--price-per-evaluation", "0.001",
+                    "--scored-per-hour", "10,100,1000")  # fmt: skip
     delays = [one["high"]["median"] for one in found["volumes"]]
     assert delays == sorted(delays, reverse=True)
     assert [round(one["dollars_per_day"], 6) for one in found["volumes"]] == [0.24, 2.4, 24.0]
@@ -31,12 +31,12 @@ def test_more_judged_answers_notice_sooner_and_cost_in_proportion() -> None:
 
 
 def test_the_numbers_needed_are_those_that_the_alerts_themselves_go_by() -> None:
-    found = planned("--rate", "1%", "--worse", "6%", "--threshold", "3%", "--judged-per-hour", "10")
-    assert [one["judged"] for one in found["needed"]] == [judged_to_tell(0.03, 0.06, z) for z in (3.09, 2.58, 2.33)]
+    found = planned("--rate", "1%", "--worse", "6%", "--threshold", "3%", "--scored-per-hour", "10")
+    assert [one["scored"] for one in found["needed"]] == [judged_to_tell(0.03, 0.06, z) for z in (3.09, 2.58, 2.33)]
 
 
 def test_a_rate_below_the_threshold_is_never_noticed_by_the_level_and_may_be_by_the_rise() -> None:
-    found = planned("--rate", "0.5%", "--worse", "2%", "--threshold", "5%", "--judged-per-hour", "1000")
+    found = planned("--rate", "0.5%", "--worse", "2%", "--threshold", "5%", "--scored-per-hour", "1000")
     (one,) = found["volumes"]
     assert one["high"] is None
     assert one["regression"]["median"] < 2
@@ -55,7 +55,7 @@ def test_the_price_is_that_of_the_evaluator_s_judge_and_the_threshold_its_policy
             }
         )
     )
-    found = planned("-c", config, "--evaluator", "groundedness", "--tokens", "1000,100", "--judged-per-hour", "100",
+    found = planned("-c", config, "--evaluator", "groundedness", "--tokens", "1000,100", "--scored-per-hour", "100",
                     "--worse", "15%")  # fmt: skip
     assert found["price"]["dollars"] == pytest.approx(0.002)
     assert found["question"]["threshold"] == 0.07
@@ -63,9 +63,9 @@ def test_the_price_is_that_of_the_evaluator_s_judge_and_the_threshold_its_policy
 
 
 def test_what_is_printed_names_the_price_and_both_rules() -> None:
-    ended = command("plan", "--price-per-judgement", "0.002", "--judged-per-hour", "100")
+    ended = command("plan", "--price-per-evaluation", "0.002", "--scored-per-hour", "100")
     assert ended.exit_code == 0
-    for said in ("One judgement costs $0.002 (as given).", "RagDefectRateHigh", "RagDefectRateRegression", "$4.80"):
+    for said in ("One evaluation costs $0.002 (as given).", "RagDefectRateHigh", "RagDefectRateRegression", "$4.80"):
         assert said in ended.stdout
 
 
@@ -74,8 +74,8 @@ def test_what_is_printed_names_the_price_and_both_rules() -> None:
     [
         ("--rate", "5%", "--worse", "4%"),
         ("--rate", "2%", "--worse", "4%", "--threshold", "1%"),
-        ("--judged-per-hour", "many"),
-        ("--judged-per-hour", "0"),
+        ("--scored-per-hour", "many"),
+        ("--scored-per-hour", "0"),
         ("--rate", "150%"),
         ("--tokens", "1000"),
         ("--evaluator", "nobody"),

@@ -113,7 +113,7 @@ def test_rules_are_the_same_in_json() -> None:
 COMMANDS = {
     "evaluate": lambda rows: ("evaluate", rows, *LOCAL, "--json"),
     "benchmark": lambda rows: ("benchmark", rows, *LOCAL, "--json"),
-    "plan": lambda _: ("plan", "--judged-per-hour", "100", "--json"),
+    "plan": lambda _: ("plan", "--scored-per-hour", "100", "--json"),
     "cases": lambda rows: ("cases", rows),
 }
 SHOWN = {"evaluate": "scoring", "benchmark": "rows.jsonl", "plan": "simulating", "cases": "reading"}

@@ -1,0 +1,186 @@
+"""Plans how many answers to score: how soon a worse defect rate would raise an alert, and what that costs.
+
+question = plan.question_for(config, rate=0.02, worse=0.04)
+plan.simulate(question, [10, 100], plan.price_for(config))
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.alerts.engine import Z_OVER
+from monitor.alerts.policy import DEFAULT_WINDOWS, policy_for
+from monitor.config import Config
+from monitor.errors import ConfigError
+from monitor.judge.prices import tariff
+from monitor.operations.progress import NO_PROGRESS, Progress
+from monitor.quantities import format_duration, percent
+from monitor.statistics.change import FAMILIES, HOUR
+from monitor.statistics.power import High, Noticed, counted, high_delay, regression_delay
+from monitor.statistics.rates import interval_95, judged_to_tell
+
+DAYS: Final = 7
+"""The simulated time in days: a delay beyond it is not known."""
+
+_RUNS, _SEED = 100, 1
+_HOURS_A_DAY: Final = 24
+_MAX_PER_HOUR: Final = 100_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """Which change is to be noticed, by which alert rules. Rates are shares; windows are (seconds, z), shortest first.
+
+    Raises `ConfigError` unless 0 < rate < worse < 1 and rate < threshold < 1.
+    """
+
+    rate: float
+    worse: float
+    threshold: float
+    windows: tuple[tuple[float, float], ...]
+    family: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < self.worse < 1:
+            raise ConfigError(f"worse: {percent(self.worse)} must be above rate ({percent(self.rate)}) and below 100 %")
+        if not self.rate < self.threshold < 1:
+            raise ConfigError(
+                f"threshold: {percent(self.threshold)} must be above rate ({percent(self.rate)}):"
+                " the alert would fire already"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPrice:
+    """US dollars for one evaluation, None where it is unknown; `source` says where it comes from."""
+
+    dollars: float | None
+    source: str
+
+    def a_day(self, per_hour: float) -> float | None:
+        """Return what so many evaluations an hour cost a day."""
+        return None if self.dollars is None else per_hour * _HOURS_A_DAY * self.dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """How many answers must be scored within one window to raise the alert 9 times in 10."""
+
+    window: str
+    scored: int
+    scored_per_hour: float
+    dollars_per_day: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlan:
+    """What one number of scored answers achieves. `high` is None where the worse rate is not above the threshold.
+
+    `day_lower` and `day_upper` are the 95 % limits of one day's rate.
+    """
+
+    scored_per_hour: float
+    dollars_per_day: float | None
+    day_lower: float
+    day_upper: float
+    high: Noticed | None
+    regression: Noticed
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The answer to a `PlanQuestion`."""
+
+    question: PlanQuestion
+    price: EvaluationPrice
+    needed: tuple[Needed, ...]
+    volumes: tuple[VolumePlan, ...]
+
+
+def question_for(
+    config: Config, rate: float, worse: float, *, threshold: float | None = None, evaluator: str | None = None
+) -> PlanQuestion:
+    """Return the question for the alert policy of `evaluator`, or for the default rules.
+
+    The default threshold is the lowest of the policy, or halfway between both rates. Raises `ConfigError`.
+    """
+    policy = None
+    if evaluator is not None:
+        policy = policy_for(config.alerts, "", evaluator)
+        if policy is None:
+            known = ", ".join(sorted({one.evaluator for one in config.alerts if one.app is None})) or "none"
+            raise ConfigError(
+                f"evaluator: no alert policy for {evaluator!r} on all apps; there are policies for {known}"
+            )
+    if threshold is None:
+        halfway = (rate + worse) / 2
+        threshold = min(policy.thresholds.values(), default=halfway) if policy is not None else halfway
+    windows = policy.by_length if policy is not None else DEFAULT_WINDOWS
+    family = policy.regression if policy is not None and policy.regression is not None else "default"
+    return PlanQuestion(rate, worse, threshold, tuple((one.window, one.z) for one in windows), str(family))
+
+
+def price_for(
+    config: Config, evaluator: str | None = None, *, input_tokens: int = 2000, output_tokens: int = 200
+) -> EvaluationPrice:
+    """Return the price of one evaluation with so many tokens, by the evaluator's judge or by the default one."""
+    found = next((one for one in config.assignments if one.evaluator.name == evaluator), None)
+    if found is not None and found.evaluator.cost == "local":
+        return EvaluationPrice(0.0, f"{evaluator} uses no judge")
+    settings = config.judge_of(found) if found is not None else config.judge
+    if settings.model is None:
+        return EvaluationPrice(None, "unknown: no judge is configured")
+    known = tariff(settings)
+    if known is None:
+        return EvaluationPrice(None, f"unknown: there is no price for {settings.model}")
+    source = f"{settings.model}, {input_tokens:,} tokens in and {output_tokens:,} out"
+    return EvaluationPrice(known.dollars(input_tokens, output_tokens), source)
+
+
+def simulate(
+    question: PlanQuestion,
+    scored_per_hour: Sequence[float],
+    price: EvaluationPrice,
+    *,
+    progress: Progress = NO_PROGRESS,
+) -> Plan:
+    """Simulate both alert rules a hundred times for each number of scored answers an hour, all of equal weight.
+
+    The same question gives the same figures. Raises `ConfigError` for a number that is not above 0 or beyond 100,000.
+    """
+    for one in scored_per_hour:
+        if not 0 < one <= _MAX_PER_HOUR:
+            raise ConfigError(f"scored_per_hour: {one:g} is not above 0 and up to {_MAX_PER_HOUR:,.0f}")
+    volumes = []
+    with progress.steps(len(scored_per_hour), "simulating") as done:
+        for one in scored_per_hour:
+            volumes.append(_volume(question, one, price))
+            done()
+    return Plan(question, price, needed(question, price), tuple(volumes))
+
+
+def needed(question: PlanQuestion, price: EvaluationPrice) -> tuple[Needed, ...]:
+    """Return for each window how many answers must be scored; none where the worse rate is not above the threshold."""
+    found = []
+    for seconds, z in question.windows if question.worse > question.threshold else ():
+        scored = judged_to_tell(question.threshold, question.worse, z)
+        per_hour = scored / (seconds / HOUR)
+        found.append(Needed(format_duration(seconds), scored, per_hour, price.a_day(per_hour)))
+    return tuple(found)
+
+
+def _volume(question: PlanQuestion, per_hour: float, price: EvaluationPrice) -> VolumePlan:
+    rng = random.Random(_SEED)
+    rule = High(question.windows, question.threshold, Z_OVER)
+    high = None
+    if question.worse > question.threshold:
+        high = high_delay(rule, question.rate, question.worse, per_hour, runs=_RUNS, days=DAYS, rng=rng)
+    family = FAMILIES[question.family]
+    regression = regression_delay(family, question.rate, question.worse, per_hour, runs=_RUNS, rng=rng)
+    scored = max(round(per_hour * _HOURS_A_DAY), 1)
+    day = interval_95(counted(scored, round(scored * question.rate)))
+    assert day is not None  # noqa: S101 - at least one is scored
+    return VolumePlan(per_hour, price.a_day(per_hour), day.lower, day.upper, high, regression)
