@@ -15,7 +15,8 @@ from monitor.content.request import Answered, Asked
 from monitor.content.settings import ReadingSettings
 from monitor.content.sources import first_said, mapped
 from monitor.content.status import Made
-from monitor.model.case import Case, Joined, Reading
+from monitor.foreign import telemetry
+from monitor.model.case import Case, Joined, Reading, Status
 from monitor.model.trace import Trace
 from monitor.stages import Convention
 
@@ -47,7 +48,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     if not telling:
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
         verdict, why = status.without_words(forest)
-        return Composed(Reading(verdict, nothing, why, _joined(forest)), forest)
+        return Composed(_reading(trace, forest, verdict, nothing, why), forest)
     found = calls.calls(forest)
     answered = request.answered(forest, found)
     limit = cut.limit_of(trace)
@@ -56,7 +57,12 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     asked = request.asked(forest, found, answered, limit, templates)
     case = _case(trace, forest, answered, asked, given)
     verdict, why = status.of_case(trace, forest, Made(found, answered, given, case, limit))
-    return Composed(Reading(verdict, case, why, _joined(forest)), forest, answered, asked, given)
+    return Composed(_reading(trace, forest, verdict, case, why), forest, answered, asked, given)
+
+
+def _reading(trace: Trace, forest: Forest, verdict: Status, case: Case, why: str) -> Reading:
+    said = telemetry.of_trace(trace, answers=verdict is not Status.NOT_RAG)
+    return Reading(verdict, case, why, _joined(forest), said)
 
 
 def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given: Context) -> Case:

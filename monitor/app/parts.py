@@ -25,7 +25,6 @@ from monitor.model.outcome import Judged, Score, Standing
 from monitor.operations import diagnosis
 from monitor.pipeline.assignment import Assignment, versions
 from monitor.pipeline.generations import Generations
-from monitor.pipeline.noting import Keeper
 from monitor.pipeline.private import Private
 from monitor.privacy import pseudonyms
 from monitor.privacy.audit import Audit
@@ -37,6 +36,7 @@ from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.states import Known, States
 from monitor.statistics.windows import Windows
 from monitor.storage import files
+from monitor.storage.request_log import Recorder
 from monitor.storage.spool import Spool, open_spool
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
@@ -64,8 +64,8 @@ class Running:
 class Parts:
     """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
 
-    `arrived` gives each source what it is to tell its address to. `keeper` keeps what becomes of requests; None:
-    nobody does.
+    `arrived` gives each source what it is to tell its address to. `recorder` writes the request log; None:
+    it is off.
     """
 
     running: Running
@@ -74,7 +74,7 @@ class Parts:
     judges: Mapping[str, Client]
     sinks: dict[str, Deliver]
     private: Private
-    keeper: Keeper | None
+    recorder: Recorder | None
     versions: Mapping[str, str]
     arrived: Callable[[Source, str], None]
 
@@ -113,7 +113,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     sinks: dict[str, Deliver] = {"windows": _into(windows, troubles, metrics, states)}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
-    keeper = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
+    recorder = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
     running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), states)
     return Parts(
         running=running,
@@ -122,7 +122,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         judges=judges,
         sinks=sinks,
         private=private,
-        keeper=keeper,
+        recorder=recorder,
         versions=versions(running.assignments, judges),
         arrived=arrived,
     )

@@ -118,8 +118,8 @@ def _pipeline(config: Config, parts: Parts, made: Judging, assembly: Assembly) -
         runtime=runtime,
         rate=config.sampling.traces,
         traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
-        received=parts.troubles.expectations.received,
-        keeper=parts.keeper,
+        expectations=parts.troubles.expectations,
+        recorder=parts.recorder,
         private=parts.private,
         desk=made.desk,
     )

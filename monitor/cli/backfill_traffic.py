@@ -18,10 +18,9 @@ from monitor.model.row import Row
 from monitor.model.span import SpanBatch
 from monitor.model.trace import Closed
 from monitor.otlp import wire
-from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
-from monitor.pipeline.head import HeadSampling
+from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
+from monitor.pipeline.ingest.head import HeadSampling
 from monitor.pipeline.ledger import Fate
-from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import retained
@@ -85,8 +84,8 @@ class Replay:
         """Take a delivery of rows that came at `at`: their cases."""
         rate = self._rate if rate is None else rate
         for row in found:
-            if consistent_sampling.keep(randomness(row.request_id), "", rate)[0]:
-                yield from self._case(WholeRow(row.app, source, (), at, row, rate))
+            if consistent_sampling.keep(consistent_sampling.sampling_id(row.request_id), "", rate)[0]:
+                yield from self._case(WholeRow(row.app, source, (), at, rate, row))
 
     def rest(self) -> Iterator[Case]:
         """The cases of what is still open: nothing more will come."""

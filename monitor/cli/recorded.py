@@ -17,7 +17,6 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
 from monitor.operations.offline.files import CaseFiles
 from monitor.pipeline.ledger import Fate
-from monitor.pipeline.row_intake import randomness
 from monitor.pipeline.traffic import TrafficRules
 from monitor.sinks.history import History
 from monitor.statistics import consistent_sampling
@@ -61,7 +60,9 @@ def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
         done.total += 1
         times.append(reading.case.answered_at)
         rate = config.sampling.traces
-        kept, probability = consistent_sampling.keep(randomness(reading.case.request_id), found.trace_state, rate)
+        kept, probability = consistent_sampling.keep(
+            consistent_sampling.sampling_id(reading.case.request_id), found.trace_state, rate
+        )
         sorted_ = rules.sort(replace(reading, case=replace(reading.case, probability=probability))) if kept else None
         if sorted_ is None or isinstance(sorted_, Fate):
             done.fates[str(sorted_ or Fate.SAMPLED_OUT)] += 1

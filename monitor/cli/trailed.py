@@ -15,7 +15,6 @@ from monitor.model.trail import Choice, Trail
 from monitor.operations.diagnosis import BUDGETS, FILE
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.ledger import Fate
-from monitor.pipeline.row_intake import randomness
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler, Sampler
@@ -191,7 +190,7 @@ def _weights(
             found.append(stands * to_all * rate / then)
         else:
             ahead = trail.probability if upstream else 1.0
-            kept, _ = consistent_sampling.keep(randomness(trail.request_id), "", rate * ahead)
+            kept, _ = consistent_sampling.keep(consistent_sampling.sampling_id(trail.request_id), "", rate * ahead)
             found.append(stands if kept else 0.0)
     if scaled:
         mean = sum(rates) / len(rates)

@@ -97,7 +97,7 @@ def plain(label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictBatch:
+class FeedbackBatch:
     """One delivery of verdicts by `source`, its type."""
 
     source: str

@@ -17,7 +17,6 @@ from monitor.foreign.rules import known_names
 from monitor.model.foreign import Via
 from monitor.model.trail import Trail
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
-from monitor.pipeline.row_intake import randomness
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Runtime, type_name
 from monitor.statistics import consistent_sampling
@@ -134,7 +133,7 @@ class Inquiry:
         salt = self._config.sampling.salt
         return TraceFacts(
             request_id=named,
-            least_rate=consistent_sampling.least_rate(randomness(named)) if named else None,
+            least_rate=consistent_sampling.least_rate(consistent_sampling.sampling_id(named)) if named else None,
             draw=consistent_sampling.value(named, salt),
             class_draw=consistent_sampling.value(named, f"{salt}/traffic"),
         )

@@ -1,8 +1,7 @@
-"""The way of the data, from the door to the sinks: bounded, counted, with an orderly end.
+"""The way of the data, from the sources to the sinks: bounded, counted, with an orderly end.
 
-`run` puts it together. In: `door`, behind it `intake` (with `head`), `row_intake` and that of `foreign`. On: `closing`
-says what is `complete`, `readers` read it, `ending` settles it; `ledger`, `noting` and `in_hand` know where everything
-is. Judged: `evaluate` runs each `assignment`, chosen by `drawing`, in turn by `fair`, within the `edges`; `results`,
-`counting` and `delivery` make known what came of it. Who counts: `traffic`, `quotas`, `private`. Verdicts of others
-are worked off in `foreign`.
+`run` puts it together. In: `ingest`. On: `in_flight` holds what is complete until it ends, `readers` read it; `ledger`
+and `noting` know where everything is. Judged: `evaluate` runs each `assignment`, chosen by `drawing`, in turn by
+`fair`, within the `edges`; `results`, `counting` and `publish` make known what came of it. Who counts: `traffic`,
+`quotas`, `private`. What others say is worked off in `foreign`.
 """

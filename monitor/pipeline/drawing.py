@@ -14,7 +14,7 @@ from monitor.model.outcome import Judged, Score, result_id
 from monitor.pipeline import noting
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.quotas import AppQuota, Quotas
-from monitor.pipeline.seen import Seen
+from monitor.pipeline.recent_ids import RecentIds
 from monitor.pipeline.traffic import Quota
 from monitor.stages import Drawn, Lesson, Runtime
 from monitor.statistics import consistent_sampling
@@ -67,7 +67,7 @@ class Drawing:
         self._salt = salt
         self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator.name, runtime) for one in assignments}
         self._series: dict[tuple[str, str], _Series] = {}
-        self._taught = Seen(_TAUGHT)
+        self._taught = RecentIds(_TAUGHT)
         self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
         self._judged = {one.evaluator.name for one in assignments if one.evaluator.cost == "judge"}
         self._thinned: dict[tuple[str, str], Counter] = {}

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge
 
+from monitor.alerts.conditions.missing import Expectations
+from monitor.model.trail import Step
+from monitor.storage.request_log import Recorder
 from monitor.telemetry.metrics import Metrics
 
 
@@ -48,21 +51,22 @@ class Ledger:
 
     Args:
         first_seen: called with the name of each app before its first trace is counted.
-        told: called with the app, as its label, and the number of traces whenever some were received.
-        noted: called with the app, as its label, the source, the fate and the number of traces whenever some ended.
+        expectations: hear of each trace that was received, to notice when evaluations are missing.
+        recorder: sums up where requests end in the request log.
     """
 
     def __init__(
         self,
         metrics: Metrics,
         first_seen: Callable[[str], None] = lambda _: None,
-        told: Callable[[str, int], None] = lambda _app, _traces: None,
-        noted: Callable[[str, str, Fate, int], None] = lambda _app, _source, _fate, _traces: None,
+        *,
+        expectations: Expectations | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._metrics = metrics
         self._first_seen = first_seen
-        self._told = told
-        self._noted = noted
+        self._expectations = expectations
+        self._recorder = recorder
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
         """Traces that came in and have not ended, over all apps."""
@@ -73,7 +77,8 @@ class Ledger:
         page.received.inc()
         page.pending.inc()
         self.pending += 1
-        self._told(page.app, 1)
+        if self._expectations is not None:
+            self._expectations.received(page.app, 1)
 
     def ended(self, app: str, source: str, fate: Fate) -> None:
         """A pending trace ended; `app` and `source` are those it was received under."""
@@ -81,15 +86,18 @@ class Ledger:
         page.fates[fate].inc()
         page.pending.dec()
         self.pending -= 1
-        self._noted(page.app, source, fate, 1)
+        if self._recorder is not None:
+            self._recorder.count(Step(page.app, source, "", fate.value), 1)
 
     def passed(self, app: str, source: str, fate: Fate, traces: int = 1) -> None:
         """Traces that were seen and ended at once."""
         page = self._page(app, source)
         page.received.inc(traces)
         page.fates[fate].inc(traces)
-        self._told(page.app, traces)
-        self._noted(page.app, source, fate, traces)
+        if self._expectations is not None:
+            self._expectations.received(page.app, traces)
+        if self._recorder is not None:
+            self._recorder.count(Step(page.app, source, "", fate.value), traces)
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))

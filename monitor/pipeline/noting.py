@@ -1,54 +1,48 @@
-"""What becomes of each request, noted where it happens, so that it can be explained afterwards.
+"""Note what becomes of each request where it happens, so that it can be explained afterwards.
 
-The note of the request that is being worked on is known to all that is done for it, in whatever task. Whoever keeps
-the notes never waits and never raises; where nobody keeps them nothing is noted.
+The note of the request that is being worked on is known to all that is done for it, in whichever task. Taking notes
+never waits and never raises; where the request log is off nothing is noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from dataclasses import replace
+from typing import Any, Final
 
 from monitor.clock import Clock
 from monitor.model.case import Reading, Status
 from monitor.model.outcome import Judged, Score, Skipped, Standing
 from monitor.model.trail import Choice, Step, Trail
-from monitor.pipeline.complete import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ledger import Fate
-from monitor.stages import Drawn
+from monitor.stages import Drawn, Runtime
+from monitor.storage.request_log import Recorder
 
 _OWN_WORDS: Final = (Status.INCOMPLETE, Status.CONTENT_MISSING)
 """Why a request could not be judged is ours to say; of one that failed it is a text of the service."""
 
-
 _SCORED: Final = {Standing.LIVE.value: "score", Standing.LATE.value: "late"}
-
-
-class Keeper(Protocol):
-    """Keeps what is noted. Never waits, never raises."""
-
-    def keep(self, trail: Trail) -> None:
-        """A request has ended."""
-        ...
-
-    def count(self, step: Step, number: int = 1, expected: float = 0.0) -> None:
-        """A step was taken, `number` times; `expected` is the sum of the probabilities that were drawn with."""
-        ...
 
 
 class Note:
     """What is known so far of one request. Cheap to write, since every kept request has one."""
 
-    __slots__ = ("_began", "_choices", "_clock", "_facts", "draw")
+    __slots__ = ("_began", "_choices", "_clock", "_facts", "_opened", "draw")
 
-    def __init__(self, complete: Complete, clock: Clock) -> None:
+    def __init__(self, opened: Trail, clock: Clock) -> None:
         self._clock = clock
-        self._facts = _opened(complete, clock.now())
+        self._opened = opened
+        self._facts: dict[str, Any] = {}
         self._choices: dict[str, dict[str, Any]] = {}
         self._began = 0.0
         self.draw: float | None = None
         """The value that evaluators' probabilities are held against, 0 to 1; None until the first has drawn."""
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return self._opened.request_id
 
     def read(self, reading: Reading | Fate) -> None:
         """What the request says; of its texts nothing is noted."""
@@ -95,10 +89,12 @@ class Note:
         return (name for name, one in self._choices.items() if one.get("chosen") and not one.get("outcome"))
 
     def trail(self, fate: str = "") -> Trail:
-        """As it stands now; with `fate` it has ended."""
+        """Return the record as it stands now; with `fate` it has ended."""
         choices = tuple(Choice(evaluator=name, **facts) for name, facts in self._choices.items())
         ended_at = self._clock.now() if fate else 0.0
-        return Trail(**self._facts, fate=fate, ended_at=ended_at, draw=self.draw or 0.0, choices=choices)
+        return replace(
+            self._opened, **self._facts, fate=fate, ended_at=ended_at, draw=self.draw or 0.0, choices=choices
+        )
 
 
 _CURRENT: ContextVar[Note | None] = ContextVar("note", default=None)
@@ -110,52 +106,51 @@ def current() -> Note | None:
 
 
 class Notes:
-    """The notes of all requests that are being worked on.
+    """The notes of all requests that are being worked on. `recorder` writes the request log; None where it is off."""
 
-    Args:
-        keeper: None: nobody keeps them.
-        label: an app's name as the label that it is counted under.
-    """
+    def __init__(self, recorder: Recorder | None, runtime: Runtime) -> None:
+        self._recorder = recorder
+        self._runtime = runtime
+        self._open: dict[Note, None] = {}
 
-    def __init__(self, keeper: Keeper | None, clock: Clock, label: Callable[[str], str]) -> None:
-        self._keeper = keeper
-        self._clock = clock
-        self._label = label
-        self._open: dict[Complete, Note] = {}
-
-    def begin(self, complete: Complete) -> Note | None:
-        """Work on `complete` begins in this task, and in those that it starts."""
+    def begin(self, opened: Trail) -> Note | None:
+        """Begin the note of a request that is worked on in this task, and in those that it starts."""
         note = None
-        if self._keeper is not None:
-            note = self._open[complete] = Note(complete, self._clock)
+        if self._recorder is not None:
+            note = Note(opened, self._runtime.clock)
+            self._open[note] = None
         _CURRENT.set(note)
         return note
 
-    def end(self, complete: Complete, fate: Fate) -> None:
-        """`complete` has ended."""
-        if self._keeper is None:
-            return
-        note = self._open.pop(complete, None) or Note(complete, self._clock)
-        trail = note.trail(fate.value)
-        app = self._label(complete.app)
-        for choice in trail.choices:
-            self._keeper.count(Step(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
-        if fate is not Fate.FORGOTTEN:  # of what is to be forgotten nothing is begun anew
-            self._keeper.keep(trail)
+    def end(self, note: Note | None, fate: Fate) -> None:
+        """Write what `begin` returned: the request has ended."""
+        if note is not None:
+            del self._open[note]
+            self._write(note.trail(fate.value), fate)
 
-    def counted(self, app: str, source: str, fate: Fate, number: int) -> None:
-        """So many requests of an app, by its label, ended there."""
-        if self._keeper is not None:
-            self._keeper.count(Step(app, source, "", fate.value), number)
+    def drop(self, opened: Trail, fate: Fate) -> None:
+        """Write the record of a request that was never worked on."""
+        if self._recorder is not None:
+            self._write(Note(opened, self._runtime.clock).trail(fate.value), fate)
+
+    def _write(self, trail: Trail, fate: Fate) -> None:
+        if self._recorder is None:
+            return
+        app = self._runtime.metrics.app(trail.app)
+        for choice in trail.choices:
+            self._recorder.count(Step(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
+        if fate is not Fate.FORGOTTEN:  # of what is to be forgotten nothing new is written
+            self._recorder.keep(trail)
 
     def of(self, request_id: str) -> Trail | None:
-        """The trail so far of a request that is being worked on."""
-        return next((one.trail() for key, one in self._open.items() if key.request_id == request_id), None)
+        """Return the record so far of a request that is being worked on."""
+        found = (note.trail() for note in self._open if note.request_id == request_id)
+        return next(found, None)
 
     def waiting(self) -> dict[str, int]:
         """By evaluator the cases that it has chosen and that have come to no outcome yet."""
         found: dict[str, int] = {}
-        for note in self._open.values():
+        for note in self._open:
             for name in note.unfinished():
                 found[name] = found.get(name, 0) + 1
         return found
@@ -172,21 +167,3 @@ def step_of(choice: Choice) -> str:
     if not choice.chosen:
         return "not_chosen"
     return f"{choice.outcome}:{choice.reason}" if choice.outcome else "unfinished"
-
-
-def _opened(complete: Complete, now: float) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "request_id": complete.request_id,
-        "app": complete.app,
-        "source": complete.source,
-        "received_at": complete.received_at,
-        "closed_at": now,
-    }
-    if isinstance(complete, WholeTrace):
-        trace = complete.trace
-        spans = sum(part.signal == "traces" for part in trace.parts)
-        facts |= {"spans": spans, "records": len(trace.parts) - spans}
-        facts |= {"closed": trace.closed.value, "probability": trace.probability}
-    elif isinstance(complete, WholeRow):
-        facts["probability"] = complete.probability
-    return facts

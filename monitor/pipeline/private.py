@@ -1,43 +1,63 @@
-"""What the pipeline does for people's privacy: drops what is to be forgotten, and masks before results go anywhere."""
+"""What the pipeline does for people's privacy: drop what is to be forgotten, and mask before results go anywhere."""
 
 from __future__ import annotations
 
-from functools import partial
+from typing import NamedTuple
 
 import anyio.to_thread
 
 from monitor.model.case import Case
-from monitor.model.outcome import Judged
+from monitor.model.outcome import Judged, Score
+from monitor.pipeline.edges import with_facts
+from monitor.pipeline.evaluate import Evaluation
 from monitor.privacy.erasure import Forgotten
 from monitor.privacy.pseudonyms import UserKey
-from monitor.privacy.redaction import Redacted, Redactor
+from monitor.privacy.redaction import Redactor
 from monitor.stages import Deliver
 
 
-class Private:
-    """Made by the application. `users` gives users the pseudonyms under which `forgotten` knows them."""
+class LocalScores(NamedTuple):
+    """What the local evaluators made of a case, and the case with the facts they found, as all others may see it."""
 
-    def __init__(self, redactor: Redactor, users: UserKey, forgotten: Forgotten) -> None:
-        self._redactor = redactor
+    case: Case
+    scores: dict[str, Score]
+    results: list[Judged]
+
+
+class Private:
+    """Drops and masks; by default nothing. `users` gives users the pseudonyms under which `forgotten` knows them."""
+
+    def __init__(
+        self, redactor: Redactor | None = None, users: UserKey | None = None, forgotten: Forgotten | None = None
+    ) -> None:
+        self._redactor = redactor if redactor is not None and redactor.enabled else None
         self._users = users
         self._forgotten = forgotten
 
     def forgets(self, case: Case, received_at: float) -> bool:
-        """Whether somebody has asked for this case, received at that wall-clock second, to be forgotten."""
-        return self._forgotten.holds(case.request_id, self._users.of(case.user_id), received_at)
+        """Say whether somebody has asked for this case, received at that wall-clock second, to be forgotten."""
+        if self._forgotten is None:
+            return False
+        user = self._users.of(case.user_id) if self._users is not None else case.user_id
+        return self._forgotten.holds(case.request_id, user, received_at)
 
     def over(self, deliver: Deliver) -> Deliver:
-        """The same way to a sink, for verdicts that did not come by way of `redact`: those of others."""
-        if not self._redactor.enabled:
+        """Mask results on their way to a sink that did not come by way of `score_local`: those of others."""
+        redactor = self._redactor
+        if redactor is None:
             return deliver
 
         async def masked(judged: Judged) -> None:
-            await deliver(self._redactor.of_others(judged))
+            await deliver(redactor.of_others(judged))
 
         return masked
 
-    async def redact(self, case: Case) -> Redacted:
-        """The case as local evaluators may see it, and as everybody else may."""
-        if not self._redactor.enabled:
-            return self._redactor.redact(case)
-        return await anyio.to_thread.run_sync(partial(self._redactor.redact, case))
+    async def score_local(self, evaluation: Evaluation, case: Case) -> LocalScores:
+        """Run the local evaluators, which see the texts as they came; everybody else sees them masked."""
+        if self._redactor is None:
+            scores, results = await evaluation.score_local(case)
+        else:
+            redacted = await anyio.to_thread.run_sync(self._redactor.redact, case)
+            scores, results = await evaluation.score_local(redacted.seen)
+            case, scores, results = redacted.case, redacted.facts(scores), redacted.results(results)
+        return LocalScores(with_facts(case, scores), scores, results)

@@ -5,29 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from monitor import compose
+from monitor.content.settings import ReadingSettings
 from monitor.errors import TooLarge
 from monitor.model.case import Reading, Status
 from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.channel import Channel
-from monitor.pipeline.complete import Complete, ReadTrace
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.ending import Ending
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.desk import Desk
-from monitor.pipeline.in_hand import InHand
+from monitor.pipeline.in_flight import Complete, InFlight
 from monitor.pipeline.ledger import Fate
-from monitor.pipeline.noting import Notes, current
+from monitor.pipeline.noting import current
 from monitor.pipeline.private import Private
 from monitor.pipeline.readings import ReadingCounting
 from monitor.pipeline.traffic import TrafficRules
-from monitor.privacy.redaction import Redacted
-from monitor.stages import Drawn, Runtime
+from monitor.stages import Convention, Drawn, Runtime
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
 
@@ -47,99 +45,84 @@ _FATES = {
 
 
 class Readers:
-    """What each of several readers does, side by side, with the requests that it takes from `closed`.
+    """Read requests and have them evaluated: what each of several readers does, side by side.
 
     Args:
-        read_trace: reads a trace; may be called in any thread.
+        in_flight: hands out the requests, and ends them.
+        settings: how traces are read, beyond what the conventions know.
         traffic: who counts.
-        private: drops and masks for people's privacy; None: nothing.
-        desk: hears the verdicts of others that a trace carries; None: nobody does.
+        private: drops what is to be forgotten, and masks.
+        feedback: has a say before and after sampling; None: nobody has.
     """
 
     def __init__(
         self,
-        closed: Channel[Complete],
+        in_flight: InFlight,
         *,
-        read_trace: ReadTrace,
+        conventions: Sequence[Convention],
+        settings: ReadingSettings,
         traffic: TrafficRules,
         evaluation: Evaluation,
-        private: Private | None,
-        desk: Desk | None,
-        in_hand: InHand,
-        notes: Notes,
-        ending: Ending,
+        private: Private,
+        feedback: Desk | None,
         runtime: Runtime,
     ) -> None:
-        self._closed = closed
-        self._read_trace = read_trace
+        self._in_flight = in_flight
+        self._read_trace = partial(compose.read, conventions=conventions, settings=settings)
         self._traffic = traffic
         self._evaluation = evaluation
         self._private = private
-        self._desk = desk
-        self._in_hand = in_hand
-        self._notes = notes
-        self._ending = ending
+        self._feedback = feedback
         self._runtime = runtime
         self._tracer = runtime.tracer
         self._readings = ReadingCounting(runtime.metrics)
         self._delivering = anyio.Semaphore(_DELIVERING)
 
     async def run(self) -> None:
-        """One reader, until cancelled: requests one after the other, their judging side by side."""
+        """Be one reader, until cancelled: requests one after the other, their judging side by side."""
         async with anyio.create_task_group() as judging:
             while True:
-                complete = await self._closed.receive()
-                if complete.void:
-                    self._ending.drop(complete)
-                    continue
-                self._in_hand.begin(complete)
-                self._notes.begin(complete)
+                complete = await self._in_flight.begin_next()
                 work = self._tracer.begin("case")
                 with work:
                     fate = await self._read_one(complete, work, judging)
                 if fate is not None:
-                    self._ending.end(complete, fate, work)
+                    self._in_flight.end(complete, fate, work)
 
     async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> Fate | None:
         """Read a request and score it locally. Where it ends; None where the rest is going on in `judging`."""
         with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
-            reading = self._sorted(await self._reading(complete))
+            reading = await self._reading(complete)
+            if isinstance(reading, Reading):
+                reading = self._sorted(reading)
         if isinstance(reading, Fate):
             return reading
-        if self._private is not None and self._private.forgets(reading.case, complete.received_at):
+        if self._private.forgets(reading.case, complete.received_at):
             return Fate.FORGOTTEN
         work.about(reading.case.request_id, reading.case.span_id)
         self._readings.count(reading)
-        fate = _FATES[reading.status]
-        if self._desk is not None and reading.verdicts:
-            await self._desk.hear(reading.verdicts, reading.case)
         if not reading.status.judgeable:
-            if self._desk is not None and reading.status is not Status.NOT_RAG:
-                self._desk.remember(reading.case)
-            return fate
+            if self._feedback is not None:
+                await self._feedback.before_sampling(reading)
+            return _FATES[reading.status]
         with self._tracer.part("local evaluators"):
-            redacted = await self._private.redact(reading.case) if self._private else Redacted.not_at_all(reading.case)
-            local, results = await self._evaluation.score_local(redacted.seen)
-        results, local = redacted.results(results), redacted.facts(local)
-        known = replace(reading, case=with_facts(redacted.case, local))
-        at_least = self._desk.at_least(known.case) if self._desk is not None else 0.0
-        chosen = self._evaluation.judged_for(known.case, local, at_least)
-        if self._desk is not None:
-            self._desk.drawn(known.case, chosen)
-        if results:
+            found = await self._private.score_local(self._evaluation, reading.case)
+        boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
+        chosen = self._evaluation.judged_for(found.case, found.scores, boost)
+        if self._feedback is not None:
+            self._feedback.after_sampling(found.case, chosen)
+        if found.results:
             await self._delivering.acquire()
-        if not results and not chosen:
-            return fate
-        judging.start_soon(self._judge, complete, known, results, chosen, work)
+        elif not chosen:
+            return _FATES[reading.status]
+        known = replace(reading, case=found.case)
+        judging.start_soon(self._judge, complete, known, found.results, chosen, work)
         return None
 
-    def _sorted(self, reading: Reading | Fate) -> Reading | Fate:
+    def _sorted(self, reading: Reading) -> Reading | Fate:
         """The reading in its class of traffic, noted; or where the request ends."""
-        note = current()
-        if isinstance(reading, Fate):
-            return reading
         kept = self._traffic.sort(reading)
-        if note is not None:
+        if (note := current()) is not None:
             note.read(kept if isinstance(kept, Reading) else reading)
             if isinstance(kept, Fate):
                 note.left_out(self._traffic.left_out_by(reading.case))
@@ -158,7 +141,7 @@ class Readers:
             if results:
                 side_by_side.start_soon(self._deliver, results)
             await self._evaluation.run_judged(reading.case, chosen)
-        self._ending.end(complete, _FATES[reading.status], work)
+        self._in_flight.end(complete, _FATES[reading.status], work)
 
     async def _deliver(self, results: Sequence[Judged]) -> None:
         try:

@@ -1,12 +1,11 @@
-"""The pipeline at work: from the door to the sinks, and its orderly end.
+"""The pipeline at work: from the sources to the sinks, and its orderly end.
 
-    sources -> intake -> (spool) -> assembly -> closing -> reading -> local evaluators -> judged evaluators -> sinks
+    sources -> ingest -> (spool) -> assembly -> in flight -> readers -> local evaluators -> judged evaluators -> publish
 
-A row comes whole: from the spool it goes straight to closing. What waits to be closed is `Closing`'s, all that follows
-the `Readers`'; here they are wired, run and stopped.
+A row comes whole: from the spool it goes straight in flight.
 
-Each stage runs as a task in one group. Stopping goes in the direction of the data: the doors close, what is in hand is
-finished for as long as `drain` allows, the rest stays in the spool for the next process.
+Each stage runs as a task in one group. Stopping goes in the direction of the data: the sources close, what is in flight
+is finished for as long as `drain` allows, the rest stays in the spool for the next process.
 """
 
 from __future__ import annotations
@@ -16,26 +15,23 @@ from functools import partial
 
 import anyio
 
-from monitor import compose
+from monitor.alerts.conditions.missing import Expectations
 from monitor.assembly import Assembly
 from monitor.content.settings import ReadingSettings
-from monitor.pipeline.channel import Channel
-from monitor.pipeline.closing import Closing
-from monitor.pipeline.complete import Complete, WholeTrace
-from monitor.pipeline.door import Door
-from monitor.pipeline.ending import Ending
 from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.desk import Desk
-from monitor.pipeline.foreign.intake import VerdictIntake, reader
-from monitor.pipeline.in_hand import InHand
-from monitor.pipeline.intake import TraceIntake
+from monitor.pipeline.in_flight import InFlight
+from monitor.pipeline.ingest import Ingest
+from monitor.pipeline.ingest.feedback import FeedbackIngest
+from monitor.pipeline.ingest.rows import RowIngest
+from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.pipeline.ledger import Ledger
-from monitor.pipeline.noting import Keeper, Notes
+from monitor.pipeline.noting import Notes
 from monitor.pipeline.private import Private
 from monitor.pipeline.readers import Readers
-from monitor.pipeline.row_intake import RowIntake
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Convention, Runtime, Source, type_name
+from monitor.storage.request_log import Recorder
 from monitor.storage.spool import Spool
 from monitor.telemetry.events import Event
 
@@ -50,11 +46,11 @@ class Pipeline:
         rate: head sampling rate, 0 to 1.
         traffic: who counts.
         closed_limit: closed traces and rows that may wait to be read; beyond that the receivers refuse.
-        drain: seconds that stopping may take for what is in hand.
-        received: is told of traces that came in: the app, as its label, and how many.
-        keeper: keeps what became of each request; by default nobody does.
+        drain: seconds that stopping may take for what is in flight.
+        expectations: hear of traces that came in.
+        recorder: writes the request log; None where that is off.
         private: drops and masks for people's privacy; by default nothing.
-        desk: where verdicts of others come in; without one they are refused, and those within traces not looked for.
+        desk: where feedback comes in; without one it is refused, and that within traces is passed over.
     """
 
     def __init__(
@@ -71,59 +67,44 @@ class Pipeline:
         traffic: TrafficRules,
         closed_limit: int = 5_000,
         drain: float = 6.0,
-        received: Callable[[str, int], None] = lambda _app, _traces: None,
-        keeper: Keeper | None = None,
+        expectations: Expectations | None = None,
+        recorder: Recorder | None = None,
         private: Private | None = None,
         desk: Desk | None = None,
     ) -> None:
-        self._desk = desk
         self._sources = sources
         self._assembly = assembly
+        self._desk = desk
         self._runtime = runtime
         self._drain = drain
-        self.notes = Notes(keeper, runtime.clock, runtime.metrics.app)
+        self.notes = Notes(recorder, runtime)
         """What is known of the requests that are being worked on."""
-        self._ledger = Ledger(runtime.metrics, evaluation.prepare, received, self.notes.counted)
-        self._closed: Channel[Complete] = Channel("closed_traces", closed_limit, runtime.metrics)
-        self._in_hand = InHand()
-        self._ending = Ending(self._ledger, self.notes, self._in_hand)
-        self._closing = Closing(assembly, self._closed, self._in_hand, runtime)
+        self._ledger = Ledger(runtime.metrics, evaluation.prepare, expectations=expectations, recorder=recorder)
+        self._in_flight = InFlight(assembly, self._ledger, self.notes, runtime, limit=closed_limit)
         self._readers = Readers(
-            self._closed,
-            read_trace=reader(partial(compose.read, conventions=conventions, settings=reading), desk),
+            self._in_flight,
+            conventions=conventions,
+            settings=reading,
             traffic=traffic,
             evaluation=evaluation,
-            private=private,
-            desk=desk,
-            in_hand=self._in_hand,
-            notes=self.notes,
-            ending=self._ending,
+            private=private if private is not None else Private(),
+            feedback=desk,
             runtime=runtime,
         )
-        traces = TraceIntake(
+        feedback = FeedbackIngest(desk, spool, runtime) if desk is not None else None
+        spans = SpanIngest(
             sources={type_name(source) for source in sources},
             rate=rate,
             record_marks={mark for convention in conventions for mark in convention.record_marks},
             spool=spool,
             assembly=assembly,
+            in_flight=self._in_flight,
+            feedback=feedback,
             ledger=self._ledger,
             runtime=runtime,
-            backlog=self._backlog,
-            added=self._closing.reconsider,
-            repeated=self._in_hand.hold,
-            verdicts=desk.take if desk is not None else None,
         )
-        rows = RowIntake(
-            rate=rate,
-            spool=spool,
-            ledger=self._ledger,
-            runtime=runtime,
-            backlog=self._backlog,
-            complete=self._closing.is_complete,
-            repeated=self._in_hand.hold,
-        )
-        verdicts = VerdictIntake(desk, spool, runtime) if desk is not None else None
-        self._intake = Door(traces, rows, spool, runtime, self._hand_over, verdicts=verdicts)
+        rows = RowIngest(rate=rate, spool=spool, in_flight=self._in_flight, ledger=self._ledger, runtime=runtime)
+        self._ingest = Ingest(spans, rows, feedback, in_flight=self._in_flight, spool=spool, runtime=runtime)
         metrics = runtime.metrics
         metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)
@@ -131,27 +112,27 @@ class Pipeline:
 
     async def run(self, stop: anyio.Event, listening: Callable[[Source, str], None]) -> None:
         """Receive, judge and deliver until `stop` is set; then drain. `listening` is told each source's address."""
-        with self._closed:
+        with self._in_flight:
             async with anyio.create_task_group() as work:
-                work.start_soon(self._closing.run)
+                work.start_soon(self._in_flight.run)
                 if self._desk is not None:
                     work.start_soon(self._desk.run)
                 for _ in range(_READERS):
                     work.start_soon(self._readers.run)
                 async with anyio.create_task_group() as doors:
                     for source in self._sources:
-                        doors.start_soon(source.run, self._intake, self._runtime, partial(listening, source))
+                        doors.start_soon(source.run, self._ingest, self._runtime, partial(listening, source))
                     doors.start_soon(self._recover)
                     await stop.wait()
                     self._runtime.health.stopping()
                     doors.cancel_scope.cancel()
                 with anyio.move_on_after(self._drain):
-                    await self._in_hand.idle()  # open traces are not waited for: they are safe where they came from
+                    await self._in_flight.idle()  # open traces are not waited for: they are safe where they came from
                 work.cancel_scope.cancel()
 
     def is_unread(self, request_id: str) -> bool:
         """Whether a request is complete and waits to be read."""
-        return self._in_hand.is_unread(request_id)
+        return self._in_flight.is_unread(request_id)
 
     @property
     def pending(self) -> int:
@@ -159,25 +140,12 @@ class Pipeline:
         return self._ledger.pending
 
     async def _recover(self) -> None:
-        deliveries = await self._intake.recover()
+        deliveries = await self._ingest.recover()
         if deliveries:
             self._runtime.events.info(
                 Event.SPOOL_REPLAYED, "took up what the previous process left in the spool", deliveries=deliveries
             )
 
-    def _backlog(self) -> str:
-        if self._closed.full:
-            return "evaluation is behind: too many complete traces wait"
-        return self._desk.backlog if self._desk is not None else ""
-
-    def _hand_over(self) -> None:
-        """Let go of what other processes will do: open traces at once, the others when it is their turn to be read."""
-        for closed in self._assembly.hand_over(self._runtime.clock.monotonic()):
-            self._runtime.metrics.traces_closed.labels(closed.closed.value).inc()
-            self._ending.drop(WholeTrace.of(closed))
-        for complete in self._in_hand.void:
-            self._intake.reopen(complete)
-
     def _oldest(self) -> float:
-        candidates = [self._in_hand.oldest_received_at, self._assembly.oldest_received_at]
+        candidates = [self._in_flight.oldest_received_at, self._assembly.oldest_received_at]
         return min((one for one in candidates if one is not None), default=0.0)

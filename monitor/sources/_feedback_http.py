@@ -9,7 +9,7 @@ import orjson
 
 from monitor.errors import InvalidData, TooLarge
 from monitor.foreign import feedback
-from monitor.model.foreign import LONGEST_NAME, VerdictBatch
+from monitor.model.foreign import LONGEST_NAME, FeedbackBatch
 from monitor.otlp import json_mapping
 from monitor.otlp.http_app import Delivery, Route
 from monitor.stages import Intake
@@ -33,7 +33,7 @@ def route(intake: Intake) -> Route:
         if found.faults and not found.verdicts:
             first = found.faults[0]
             raise InvalidData(f"none of {len(found.faults)} entries can be read; entry {first.entry}: {first.error}")
-        await intake.accept_verdicts(VerdictBatch("feedback", found.verdicts))
+        await intake.accept(FeedbackBatch("feedback", found.verdicts))
         return orjson.dumps(
             {
                 "accepted": len(found.verdicts),

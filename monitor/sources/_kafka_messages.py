@@ -174,7 +174,7 @@ class Messages:
     async def _deliver_rows(self, body: bytes, app: str, receipt: Receipt) -> None:
         large = len(body) > _LARGE
         found = await asyncio.to_thread(self._read_rows, body, app) if large else self._read_rows(body, app)
-        await self._intake.accept_rows(RowBatch(SOURCE, found.rows, len(found.faults), app, receipt))
+        await self._intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app, receipt))
         if found.faults and not found.rows:
             raise _AllRejected(found.faults[0].error)
 

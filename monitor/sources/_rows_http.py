@@ -35,7 +35,7 @@ def route(options: OtlpReceiver, intake: Intake) -> Route:
         delivery.lease.hold(len(body))
         app = _service(delivery.query)
         found = await asyncio.to_thread(read, body, app) if len(body) > _LARGE else read(body, app)
-        await intake.accept_rows(RowBatch(SOURCE, found.rows, len(found.faults), app))
+        await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
         if found.faults and not found.rows:
             first = found.faults[0]
             raise InvalidData(f"none of {len(found.faults)} rows can be read; row {first.row}: {first.error}")

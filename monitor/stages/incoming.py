@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
 from monitor.model.case import Document, Message, Usage
-from monitor.model.foreign import VerdictBatch
+from monitor.model.foreign import FeedbackBatch
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import LogRecord, Span, SpanBatch
@@ -24,26 +24,16 @@ class Accepted:
 
 
 class Intake(Protocol):
-    """The door of the pipeline, held open to sources. Made by the pipeline."""
+    """The way into the pipeline, held open to sources. Made by the pipeline."""
 
-    async def accept(self, batch: SpanBatch) -> Accepted:
-        """Take a batch; returns once its data is safe at the promised level (OTLP: on disk).
+    async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
+        """Take a batch; returns once its data is safe at the promised level (on disk, unless the batch has a receipt).
 
-        A batch with a receipt is safe where it comes from: then the receipt says when it is done with.
+        A batch with a receipt is safe where it comes from: then the receipt says when it is done with. A row whose id
+        was seen lately is not taken again.
         Raises `Overloaded` when there is no room now: nothing of the batch was taken, the sender should try again.
         Raises `InvalidData` when nothing of it can be read. Never blocks the event loop; may wait for a group commit.
         """
-        ...
-
-    async def accept_rows(self, batch: RowBatch) -> None:
-        """Take a batch of rows, and count those of it that are invalid; returns once its data is safe, as `accept`.
-
-        A row whose id was seen lately is not taken again. Raises `Overloaded` as `accept` does.
-        """
-        ...
-
-    async def accept_verdicts(self, batch: VerdictBatch) -> None:
-        """Take a batch of verdicts of others; returns once they are safe. Raises `Overloaded` as `accept` does."""
         ...
 
     def hand_over(self, receipts: Iterable[Receipt]) -> None:

@@ -12,6 +12,7 @@ import re
 
 _ALL = 1 << 56
 _DIGITS = 14
+_HEX_LENGTH = 32
 _OT = re.compile(r"(?:^|,)[ \t]*ot=([^,]*)")
 _THRESHOLD = re.compile(r"[0-9a-f]{1,14}")
 _RANDOM = re.compile(r"[0-9a-f]{14}")
@@ -57,6 +58,19 @@ def least_rate(trace_id: bytes) -> float:
 def randomness(trace_id: bytes, trace_state: str) -> int:
     """The 56 random bits of a trace: `rv` where the tracestate has a valid one, else the last seven bytes of the id."""
     return _randomness(trace_id, _ot_fields(trace_state))
+
+
+def sampling_id(request_id: str) -> bytes:
+    """The 16 bytes by which `keep` samples a request: its trace id in hex, else a hash of its id.
+
+    So a row and the trace of the same request agree.
+    """
+    if len(request_id) == _HEX_LENGTH:
+        try:
+            return bytes.fromhex(request_id)
+        except ValueError:
+            pass
+    return hashlib.blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def parse_threshold(text: str) -> int | None:

@@ -17,6 +17,7 @@ import pytest
 from monitor.errors import InvalidData, Overloaded
 from monitor.model.row import RowBatch
 from monitor.sources.otlp_http import OtlpHttp
+from monitor.stages import Accepted
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.otlp import serving
 from tests.support.service import BAD, CONTEXT, GOOD, RagService
@@ -190,10 +191,11 @@ class RowIntake:
         self.batches: list[RowBatch] = []
         self.trouble = trouble
 
-    async def accept_rows(self, batch: RowBatch) -> None:
+    async def accept(self, batch: RowBatch) -> Accepted:
         if self.trouble is not None:
             raise self.trouble
         self.batches.append(batch)
+        return Accepted()
 
     @property
     def ids(self) -> list[str]:

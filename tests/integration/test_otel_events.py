@@ -26,7 +26,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError, Overloaded
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.head import HeadSampling
+from monitor.pipeline.ingest.head import HeadSampling
 from monitor.serving.auth import Auth
 from monitor.sinks.otel_events import OtelEvents, attributes
 from monitor.sources.otlp_grpc import OtlpGrpc

@@ -23,7 +23,7 @@ from monitor.model.span import EncodedGroup, Part, SpanBatch
 from monitor.model.trace import Closed
 from monitor.otlp import wire
 from monitor.otlp.decode import decode
-from monitor.pipeline.head import HeadSampling
+from monitor.pipeline.ingest.head import HeadSampling
 from tests.property.support import TRACES, examples, read_parts
 from tests.support.traces import SETUPS, captured_parts
 

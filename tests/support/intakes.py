@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.errors import Overloaded
-from monitor.model.foreign import VerdictBatch
+from monitor.model.foreign import FeedbackBatch
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
@@ -21,19 +21,13 @@ class RecordingIntake:
         self.hold = hold
         self.reject = 0
         self.fault: Exception | None = None
-        self.batches: list[SpanBatch | RowBatch | VerdictBatch] = []
+        self.batches: list[SpanBatch | RowBatch | FeedbackBatch] = []
         self.held: list[Receipt] = []
         self.void: list[Receipt] = []
 
-    async def accept(self, batch: SpanBatch) -> Accepted:
+    async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
         self._take(batch)
         return Accepted(self.reject, "invalid" if self.reject else "")
-
-    async def accept_rows(self, batch: RowBatch) -> None:
-        self._take(batch)
-
-    async def accept_verdicts(self, batch: VerdictBatch) -> None:
-        self._take(batch)
 
     def hand_over(self, receipts: Iterable[Receipt]) -> None:
         for receipt in receipts:
@@ -56,7 +50,7 @@ class RecordingIntake:
             for item in group.items
         ]
 
-    def _take(self, batch: SpanBatch | RowBatch | VerdictBatch) -> None:
+    def _take(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> None:
         if self.busy:
             raise Overloaded("no room")
         if self.fault is not None:

@@ -1,4 +1,4 @@
-"""Verdicts of others on their way: in by `intake` and `late`, sorted by `names`, entered at the `desk`.
+"""Feedback on its way: sorted by `names`, worked off at the `desk`.
 
 `known` finds the request that a verdict is on; `disliked` holds what a user's vote sets off.
 """

@@ -17,7 +17,7 @@ import anyio
 
 from monitor.content import slices as facts
 from monitor.foreign.settings import ForeignSettings
-from monitor.model.case import Case, Traffic
+from monitor.model.case import Case, Reading, Status, Traffic
 from monitor.model.foreign import FAULTS, ForeignVerdict, Via
 from monitor.model.outcome import Judged, Score, result_id
 from monitor.model.receipt import Receipt
@@ -114,8 +114,32 @@ class Desk:
                 self._wake = anyio.Event()
                 await self._wake.wait()
 
-    async def hear(self, verdicts: Sequence[ForeignVerdict], case: Case) -> None:
-        """Verdicts that came within the trace of `case`, before it is drawn; returns when they are delivered.
+    async def before_sampling(self, reading: Reading) -> float:
+        """Take in what the trace of a request says of answers; returns when that is delivered.
+
+        Returns the probability with which the case of `reading` is to be judged at least: 0 for most, more where a user
+        dislikes the answer. A case that cannot be judged is remembered here, others by `after_sampling`.
+        """
+        if reading.verdicts:
+            await self._hear(reading.verdicts, reading.case)
+        if reading.status.judgeable:
+            return self._boost(reading.case)
+        if reading.status is not Status.NOT_RAG:
+            self._known.remember(reading.case)
+        return 0.0
+
+    def after_sampling(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
+        """Remember `case`, and who did not choose it: they may judge it yet, should a user dislike it."""
+        self._known.remember(case)
+        if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
+            others = self._evaluation.others(case, chosen)
+            if others:
+                self._unchosen.keep(case, others)
+
+    # -- within
+
+    async def _hear(self, verdicts: Sequence[ForeignVerdict], case: Case) -> None:
+        """Enter verdicts that came within the trace of `case`.
 
         Those on another request, to which a link led, weigh what the trace weighs that brought them.
         """
@@ -130,8 +154,7 @@ class Desk:
                 else:
                     await self._enter(replace(one, request_id=case.request_id), who, case)
 
-    def at_least(self, case: Case) -> float:
-        """The probability that `case`, which is to be drawn now, is judged with at least; 0 for most."""
+    def _boost(self, case: Case) -> float:
         vote = self._agreement.vote_on(case.request_id) if self._raises else None
         if vote is None or not vote.down or not self._evaluation.others(case, ()):
             return 0.0
@@ -139,20 +162,6 @@ class Desk:
             return 0.0
         self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.probability
-
-    def drawn(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
-        """`case` was drawn for `chosen`: who else may judge it, should it be disliked, is remembered."""
-        self.remember(case)
-        if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
-            others = self._evaluation.others(case, chosen)
-            if others:
-                self._unchosen.keep(case, others)
-
-    def remember(self, case: Case) -> None:
-        """Know `case`, without its texts, should somebody have a word to say on it later; not only if it is judged."""
-        self._known.remember(case)
-
-    # -- within
 
     def _who(self, verdict: ForeignVerdict) -> Foreigner | None:
         """Whose verdict it is; None where it cannot be used, which is counted."""

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from monitor.errors import MonitorError
 from monitor.foreign import ForeignSettings
-from monitor.model.case import Traffic
+from monitor.model.case import Reading, Status, Traffic
 from monitor.model.foreign import ForeignVerdict, Via
 from monitor.model.outcome import Score, Standing
 from monitor.model.receipt import Receipt
@@ -92,11 +92,13 @@ class Bench:
             assert settled
             group.cancel_scope.cancel()
 
+    async def boost(self, one, *said):
+        return await self.desk.before_sampling(Reading(Status.READY, one, verdicts=said))
+
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""
-        await self.desk.hear(said, one)
-        chosen = self.evaluation.judged_for(one, {}, self.desk.at_least(one))
-        self.desk.drawn(one, chosen)
+        chosen = self.evaluation.judged_for(one, {}, await self.boost(one, *said))
+        self.desk.after_sampling(one, chosen)
         await self.evaluation.run_judged(one, chosen)
         return bool(chosen)
 
@@ -137,7 +139,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
     said = vote(target.request_id, span_id="00000000000000ff", linked=True)
     async with anyio.create_task_group() as group:
         group.start_soon(bench.desk.run)
-        await bench.desk.hear([said], replace(carrier, app="reviews"))
+        await bench.boost(replace(carrier, app="reviews"), said)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
     (one,) = [judged for judged in bench.results if judged.via is Via.FEEDBACK]
@@ -331,8 +333,7 @@ async def test_who_votes_a_lot_cannot_spend_the_judges_budget():
     judged = 0
     for number in range(200):
         one = one_case(number)
-        await bench.desk.hear([vote(one.request_id)], one)
-        judged += bench.desk.at_least(one) > 0
+        judged += await bench.boost(one, vote(one.request_id)) > 0
     assert judged == 10  # a sixth of an hour's at once
 
 
@@ -358,9 +359,8 @@ async def test_rates_stay_true_although_disliked_answers_are_judged_more_often(s
             bad.add(one.request_id)
         dislikes = rng.random() < (0.7 if is_bad else 0.05)
         in_time = rng.random() < 0.75
-        if dislikes and in_time:
-            await bench.desk.hear([vote(one.request_id)], one)
-        chosen = bench.evaluation.judged_for(one, {}, bench.desk.at_least(one))
+        said = [vote(one.request_id)] if dislikes and in_time else []
+        chosen = bench.evaluation.judged_for(one, {}, await bench.boost(one, *said))
         for _, drawn in chosen:
             weights[is_bad] += 1 / drawn.probability
             biased[is_bad] += 1

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from monitor import registry, rows
+from monitor import registry
 from monitor.assembly import Assembly, AssemblySettings
 from monitor.clock import SystemClock
 from monitor.content.settings import ReadingSettings
 from monitor.errors import Overloaded
-from monitor.model.receipt import Receipt
-from monitor.model.row import RowBatch
 from monitor.pipeline import run
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
@@ -23,65 +20,14 @@ from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.samplers.uniform import Uniform
-from monitor.stages import Source
 from monitor.storage.spool import open_spool
+from tests.support.ingest import spans, trace_id
+from tests.support.pipeline import At, Handed, Nothing, until
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import FakeJudge, Judged
-from tests.unit.pipeline.test_intake import spans, trace_id
 from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
-
-
-class Handed(Source):
-    """Lends its intake to the test."""
-
-    async def run(self, intake, runtime, listening):
-        listening("here")
-        Handed.intake = intake
-        await anyio.sleep_forever()
-
-
-class At:
-    """A pipeline at work, with one judge that waits for its gate."""
-
-    def __init__(self, lent):
-        self.metrics = lent.metrics
-        self.gate = anyio.Event()
-        self.results = []
-        self.settled = []
-
-    def receipt(self, name):
-        return Receipt(lambda: self.settled.append(name))
-
-    async def rows(self, *ids, receipt):
-        said = {"request": "Why?", "response": "So.", "retrieved_context": [{"content": "facts"}]}
-        found = rows.take(json.dumps([{"request_id": one, **said} for one in ids]).encode())
-        await Handed.intake.accept_rows(RowBatch("cases", found.rows, receipt=receipt))
-
-    async def spans(self, *numbers, receipt, children=1):
-        batch = replace(spans(*map(trace_id, numbers), children=children), source="kafka", receipt=receipt)
-        await Handed.intake.accept(batch)
-
-    async def deliver(self, judged):
-        self.results.append(judged.case.request_id)
-
-    def fate(self, name):
-        return total(self.metrics, "ragmonitor_traces_total", fate=name)
-
-    def balanced(self):
-        received = total(self.metrics, "ragmonitor_traces_received_total")
-        ended = total(self.metrics, "ragmonitor_traces_total")
-        assert received == ended + total(self.metrics, "ragmonitor_traces_pending")
-        return received
-
-
-class Nothing:
-    def remembered(self, result):
-        return False
-
-    def remember(self, results):
-        pass
 
 
 @asynccontextmanager
@@ -110,12 +56,6 @@ async def pipeline(tmp_path, closed_limit=5_000, **settings):
             yield at
             at.gate.set()
             stop.set()
-
-
-async def until(holds):
-    with anyio.fail_after(5):
-        while not holds():  # noqa: ASYNC110 - what is waited for is a number that others count
-            await anyio.sleep(0.005)
 
 
 async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_when_the_sinks_have_the_result(tmp_path):

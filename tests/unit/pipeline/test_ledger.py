@@ -46,10 +46,18 @@ def test_a_trace_without_a_service_name_is_counted_under_unknown():
     assert total(metrics, "ragmonitor_traces_received_total", app="unknown") == 1
 
 
-def test_whoever_asks_is_told_of_each_trace_that_comes_in_and_of_none_that_ends():
-    told = []
-    ledger = Ledger(runtime().metrics, told=lambda app, traces: told.append((app, traces)))
+class Told:
+    def __init__(self):
+        self.traces = []
+
+    def received(self, app, traces):
+        self.traces.append((app, traces))
+
+
+def test_expectations_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
+    told = Told()
+    ledger = Ledger(runtime().metrics, expectations=told)
     ledger.received("shop", "otlp_grpc")
     ledger.passed("", "otlp_grpc", Fate.SAMPLED_OUT, traces=7)
     ledger.ended("shop", "otlp_grpc", Fate.JUDGED)
-    assert told == [("shop", 1), ("unknown", 7)]
+    assert told.traces == [("shop", 1), ("unknown", 7)]

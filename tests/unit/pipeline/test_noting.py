@@ -15,9 +15,9 @@ from monitor.model.row import Row
 from monitor.model.trail import Step, Trail
 from monitor.pipeline import noting
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.complete import WholeRow
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.in_flight import WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.noting import Notes
 from monitor.pipeline.traffic import Quota
@@ -77,7 +77,7 @@ class Remembered:
 
 OK = Verdict({"score": 5}, "fake/model", tries=(Attempt(0.1, "rate_limited", "HTTP 429"), Attempt(0.2, "ok")))
 CASE = Case(request_id="ab" * 16, app="shop", request=Request("q"), retrieved_context=(Document("d"),), response="r")
-COMPLETE = WholeRow("shop", "kafka", (), 1.0, Row("ab" * 16, "shop", b"{}"), 0.5)
+COMPLETE = WholeRow("shop", "kafka", (), 1.0, 0.5, Row("ab" * 16, "shop", b"{}"))
 
 
 def evaluating(lent, judge, *, sampler=None, **options) -> Evaluation:
@@ -103,10 +103,10 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     """One case through a local and a judged evaluator, after others: its trail, and what was summed."""
     lent, keeper = runtime(), Kept()
     evaluation = evaluating(lent, Judge(answer), **options)
-    notes = Notes(keeper, lent.clock, lambda app: app or "unknown")
+    notes = Notes(keeper, lent)
     for number in range(before):
         evaluation.judged_for(replace(case, request_id=f"{number:032x}"))
-    note = notes.begin(COMPLETE)
+    note = notes.begin(COMPLETE.trail(2.0))
     assert note is not None
     note.read(Reading(Status.READY, case, joined=(Joined("ask", "01"),)))
     local, _ = await evaluation.score_local(case)
@@ -114,7 +114,7 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     assert notes.waiting() == dict.fromkeys([one.evaluator.name for one, _ in chosen], 1)
     await evaluation.run_judged(case, chosen)
     assert notes.of(case.request_id) is not None
-    notes.end(COMPLETE, Fate.JUDGED)
+    notes.end(note, Fate.JUDGED)
     assert notes.of(case.request_id) is None
     (trail,) = keeper.trails
     return trail, keeper
@@ -148,14 +148,14 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
     lent, keeper, judge = runtime(), Kept(), Judge(OK)
     judge.open = anyio.Event()
     evaluation = evaluating(lent, judge, turns={"": 1})
-    notes = Notes(keeper, lent.clock, str)
+    notes = Notes(keeper, lent)
 
     async def work(number: int, size: int) -> None:
         case = replace(CASE, request_id=f"{number:032x}", response="r" * size)
-        complete = WholeRow("shop", "kafka", (), 1.0, Row(case.request_id, "shop", b"{}"), 1.0)
-        notes.begin(complete)
+        complete = WholeRow("shop", "kafka", (), 1.0, 1.0, Row(case.request_id, "shop", b"{}"))
+        note = notes.begin(complete.trail(2.0))
         await evaluation.run_judged(case, evaluation.judged_for(case))
-        notes.end(complete, Fate.JUDGED)
+        notes.end(note, Fate.JUDGED)
 
     async with anyio.create_task_group() as group:
         group.start_soon(work, 1, 10)
@@ -199,46 +199,46 @@ async def test_a_quota_that_is_nearly_spent_is_noted_with_the_room_that_it_left(
 
 async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and_not_kept():
     keeper = Kept()
-    notes = Notes(keeper, runtime().clock, str)
-    note = notes.begin(COMPLETE)
+    notes = Notes(keeper, runtime())
+    note = notes.begin(COMPLETE.trail(2.0))
     note.read(Reading(Status.FAILED_REQUEST, CASE, "no such user: Ada"))
-    notes.end(COMPLETE, Fate.FAILED_REQUEST)
-    note = notes.begin(COMPLETE)
+    notes.end(note, Fate.FAILED_REQUEST)
+    note = notes.begin(COMPLETE.trail(2.0))
     note.read(Reading(Status.INCOMPLETE, CASE, "the parent never came"))
-    notes.end(COMPLETE, Fate.INCOMPLETE)
+    notes.end(note, Fate.INCOMPLETE)
     assert [one.detail for one in keeper.trails] == ["", "the parent never came"]
 
 
 async def test_of_a_request_that_is_to_be_forgotten_no_trail_is_kept():
     keeper = Kept()
-    notes = Notes(keeper, runtime().clock, str)
-    notes.begin(COMPLETE)
-    notes.end(COMPLETE, Fate.FORGOTTEN)
+    notes = Notes(keeper, runtime())
+    note = notes.begin(COMPLETE.trail(2.0))
+    notes.end(note, Fate.FORGOTTEN)
     assert not keeper.trails
 
 
 async def test_where_nobody_keeps_notes_nothing_is_noted():
-    notes = Notes(None, runtime().clock, str)
-    assert notes.begin(COMPLETE) is None
+    notes = Notes(None, runtime())
+    note = notes.begin(COMPLETE.trail(2.0))
+    assert note is None
     assert noting.current() is None
-    notes.end(COMPLETE, Fate.JUDGED)
-    notes.counted("shop", "kafka", Fate.JUDGED, 1)
+    notes.end(note, Fate.JUDGED)
 
 
 async def test_two_requests_side_by_side_are_noted_apart():
     lent, keeper = runtime(), Kept()
-    notes = Notes(keeper, lent.clock, str)
+    notes = Notes(keeper, lent)
 
     async def work(number: int) -> None:
         row = Row(f"{number:032x}", "shop", b"{}")
-        complete = WholeRow("shop", "kafka", (), 1.0, row, 1.0)
-        notes.begin(complete)
+        complete = WholeRow("shop", "kafka", (), 1.0, 1.0, row)
+        note = notes.begin(complete.trail(2.0))
         await anyio.lowlevel.checkpoint()
         current = noting.current()
         assert current is not None
         current.drew(f"evaluator {number}", None, chosen=False)
         await anyio.lowlevel.checkpoint()
-        notes.end(complete, Fate.JUDGED)
+        notes.end(note, Fate.JUDGED)
 
     async with anyio.create_task_group() as group:
         for number in range(5):
@@ -250,8 +250,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
 
 async def test_the_ledger_tells_of_every_end_what_passed_at_the_door_too():
     keeper = Kept()
-    notes = Notes(keeper, runtime().clock, str)
-    ledger = Ledger(runtime().metrics, noted=notes.counted)
+    ledger = Ledger(runtime().metrics, recorder=keeper)
     ledger.received("shop", "kafka")
     ledger.ended("shop", "kafka", Fate.JUDGED)
     ledger.passed("shop", "kafka", Fate.SAMPLED_OUT, 9)

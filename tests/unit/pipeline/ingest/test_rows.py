@@ -1,4 +1,4 @@
-"""The door for rows: durable before it says so, sampled as traces are, each counted in one place."""
+"""Rows on their way in: durable before the sender hears so, sampled as traces are, each counted in one place."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from monitor import rows
 from monitor.clock import ManualClock
 from monitor.errors import Overloaded
 from monitor.model.row import RowBatch
-from monitor.pipeline import row_intake
+from monitor.pipeline.ingest import rows as rows_module
+from monitor.pipeline.ledger import Fate
 from monitor.storage.spool import Record
+from tests.support.ingest import ingest, spans
 from tests.support.runtime import total
-from tests.unit.pipeline.test_intake import door, spans
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ def batch(*ids: str, invalid: int = 0, app: str = "shop", **more: Any) -> RowBat
 
 def end(at, *complete):
     for one in complete or at.rows:
-        at.ledger.ended(one.app, one.source, row_intake.Fate.JUDGED)
+        at.ledger.ended(one.app, one.source, Fate.JUDGED)
         for receipt in one.receipts:
             receipt.settle()
 
@@ -43,27 +44,27 @@ def fates(at):
 
 
 async def test_a_row_is_in_the_spool_until_it_has_ended(tmp_path):
-    async with door(tmp_path) as at:
-        await at.intake.accept_rows(batch("a", "b"))
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(batch("a", "b"))
         assert [one.request_id for one in at.rows] == ["a", "b"]
         assert at.ledger.pending == at.balanced() == 2
         end(at, at.rows[0])
         assert total(at.metrics, "ragmonitor_spool_records") == 1
-    async with door(tmp_path) as again:
+    async with ingest(tmp_path) as again:
         assert await again.intake.recover() == 1
         end(again)
         assert again.balanced() == 2
-    async with door(tmp_path) as emptied:
+    async with ingest(tmp_path) as emptied:
         assert await emptied.intake.recover() == 0
 
 
 async def test_what_a_crash_left_keeps_its_probability_its_app_and_its_time(tmp_path):
     clock = ManualClock()
-    async with door(tmp_path, rate=0.5, clock=clock) as at:
-        await at.intake.accept_rows(batch(HIGH, app="bakery"))
+    async with ingest(tmp_path, rate=0.5, clock=clock) as at:
+        await at.intake.accept(batch(HIGH, app="bakery"))
         came = at.rows[0].received_at
     clock.advance(60)
-    async with door(tmp_path, rate=0.01, clock=clock) as at:
+    async with ingest(tmp_path, rate=0.01, clock=clock) as at:
         assert await at.intake.recover() == 1
         (one,) = at.rows
         assert (one.request_id, one.app, one.probability, one.received_at) == (HIGH, "bakery", 0.5, came)
@@ -71,30 +72,30 @@ async def test_what_a_crash_left_keeps_its_probability_its_app_and_its_time(tmp_
 
 async def test_what_waited_for_too_long_is_shed(tmp_path):
     clock = ManualClock()
-    async with door(tmp_path, clock=clock) as at:
-        await at.intake.accept_rows(batch("a", "b"))
+    async with ingest(tmp_path, clock=clock) as at:
+        await at.intake.accept(batch("a", "b"))
     clock.advance(7200)
-    async with door(tmp_path, clock=clock) as at:
+    async with ingest(tmp_path, clock=clock) as at:
         await at.intake.recover()
         assert at.fate("shed") == at.balanced() == 2
         assert at.rows == []
 
 
 async def test_rows_and_spans_are_taken_up_together(tmp_path):
-    async with door(tmp_path) as at:
+    async with ingest(tmp_path) as at:
         await at.intake.accept(spans(bytes.fromhex(HIGH)))
-        await at.intake.accept_rows(batch("a"))
+        await at.intake.accept(batch("a"))
         await at.spool.append(Record("cases", "cases", at.clock.now(), b"{}", b"no meta"))
-    async with door(tmp_path) as at:
+    async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 2
         assert len(at.rows) == len(at.closed()) == 1
         assert total(at.metrics, "ragmonitor_spool_damaged_records_total") == 1
 
 
 async def test_a_row_and_its_trace_agree_whether_they_are_kept(tmp_path):
-    async with door(tmp_path, rate=0.5) as at:
+    async with ingest(tmp_path, rate=0.5) as at:
         for one in (LOW, HIGH):
-            await at.intake.accept_rows(batch(one))
+            await at.intake.accept(batch(one))
             await at.intake.accept(spans(bytes.fromhex(one)))
         assert [one.request_id for one in at.rows] == [HIGH]
         assert [closed.trace_id.hex() for closed in at.closed()] == [HIGH]
@@ -102,51 +103,51 @@ async def test_a_row_and_its_trace_agree_whether_they_are_kept(tmp_path):
 
 
 async def test_other_ids_are_sampled_by_their_hash(tmp_path):
-    async with door(tmp_path, rate=0.3) as at:
-        await at.intake.accept_rows(batch(*(f"request-{number}" for number in range(2000))))
+    async with ingest(tmp_path, rate=0.3) as at:
+        await at.intake.accept(batch(*(f"request-{number}" for number in range(2000))))
         assert 500 < len(at.rows) < 700
         assert at.fate("sampled_out") == 2000 - len(at.rows)
         assert at.balanced() == 2000
 
 
 async def test_a_row_that_comes_again_is_counted_once(tmp_path):
-    async with door(tmp_path, rate=0.5) as at:
+    async with ingest(tmp_path, rate=0.5) as at:
         for _ in range(3):
-            await at.intake.accept_rows(batch(HIGH, LOW, HIGH))
+            await at.intake.accept(batch(HIGH, LOW, HIGH))
         assert len(at.rows) == 1
         assert at.balanced() == 2
         assert fates(at) == {"kept": 1, "sampled_out": 3, "duplicate": 5}
         end(at)
-    async with door(tmp_path) as at:
+    async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 0
 
 
 async def test_the_same_row_from_two_senders_at_once_is_one(tmp_path):
-    async with door(tmp_path) as at:
-        await asyncio.gather(*(at.intake.accept_rows(batch("a", "b")) for _ in range(5)))
+    async with ingest(tmp_path) as at:
+        await asyncio.gather(*(at.intake.accept(batch("a", "b")) for _ in range(5)))
         assert [one.request_id for one in at.rows] == ["a", "b"]
         assert fates(at) == {"kept": 2, "duplicate": 8}
         end(at)
         assert at.balanced() == 2
-    async with door(tmp_path) as at:
+    async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 0
 
 
 async def until_refused(at, large):
     for number in range(20):
         try:
-            await at.intake.accept_rows(batch(f"large-{number}", context=large))
+            await at.intake.accept(batch(f"large-{number}", context=large))
         except Overloaded:
             return number
     raise AssertionError("a spool of a megabyte took four")
 
 
 async def test_what_was_refused_is_new_when_it_is_sent_again(tmp_path):
-    async with door(tmp_path) as at:
-        at.full = "evaluation is behind"
+    async with ingest(tmp_path) as at:
+        at.in_flight.backlog = "evaluation is behind"
         with pytest.raises(Overloaded, match="behind"):
-            await at.intake.accept_rows(batch("a", invalid=3))
-        at.full = ""
+            await at.intake.accept(batch("a", invalid=3))
+        at.in_flight.backlog = ""
         large = random.Random(1).randbytes(200_000).hex()
         taken = await until_refused(at, large)
         assert at.balanced() == len(at.rows) == taken > 0
@@ -154,36 +155,36 @@ async def test_what_was_refused_is_new_when_it_is_sent_again(tmp_path):
         async with asyncio.timeout(10):
             while len(at.rows) == taken:
                 with contextlib.suppress(Overloaded):
-                    await at.intake.accept_rows(batch(f"large-{taken}", context=large))
+                    await at.intake.accept(batch(f"large-{taken}", context=large))
                 await asyncio.sleep(0.05)
         assert at.rows[-1].request_id == f"large-{taken}"
 
 
 async def test_rows_that_cannot_be_read_are_counted_under_the_app_of_their_sender(tmp_path):
-    async with door(tmp_path) as at:
-        await at.intake.accept_rows(batch("a", invalid=2))
-        await at.intake.accept_rows(batch(invalid=1))
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(batch("a", invalid=2))
+        await at.intake.accept(batch(invalid=1))
         assert fates(at) == {"kept": 1, "invalid": 3}
         assert total(at.metrics, "ragmonitor_traces_total", app="shop", source="cases", fate="invalid") == 3
         assert at.balanced() == 4
 
 
 async def test_too_many_bytes_of_rows_in_hand_are_refused_until_some_have_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_intake, "_HELD_AT_MOST", 50_000)
-    async with door(tmp_path) as at:
-        await at.intake.accept_rows(batch("a", context="x" * 60_000))
+    monkeypatch.setattr(rows_module, "_HELD_AT_MOST", 50_000)
+    async with ingest(tmp_path) as at:
+        await at.intake.accept(batch("a", context="x" * 60_000))
         with pytest.raises(Overloaded, match="rows of 6"):
-            await at.intake.accept_rows(batch("b"))
+            await at.intake.accept(batch("b"))
         end(at)
-        await at.intake.accept_rows(batch("b"))
+        await at.intake.accept(batch("b"))
 
 
 async def test_taking_up_waits_while_too_many_bytes_are_in_hand(tmp_path, monkeypatch):
-    async with door(tmp_path) as at:
+    async with ingest(tmp_path) as at:
         for name in "abc":
-            await at.intake.accept_rows(batch(name, context=name * 30_000))
-    monkeypatch.setattr(row_intake, "_HELD_AT_MOST", 50_000)
-    async with door(tmp_path) as at:
+            await at.intake.accept(batch(name, context=name * 30_000))
+    monkeypatch.setattr(rows_module, "_HELD_AT_MOST", 50_000)
+    async with ingest(tmp_path) as at:
         taking_up = asyncio.create_task(at.intake.recover())
         async with asyncio.timeout(10):
             while len(at.rows) < 2:  # noqa: ASYNC110 - nothing tells of it

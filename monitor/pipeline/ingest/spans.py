@@ -1,4 +1,4 @@
-"""The door: head sampling on raw bytes, the spool, then assembly.
+"""Spans and log records on their way in: head sampling on raw bytes, the spool, then assembly.
 
     batch -> which traces are kept (a hash of the trace id; nothing is decoded) -> spool (durable) -> OK -> assembly
 
@@ -9,21 +9,20 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 from prometheus_client import Counter
 
 from monitor.assembly import Assembly, Counts
 from monitor.errors import InvalidData, Overloaded
-from monitor.model.foreign import ForeignVerdict
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
-from monitor.pipeline.complete import WholeTrace
-from monitor.pipeline.foreign import late
-from monitor.pipeline.head import HeadSampling, Sorted
+from monitor.pipeline.in_flight import InFlight, WholeTrace
+from monitor.pipeline.ingest.feedback import FeedbackIngest
+from monitor.pipeline.ingest.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
-from monitor.pipeline.seen import Seen
+from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
 from monitor.storage.spool import Record, Spool
 from monitor.telemetry.tracing import NOTHING, Work
@@ -32,18 +31,14 @@ _SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "t
 _RECORD_FATES = (*_SPAN_FATES, "unrelated", "verdict")
 
 
-class TraceIntake:
+class SpanIngest:
     """Takes deliveries of spans and log records.
 
     Args:
         sources: the names of all that will deliver, whose series begin at 0.
         rate: the head sampling rate, 0 <= rate <= 1.
         record_marks: what marks log records of use; all others end here.
-        backlog: says why nothing more can be taken now, or an empty string.
-        added: called after traces were handed to assembly, so that its timer can be set anew.
-        repeated: is told of each request that came again after it was complete, with the receipt of that delivery.
-        verdicts: takes those of others that came in log records or on late spans, with the receipt of their delivery to
-            share.
+        feedback: takes what others say in log records or on late spans; None: it is passed over.
     """
 
     def __init__(
@@ -54,24 +49,20 @@ class TraceIntake:
         record_marks: Iterable[bytes],
         spool: Spool,
         assembly: Assembly,
+        in_flight: InFlight,
+        feedback: FeedbackIngest | None,
         ledger: Ledger,
         runtime: Runtime,
-        backlog: Callable[[], str],
-        added: Callable[[], None],
-        repeated: Callable[[str, Receipt], None],
-        verdicts: Callable[[Sequence[ForeignVerdict], Receipt | None], None] | None = None,
     ) -> None:
-        self._verdicts = verdicts
         self._rate = rate
         self._meta = json.dumps({"rate": rate}).encode()
         self._spool = spool
         self._assembly = assembly
         self._ledger = ledger
         self._runtime = runtime
-        self._backlog = backlog
-        self._added = added
-        self._repeated = repeated
-        self._ended_at_the_door = Seen()
+        self._in_flight = in_flight
+        self._feedback = feedback
+        self._ended_at_the_door = RecentIds()
         self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
         for source in sources:
@@ -82,12 +73,9 @@ class TraceIntake:
 
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""
-        full = self._backlog()
         receipt = batch.receipt
-        if not full and receipt is not None and self._assembly.crowded:
-            full = "open traces take half of the memory that they may"  # to close them early would be to lose them
-        if full:
-            raise Overloaded(full)
+        if receipt is not None and self._assembly.crowded:  # to close open traces early would be to lose them
+            raise Overloaded("open traces take half of the memory that they may")
         now = self._runtime.clock.now()
         found = self._head.sort(batch, self._rate)
         with self._work(batch, found):
@@ -138,19 +126,19 @@ class TraceIntake:
             if added.opened:
                 self._ledger.received(entry.app, source)
             elif batch.receipt is not None and not self._assembly.is_open(trace_id):
-                self._repeated(trace_id.hex(), batch.receipt)
+                self._in_flight.repeated(trace_id.hex(), batch.receipt)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
-            if added.spans.late and self._verdicts is not None:
-                self._verdicts(late.read(trace_id, entry.parts, entry.probability), receipt)
-        if found.verdicts and self._verdicts is not None:
-            self._verdicts(found.verdicts, receipt)
+            if added.spans.late and self._feedback is not None:
+                self._feedback.take_late(trace_id, entry.parts, entry.probability, receipt)
+        if found.verdicts and self._feedback is not None:
+            self._feedback.take(found.verdicts, receipt)
         if receipt is not None:
             receipt.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():
             self._counter(batch.signal, source, name).inc(number)
         if found.kept:
-            self._added()
+            self._in_flight.parts_came()
 
     def _work(self, batch: SpanBatch, found: Sorted) -> Work:
         """The keeping of a delivery, for our own telemetry; not of one that is all our own: it would feed itself."""

@@ -1,10 +1,10 @@
-"""A bounded memory of what was seen lately."""
+"""A bounded memory of the ids that came lately."""
 
 from __future__ import annotations
 
 
-class Seen:
-    """Which ids were seen lately: two generations of at most `limit` each, so that memory is bounded."""
+class RecentIds:
+    """The ids that came lately: two generations of at most `limit` each, so that memory is bounded."""
 
     def __init__(self, limit: int = 200_000) -> None:
         self._limit = limit
@@ -15,12 +15,12 @@ class Seen:
         return key in self._new or key in self._old
 
     def forget(self, key: bytes) -> None:
-        """The next sight of `key` is the first again."""
+        """Take the next sight of `key` for the first again."""
         self._new.discard(key)
         self._old.discard(key)
 
     def first(self, key: bytes) -> bool:
-        """Whether this is the first sight of `key`; from now on it is not."""
+        """Say whether this is the first sight of `key`; from now on it is not."""
         if key in self._new:
             return False
         known = key in self._old

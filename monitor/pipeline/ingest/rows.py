@@ -1,10 +1,10 @@
-"""The door for rows: head sampling by the request id, the spool; a row is complete as it comes."""
+"""Rows on their way in: head sampling by the request id, the spool; a row is complete as it comes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -14,15 +14,14 @@ from monitor import rows
 from monitor.errors import InvalidData, Overloaded
 from monitor.model.receipt import Receipt
 from monitor.model.row import SOURCE, Row, RowBatch
-from monitor.pipeline.complete import WholeRow
+from monitor.pipeline.in_flight import InFlight, WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
-from monitor.pipeline.seen import Seen
-from monitor.stages import Runtime
+from monitor.pipeline.recent_ids import RecentIds
+from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Record, Spool
 
 _FATES = ("kept", "sampled_out", "duplicate", "invalid")
-_HEX_LENGTH: Final = 32
 _OVERHEAD: Final = 1024
 """What a row in hand takes beside its content, in bytes."""
 
@@ -30,55 +29,35 @@ _HELD_AT_MOST: Final = 128 * 1024**2
 """Bytes of rows in hand, more than may wait for the judge: so a slow judge costs judgements, not deliveries."""
 
 
-class RowIntake:
-    """Takes deliveries of rows.
+class RowIngest:
+    """Takes deliveries of rows. `rate` is the head sampling rate, 0 <= rate <= 1."""
 
-    Args:
-        rate: the head sampling rate, 0 <= rate <= 1.
-        backlog: says why nothing more can be taken now, or an empty string.
-        complete: is handed each row that is kept.
-        repeated: is told of each row that came again, with the receipt of that delivery.
-    """
-
-    def __init__(
-        self,
-        *,
-        rate: float,
-        spool: Spool,
-        ledger: Ledger,
-        runtime: Runtime,
-        backlog: Callable[[], str],
-        complete: Callable[[WholeRow], None],
-        repeated: Callable[[str, Receipt], None],
-    ) -> None:
+    def __init__(self, *, rate: float, spool: Spool, in_flight: InFlight, ledger: Ledger, runtime: Runtime) -> None:
         self._rate = rate
         self._spool = spool
         self._ledger = ledger
         self._runtime = runtime
-        self._backlog = backlog
-        self._complete = complete
-        self._repeated = repeated
-        self._seen = Seen()
+        self._in_flight = in_flight
+        self._seen = RecentIds()
         self._held = 0
         self._room = anyio.Event()
         self._counters = {fate: runtime.metrics.rows.labels(SOURCE, fate) for fate in _FATES}
 
-    async def accept(self, batch: RowBatch) -> None:
-        """See `stages.Intake.accept_rows`."""
-        full = self._backlog()
-        if full or self._held > _HELD_AT_MOST:
-            raise Overloaded(full or f"evaluation is behind: rows of {self._held} bytes wait")
+    async def accept(self, batch: RowBatch) -> Accepted:
+        """See `stages.Intake.accept`."""
+        if self._held > _HELD_AT_MOST:
+            raise Overloaded(f"evaluation is behind: rows of {self._held} bytes wait")
         now = self._runtime.clock.now()
         new: list[Row] = []
         dropped: list[Row] = []
         for row in batch.rows:
-            chosen, _ = consistent_sampling.keep(randomness(row.request_id), "", self._rate)
+            chosen, _ = consistent_sampling.keep(consistent_sampling.sampling_id(row.request_id), "", self._rate)
             if not chosen:
                 dropped.append(row)
             elif _key(row) not in self._seen:
                 new.append(row)
             elif batch.receipt is not None:
-                self._repeated(row.request_id, batch.receipt)
+                self._in_flight.repeated(row.request_id, batch.receipt)
         receipt = batch.receipt
         with self._runtime.tracer.whole("receive", kind="server") as work:
             work.set({"rag_monitor.source": batch.source, "rag_monitor.signal": "cases"})
@@ -91,6 +70,7 @@ class RowIntake:
                 self._admit(batch.source, new, receipt, self._rate, now)
         self._pass(batch, dropped)
         self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
+        return Accepted()
 
     async def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
         """Take up a delivery that the previous process left; waits while too many are in hand.
@@ -131,7 +111,7 @@ class RowIntake:
             size = len(row.content) + _OVERHEAD
             self._held += size
             share = Receipt(partial(self._let_go, receipt.share(), size), part_of=receipt)
-            self._complete(WholeRow(row.app, source, (share,), received_at, row, probability))
+            self._in_flight.add(WholeRow(row.app, source, (share,), received_at, probability, row))
         receipt.settle()  # the delivery's own share; each row holds another
 
     def _pass(self, batch: RowBatch, dropped: Sequence[Row]) -> None:
@@ -151,19 +131,5 @@ class RowIntake:
             self._room.set()
 
 
-def randomness(request_id: str) -> bytes:
-    """What is sampled by: a trace id itself, so that a row and its trace agree; a hash of any other id."""
-    if len(request_id) == _HEX_LENGTH:
-        try:
-            return bytes.fromhex(request_id)
-        except ValueError:
-            pass
-    return _hash(request_id)
-
-
 def _key(row: Row) -> bytes:
-    return _hash(row.request_id)
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(row.request_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from monitor import registry
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
-from monitor.pipeline.head import HeadSampling, Sorted
+from monitor.pipeline.ingest.head import HeadSampling, Sorted
 from tests.support.traces import RECORDED
 
 MARKS = (b"gen_ai", b"org.example.ai.Prompts")

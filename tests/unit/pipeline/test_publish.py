@@ -20,9 +20,9 @@ from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.samplers.uniform import Uniform
 from monitor.storage.spool import open_spool
+from tests.support.pipeline import At, Handed, Nothing, until
 from tests.support.runtime import runtime, total
 from tests.unit.pipeline.test_evaluate import Local, Memory
-from tests.unit.pipeline.test_hand_over import At, Handed, Nothing, until
 from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio

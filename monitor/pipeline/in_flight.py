@@ -1,0 +1,317 @@
+"""Requests in flight: complete, and not yet ended.
+
+    closed traces, rows -> queue -> begin_next -> end
+                             └────> drop (another replica receives the request again)
+
+A request enters with its acknowledgements and leaves in one place, where it is counted, noted and acknowledged, in this
+order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+import anyio
+
+from monitor import rows
+from monitor.assembly import Assembly, ClosedTrace
+from monitor.errors import TooLarge
+from monitor.model.case import Reading
+from monitor.model.receipt import Receipt
+from monitor.model.row import Row
+from monitor.model.trace import Closed, Trace
+from monitor.model.trail import Trail
+from monitor.otlp import decode
+from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.noting import Note, Notes
+from monitor.stages import Runtime
+from monitor.telemetry.tracing import NOTHING, Work
+
+ReadTrace: TypeAlias = Callable[[Trace], Reading]
+
+_QUEUE: Final = "closed_traces"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Complete(ABC):
+    """One request with all that will ever come of it. Whoever holds it settles each of its receipts once.
+
+    `app` and `source` are those it was received under, `received_at` the wall-clock second of its first part,
+    `probability` that with which it was kept.
+    """
+
+    app: str
+    source: str
+    receipts: tuple[Receipt, ...]
+    received_at: float
+    probability: float
+
+    @property
+    def void(self) -> bool:
+        """Whether another process receives it again, from the start."""
+        return any(receipt.void for receipt in self.receipts)
+
+    @property
+    @abstractmethod
+    def request_id(self) -> str:
+        """The id that its case will have."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes to be decoded."""
+
+    @abstractmethod
+    def read(self, read_trace: ReadTrace) -> Reading:
+        """Read it, with `read_trace` for the trace that it is or holds. Raises `TooLarge` where not all was kept."""
+
+    def trail(self, closed_at: float) -> Trail:
+        """Begin its record in the request log; `closed_at` is a wall-clock second."""
+        return Trail(
+            request_id=self.request_id,
+            app=self.app,
+            source=self.source,
+            received_at=self.received_at,
+            closed_at=closed_at,
+            probability=self.probability,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeTrace(Complete):
+    """A trace that nothing more is added to."""
+
+    trace: ClosedTrace
+
+    @classmethod
+    def of(cls, trace: ClosedTrace) -> WholeTrace:
+        """Take the closed `trace`, with its receipts."""
+        return cls(trace.app, trace.source, trace.receipts, trace.received_at, trace.probability, trace)
+
+    @property
+    def request_id(self) -> str:
+        """See `Complete`."""
+        return self.trace.trace_id.hex()
+
+    @property
+    def size(self) -> int:
+        """See `Complete`."""
+        return sum(len(part.encoded) for part in self.trace.parts)
+
+    def read(self, read_trace: ReadTrace) -> Reading:
+        """See `Complete`."""
+        trace = self.trace
+        if trace.closed is Closed.TOO_LARGE:
+            raise TooLarge(f"trace {self.request_id} is larger than a trace may be")
+        return read_trace(
+            decode.decode(
+                trace.trace_id,
+                trace.parts,
+                closed=trace.closed,
+                app=trace.app,
+                source=trace.source,
+                probability=trace.probability,
+                received_at=trace.received_at,
+            )
+        )
+
+    def trail(self, closed_at: float) -> Trail:
+        """See `Complete`."""
+        spans = sum(part.signal == "traces" for part in self.trace.parts)
+        return Trail(
+            request_id=self.request_id,
+            app=self.app,
+            source=self.source,
+            received_at=self.received_at,
+            closed_at=closed_at,
+            probability=self.probability,
+            closed=self.trace.closed.value,
+            spans=spans,
+            records=len(self.trace.parts) - spans,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeRow(Complete):
+    """A row: it came whole."""
+
+    row: Row
+
+    @property
+    def request_id(self) -> str:
+        """See `Complete`."""
+        return self.row.request_id
+
+    @property
+    def size(self) -> int:
+        """See `Complete`."""
+        return len(self.row.content)
+
+    def read(self, read_trace: ReadTrace) -> Reading:
+        """See `Complete`."""
+        return rows.read(
+            self.row, read_trace, source=self.source, probability=self.probability, received_at=self.received_at
+        )
+
+
+class InFlight:
+    """Every request from when it is complete until it ends. It is unread until `begin_next` hands it out.
+
+    Args:
+        assembly: hands out the traces that are complete.
+        limit: requests that may wait to be read; beyond that `backlog` says so and closed traces wait.
+    """
+
+    def __init__(self, assembly: Assembly, ledger: Ledger, notes: Notes, runtime: Runtime, *, limit: int) -> None:
+        self._assembly = assembly
+        self._ledger = ledger
+        self._notes = notes
+        self._runtime = runtime
+        self._limit = limit
+        self._put, self._take = anyio.create_memory_object_stream[Complete](limit)
+        self._rows: deque[Complete] = deque()
+        self._all: dict[Complete, Note | None] = {}
+        self._unread: dict[Complete, None] = {}
+        self._repeats: dict[str, list[Receipt]] = {}
+        self._wake = anyio.Event()
+        self._sleeps_until = 0.0
+        self._empty = anyio.Event()
+        runtime.metrics.queue_items.labels(_QUEUE).set_function(lambda: self._waiting)
+        runtime.metrics.queue_limit.labels(_QUEUE).set(limit)
+
+    # -- what comes in
+
+    @property
+    def backlog(self) -> str:
+        """Say why no more requests can be taken now; empty where they can."""
+        return "evaluation is behind: too many complete traces wait" if self._waiting >= self._limit else ""
+
+    def add(self, row: WholeRow) -> None:
+        """Take a row: it has its turn among the traces that are closed."""
+        self._enter(row)
+        self._rows.append(row)
+        self._wake.set()
+
+    def parts_came(self) -> None:
+        """Look again when the next trace is due: something was added to the assembly."""
+        due = self._assembly.next_due()
+        if due is not None and due < self._sleeps_until:
+            self._wake.set()
+
+    def repeated(self, request_id: str, receipt: Receipt) -> None:
+        """Have a delivery that repeats a request wait for its end, if the request is being worked on."""
+        repeats = self._repeats.get(request_id)
+        if repeats is not None:
+            repeats.append(receipt.share())
+
+    async def run(self) -> None:
+        """Close traces that are due, until cancelled. Waits while the readers are behind."""
+        clock = self._runtime.clock
+        reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
+        while True:
+            for _ in range(len(self._rows)):  # not those that come meanwhile: traces have their turn, too
+                await self._put.send(self._rows.popleft())
+            traces = []
+            for closed in self._assembly.due(clock.monotonic()):
+                reasons[closed.closed].inc()
+                traces.append(WholeTrace.of(closed))
+                self._enter(traces[-1])  # all before any waits for room: what is handed over meanwhile is known
+            for trace in traces:
+                await self._put.send(trace)
+            if self._rows:
+                continue
+            due = self._assembly.next_due()
+            self._sleeps_until = float("inf") if due is None else due
+            self._wake = anyio.Event()
+            with anyio.move_on_after(None if due is None else max(0.0, due - clock.monotonic())):
+                await self._wake.wait()
+
+    # -- what goes out
+
+    async def begin_next(self) -> Complete:
+        """Hand out the oldest unread request; waits while there is none. From now on it is finished here, even if void.
+
+        Begins its note in the task that calls.
+        """
+        while (complete := await self._take.receive()).void:
+            self._drop(complete)
+        del self._unread[complete]
+        self._repeats.setdefault(complete.request_id, [])
+        self._all[complete] = self._notes.begin(complete.trail(self._runtime.clock.now()))
+        return complete
+
+    def end(self, complete: Complete, fate: Fate, work: Work = NOTHING) -> None:
+        """End a request that was begun, with all deliveries that repeated it; and `work`, our own trace of it."""
+        self._ledger.ended(complete.app, complete.source, fate)
+        self._notes.end(self._all[complete], fate)
+        if work.recorded:
+            facts = {"rag_monitor.app": complete.app, "rag_monitor.source": complete.source}
+            work.set({**facts, "rag_monitor.fate": fate.value})
+            work.end()
+        self._settle(complete, self._repeats.pop(complete.request_id, []))
+
+    def hand_over(self) -> list[Complete]:
+        """Let go of what another process does now: open traces at once, unread requests when it is their turn.
+
+        Returns the latter; should one of them come again, it is a new one.
+        """
+        for closed in self._assembly.hand_over(self._runtime.clock.monotonic()):
+            self._runtime.metrics.traces_closed.labels(closed.closed.value).inc()
+            self._drop(WholeTrace.of(closed))
+        return [complete for complete in self._unread if complete.void]
+
+    # -- how it stands
+
+    @property
+    def oldest_received_at(self) -> float | None:
+        """Return the wall-clock second of the first part of the oldest request; None where there is none."""
+        oldest = next(iter(self._all), None)
+        return None if oldest is None else oldest.received_at
+
+    def is_unread(self, request_id: str) -> bool:
+        """Say whether a request is complete and waits to be read. Looks at all of them."""
+        return any(complete.request_id == request_id for complete in self._unread)
+
+    async def idle(self) -> None:
+        """Wait until nothing is in flight."""
+        while self._all:
+            self._empty = anyio.Event()
+            await self._empty.wait()
+
+    def __enter__(self) -> Self:
+        """Open the queue for as long as the context lasts."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close both ends of the queue."""
+        self._put.close()
+        self._take.close()
+
+    # -- within
+
+    @property
+    def _waiting(self) -> int:
+        return self._put.statistics().current_buffer_used
+
+    def _enter(self, complete: Complete) -> None:
+        self._all[complete] = None
+        self._unread[complete] = None
+
+    def _drop(self, complete: Complete) -> None:
+        """End a request that was not begun, and that another process receives again."""
+        self._ledger.ended(complete.app, complete.source, Fate.HANDED_OVER)
+        self._notes.drop(complete.trail(self._runtime.clock.now()), Fate.HANDED_OVER)
+        self._unread.pop(complete, None)
+        self._settle(complete, [])
+
+    def _settle(self, complete: Complete, repeats: list[Receipt]) -> None:
+        for receipt in (*complete.receipts, *repeats):
+            receipt.settle()
+        self._all.pop(complete, None)
+        if not self._all:
+            self._empty.set()

@@ -1,0 +1,85 @@
+"""The way into the pipeline: head sampling, the spool, and then the acknowledgement to the sender.
+
+spans, log records -> spans.py (with head.py) -> assembly
+rows               -> rows.py                 -> in flight, complete as they come
+feedback           -> feedback.py             -> the feedback desk
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monitor.errors import InvalidData, Overloaded
+from monitor.model.foreign import FeedbackBatch
+from monitor.model.receipt import Receipt
+from monitor.model.row import RowBatch
+from monitor.model.span import SpanBatch
+from monitor.pipeline.in_flight import InFlight, WholeRow, WholeTrace
+from monitor.pipeline.ingest.feedback import FeedbackIngest
+from monitor.pipeline.ingest.rows import RowIngest
+from monitor.pipeline.ingest.spans import SpanIngest
+from monitor.stages import Accepted, Runtime
+from monitor.storage.spool import Spool
+
+
+class Ingest:
+    """The `Intake` of a running pipeline. `feedback`: None where no feedback is taken."""
+
+    def __init__(
+        self,
+        spans: SpanIngest,
+        rows: RowIngest,
+        feedback: FeedbackIngest | None,
+        *,
+        in_flight: InFlight,
+        spool: Spool,
+        runtime: Runtime,
+    ) -> None:
+        self._spans = spans
+        self._rows = rows
+        self._feedback = feedback
+        self._in_flight = in_flight
+        self._spool = spool
+        self._runtime = runtime
+
+    async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
+        """See `stages.Intake.accept`."""
+        backlog = self._feedback.backlog if self._feedback is not None else ""
+        if isinstance(batch, FeedbackBatch):
+            if self._feedback is None:
+                raise InvalidData("feedback is not taken here")
+            if backlog:
+                raise Overloaded(backlog)
+            return await self._feedback.accept(batch)
+        backlog = self._in_flight.backlog or backlog
+        if backlog:
+            raise Overloaded(backlog)
+        return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
+
+    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+        """See `stages.Intake.hand_over`."""
+        for receipt in receipts:
+            receipt.make_void()
+        for complete in self._in_flight.hand_over():
+            if isinstance(complete, WholeTrace):
+                self._spans.reopen(complete)
+            elif isinstance(complete, WholeRow):
+                self._rows.reopen(complete)
+
+    async def recover(self) -> int:
+        """Take up what the previous process left in the spool. Returns the number of deliveries."""
+        recovered = 0
+        async for record, receipt, expired in self._spool.replay():
+            try:
+                if record.signal == "verdicts" and self._feedback is not None:
+                    self._feedback.take_up(record, receipt, expired=expired)
+                elif record.signal == "cases":
+                    await self._rows.take_up(record, receipt, expired=expired)
+                else:
+                    self._spans.take_up(record, receipt, expired=expired)
+            except InvalidData:
+                self._runtime.metrics.spool_damaged.inc()
+                receipt.settle()
+                continue
+            recovered += 1
+        return recovered

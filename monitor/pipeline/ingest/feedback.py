@@ -1,0 +1,75 @@
+"""Take in what others say of answers: posted, from the spool, or on spans whose trace is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import orjson
+
+from monitor.errors import InvalidData
+from monitor.foreign import telemetry
+from monitor.model.foreign import FeedbackBatch, ForeignVerdict, Via
+from monitor.model.receipt import Receipt
+from monitor.model.span import Part
+from monitor.otlp import decode
+from monitor.pipeline.foreign.desk import Desk
+from monitor.stages import Accepted, Runtime
+from monitor.storage.spool import Record, Spool
+
+
+class FeedbackIngest:
+    """Takes deliveries of feedback for `desk`."""
+
+    def __init__(self, desk: Desk, spool: Spool, runtime: Runtime) -> None:
+        self._desk = desk
+        self._spool = spool
+        self._runtime = runtime
+
+    @property
+    def backlog(self) -> str:
+        """Say why nothing more can be taken now; empty where it can."""
+        return self._desk.backlog
+
+    async def accept(self, batch: FeedbackBatch) -> Accepted:
+        """See `stages.Intake.accept`."""
+        if batch.verdicts:
+            payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
+            record = Record(batch.source, "verdicts", self._runtime.clock.now(), payload)
+            receipt = await self._spool.append(record)
+            self._desk.take(batch.verdicts, receipt)
+            receipt.settle()  # the delivery's own share; each verdict holds another
+        return Accepted()
+
+    def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        try:
+            found = [_read(line) for line in record.payload.split(b"\n")]
+        except (TypeError, ValueError):
+            raise InvalidData("the record does not hold verdicts") from None
+        if not expired:
+            self._desk.take(found, receipt)
+        receipt.settle()
+
+    def take(self, verdicts: Sequence[ForeignVerdict], receipt: Receipt | None) -> None:
+        """Take verdicts that came in log records; each holds a share of the `receipt` of their delivery."""
+        self._desk.take(verdicts, receipt)
+
+    def take_late(self, trace_id: bytes, parts: Sequence[Part], probability: float, receipt: Receipt | None) -> None:
+        """Take the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
+        found: list[ForeignVerdict] = []
+        for part in parts:
+            if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
+                continue  # what holds no verdict is not decoded
+            try:
+                span = decode.span(trace_id, part)
+            except InvalidData:
+                continue  # intake has checked it; a verdict that cannot be read must not cost the delivery
+            found += (replace(one, probability=probability) for one in telemetry.of_late(span))
+        if found:
+            self._desk.take(found, receipt)
+
+
+def _read(line: bytes) -> ForeignVerdict:
+    told = orjson.loads(line)
+    return ForeignVerdict(**{**told, "via": Via(told["via"])})
