@@ -120,7 +120,7 @@ def lines(found: Plan) -> Iterator[str]:
     if not found.needed:
         return
     yield ""
-    yield f"Answers to score for an alert 9 times in 10, when {then} is above {limit}:"
+    yield f"Answers to score so that a rate of {then} fires the alert above {limit} 9 times in 10:"
     yield ""
     rows_needed: list[Sequence[str]] = [("within", "scored", "per hour", "per day")]
     rows_needed += [
