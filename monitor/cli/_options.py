@@ -48,3 +48,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def client_of(url: str, token: str | None, token_file: Path | None, ca_file: Path | None) -> MonitorClient:
     """Return a client of the monitor that the options name. Raises `ConfigError` where they cannot work."""
     return MonitorClient(url, token=token_of(token, token_file), ca_file=ca_file)
+
+
+def comma_list(text: str | None) -> list[str] | None:
+    """Split `a, b` into its names, each once; None stays None."""
+    return None if text is None else list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

@@ -15,12 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor import config as configuration
+from monitor.cli import _options
 from monitor.cli.console.text import clean
-from monitor.cli.exported import seconds_ago
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.diagnosis import Inquiry
 from monitor.operations.monitor_client import MonitorClient
+from monitor.quantities import parse_duration
 from monitor.why import Cause
 
 _GOOD: Final = (Cause.JUDGED.value,)
@@ -39,7 +40,7 @@ class Wanted(NamedTuple):
 
 def from_disk(path: Path | None, wanted: Wanted, now: float) -> Mapping[str, Any]:
     """From the storage folder. Raises `ConfigError`, and `MonitorError` where what is kept cannot be read."""
-    since = seconds_ago(wanted.since, now)
+    since = now - _options.read("--since", parse_duration, wanted.since)
     inquiry = Inquiry(configuration.load(path), SystemClock())
     if wanted.trace:
         answer = inquiry.trace(wanted.trace, wanted.evaluator)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from monitor.cli.console.output import comma_list, echo_lines, report
+from monitor.cli import _options
+from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.table import align, without_empty
 from monitor.cli.console.text import clean, dollars
-from monitor.cli.run import ConfigPath
 from monitor.errors import ConfigError
 from monitor.quantities import percent, timing
 
@@ -33,14 +33,14 @@ def benchmark(
     evaluators: Annotated[
         str | None, typer.Option(metavar="A,B", help="Evaluators to measure. Default: those of the configuration.")
     ] = None,
-    config: ConfigPath = None,
+    config: _options.ConfigPath = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Score only this many rows of each file, chosen by a hash of their ids.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw ROC curves and a reliability diagram into this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: _options.Json = False,
 ) -> None:
     """Measure on labelled answers how well evaluators tell defective ones from good ones, and at what cost.
 
@@ -53,7 +53,7 @@ def benchmark(
     from monitor.operations.offline import choose_evaluators  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    chosen = choose_evaluators(loaded, comma_list(evaluators), report=report)
+    chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
     if plot is not None:
         _check_writable(plot)
     unreadable = 0

@@ -2,62 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli import _options
+from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.table import align, without_empty
+from monitor.quantities import percent
+
+if TYPE_CHECKING:
+    from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
+    from monitor.statistics.correction import Corrected, Share
+    from monitor.statistics.rates import Estimate
 
 
 def calibrate(
     labels: Annotated[
-        Path, typer.Argument(metavar="LABELS.jsonl", help="One object a line: id or request_id, evaluator, defect.")
+        Path,
+        typer.Argument(
+            metavar="LABELS.jsonl", help="One object per line: `defect`, and `id` or `request_id` and `evaluator`."
+        ),
     ],
     *,
     results: Annotated[
         list[Path] | None,
-        typer.Option("--results", "-r", help="Of sinks `jsonl`, or history.db. Default: the configured sinks'."),
+        typer.Option(
+            "--results", "-r", help="Files of sinks `jsonl`, or history.db. Default: the configured sinks' files."
+        ),
     ] = None,
     audits: Annotated[
-        bool, typer.Option("--audits", help="The labelled results were drawn at random from all of these results.")
+        bool, typer.Option("--audits", help="Treat the labelled results as a random sample of these results.")
     ] = False,
     metrics: Annotated[
         Path | None,
-        typer.Option("--metrics", metavar="FILE.prom", help="Write the labels' sums for the textfile collector."),
+        typer.Option("--metrics", metavar="FILE.prom", help="Write the label sums for the textfile collector."),
     ] = None,
     save: Annotated[
         bool,
-        typer.Option("--save", help="Keep the labels' sums in the folder of `storage`, for the running monitor."),
+        typer.Option("--save", help="Save the label sums in the storage folder, for the running monitor."),
     ] = False,
-    config: ConfigPath = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of a table.")] = False,
+    config: _options.ConfigPath = None,
+    as_json: _options.Json = False,
 ) -> None:
-    """Compare judges with people: sensitivity and specificity, and the corrected rate beside the raw one.
+    """Compare judges with people's labels: sensitivity, specificity, and the corrected defect rate beside the raw one.
 
-    With --save the running monitor exports the labels' sums beside its own, from a minute later on, and the rules of
-    `rag-monitor rules` have the corrected rate of each app. What was saved before is replaced.
+    With --save the running monitor exports the label sums within a minute, and the rules of `rag-monitor rules` compute
+    the corrected rate of each app. Saving replaces what was saved before.
 
-    Labels belong to results as the sink `jsonl`, the history and `evaluate -o` keep them; rows of `rag-monitor export`
-    whose `defect` is still null are passed over. Nothing is corrected with fewer than 100
-    labelled defects and 100 labelled good answers (with --audits: 200 labels). Exit status 1 when a line is wrong or
-    no label belongs to a result.
+    Labels are matched with results of the sink `jsonl`, of the history, or of `evaluate -o`; rows of `rag-monitor
+    export` whose `defect` is null are skipped. A rate is corrected from 100 labelled defects and 100 labelled good
+    answers on (with --audits: 200 labels). Exit status 1: a line is wrong, or no label matches a result.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import calibrated, calibrated_kept, calibrated_report  # noqa: PLC0415
+    from monitor.operations import calibrate as operation  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    found = calibrated.run(labels, results or calibrated.configured(loaded), audits=audits)
+    found = operation.calibrate(labels, results or operation.configured_results(loaded), audits=audits)
     if metrics is not None:
-        calibrated_kept.write_metrics(found, metrics)
-    if save and found.judges:
-        calibrated_kept.save(found, loaded.storage.path)
+        operation.write_metrics(found, metrics)
+    if save and found.evaluators:
+        operation.save(found, loaded.storage.path)
     if as_json:
-        typer.echo(calibrated_report.as_json(found))
+        typer.echo(_as_json(found))
     else:
-        for line in calibrated_report.lines(found):
-            typer.echo(line)
-    for trouble in found.troubles:
-        typer.echo(trouble, err=True)
-    if found.troubles or not found.judges:
+        echo_lines(_lines(found))
+    for problem in found.problems:
+        report(problem)
+    if found.problems or not found.evaluators:
         raise typer.Exit(1)
+
+
+def _as_json(found: CalibrationReport) -> str:
+    """One JSON object; shares from 0 to 1, null where nothing is known."""
+    whole = {**asdict(found), "evaluators": [_object(one) for one in found.evaluators]}
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
+
+
+def _object(one: EvaluatorCalibration) -> dict[str, Any]:
+    return {**asdict(one), "cells": [cell._asdict() for cell in one.cells]}
+
+
+def _lines(found: CalibrationReport) -> Iterator[str]:
+    notes = [f"{found.labels} labels", f"{found.results} scored results"]
+    notes += [f"{found.unmatched} labels without a result"] if found.unmatched else []
+    notes += [f"{found.disputed} results with contradicting labels are left out"] if found.disputed else []
+    yield "; ".join(notes)
+    if not found.evaluators:
+        return
+    yield ""
+    table = [_column(one) for one in found.evaluators]
+    names = ["", "  version", "labelled defective", "labelled good", "sensitivity", "  95 % interval", "specificity"]
+    names += ["  95 % interval", "raw defect rate", "  95 % interval", "corrected rate", "  95 % interval", "  method"]
+    yield from align(without_empty(zip(names, *table, strict=True)))
+
+
+def _column(one: EvaluatorCalibration) -> list[str]:
+    return [
+        one.evaluator,
+        one.version,
+        str(one.quality.defects),
+        str(one.quality.good),
+        *_share(one.quality.sensitivity),
+        *_share(one.quality.specificity),
+        percent(one.raw.rate),
+        _limits(one.raw),
+        percent(one.corrected.rate) if one.corrected else "-",
+        _limits(one.corrected) if one.corrected else "-",
+        one.method,
+    ]
+
+
+def _share(share: Share | None) -> tuple[str, str]:
+    return (percent(share.value), _limits(share)) if share else ("-", "-")
+
+
+def _limits(one: Share | Estimate | Corrected) -> str:
+    return f"{percent(one.lower)} to {percent(one.upper)}"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import orjson
 import typer
 
-from monitor.cli.console.output import comma_list, echo_lines, report
+from monitor.cli import _options
+from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.table import align, without_empty
 from monitor.cli.console.text import dollars
-from monitor.cli.run import ConfigPath
 from monitor.quantities import percent, timing
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def evaluate(
     evaluators: Annotated[
         str | None, typer.Option(metavar="A,B", help="Evaluators to score with. Default: those of the configuration.")
     ] = None,
-    config: ConfigPath = None,
+    config: _options.ConfigPath = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Append results to this file; skip the results it already holds."),
@@ -46,7 +46,7 @@ def evaluate(
         tuple[Path, Path] | None,
         typer.Option(metavar="BASELINE CANDIDATE", help="Compare the defect rates of two files instead."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    as_json: _options.Json = False,
 ) -> None:
     """Score every case in files, without sampling, and print a summary for each evaluator.
 
@@ -63,7 +63,7 @@ def evaluate(
     from monitor.operations.event_loop import run_async  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    chosen = offline.choose_evaluators(loaded, comma_list(evaluators), report=report)
+    chosen = offline.choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
 
     async def score(files: Sequence[Path], to: Path | None) -> FileEvaluation:
         async with stop_on_signal() as stop:

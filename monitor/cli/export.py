@@ -1,16 +1,21 @@
-"""`rag-monitor export`: judged answers as a data set, with room for people's labels."""
+"""`rag-monitor export`: scored answers as a data set, with room for people's labels."""
 
 from __future__ import annotations
 
-import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli import _options
+from monitor.cli.console.output import report
+from monitor.errors import ConfigError
+from monitor.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from monitor.operations.export import Export
 
 
 class ShapeName(StrEnum):
@@ -26,54 +31,66 @@ class ShapeName(StrEnum):
 
 def export(
     *,
-    defects: Annotated[bool, typer.Option("--defects", help="Only what was judged defective. The default.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Whatever the verdict.")] = False,
+    defects: Annotated[bool, typer.Option("--defects", help="Export defects only. The default.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Export defects and good answers.")] = False,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", min=1, metavar="N", help="So many at random, whatever the verdict."),
+        typer.Option("--sample", min=1, metavar="N", help="Export N answers drawn at random, defective or not."),
     ] = None,
-    since: Annotated[str, typer.Option("--since", help="Verdicts of which time, up to now.")] = "7d",
-    app: Annotated[str | None, typer.Option("--app", help="Of this service alone.")] = None,
-    evaluator: Annotated[str | None, typer.Option("--evaluator", help="Of this evaluator alone.")] = None,
-    shape: Annotated[ShapeName, typer.Option("--shape", help="The tool that imports it.")] = ShapeName.CASE,
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Look-back window.")] = "7d",
+    app: Annotated[str | None, typer.Option("--app", help="Export only this service.")] = None,
+    evaluator: Annotated[str | None, typer.Option("--evaluator", help="Export only results of this evaluator.")] = None,
+    shape: Annotated[ShapeName, typer.Option("--shape", help="Use the field names of this tool.")] = ShapeName.CASE,
     redaction: Annotated[
-        bool, typer.Option("--redaction/--no-redaction", help="Mask personal data and secrets that are found.")
+        bool, typer.Option("--redaction/--no-redaction", help="Mask personal data and secrets.")
     ] = True,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")
-    ] = None,
-    config: ConfigPath = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    config: _options.ConfigPath = None,
 ) -> None:
-    """Write judged cases from the history, one JSON object a line: deduplicated, redacted, with `defect` left open.
+    """Export scored answers from the history as JSON Lines: deduplicated, redacted, with an empty label `defect`.
 
-    Fill in `defect` with true or false, and `rag-monitor calibrate` takes the file. Needs `storage.texts: all`. Labels
-    of defects alone say nothing of what a judge misses: for that take --sample, which is drawn from all verdicts, or
-    with --defects from the defects. Exit status 1 when there is nothing to write.
+    Fill in `defect` with true or false, and pass the file to `rag-monitor calibrate`. Requires `storage.texts: all`. To
+    find out what a judge misses, label a --sample of all answers: labels of defects alone cannot show it. With
+    --defects the sample is drawn from the defects. Exit status 1: there is nothing to export.
     """
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import exported  # noqa: PLC0415
-    from monitor.errors import ConfigError  # noqa: PLC0415
-    from monitor.privacy import audit  # noqa: PLC0415
-    from monitor.telemetry.events import Event  # noqa: PLC0415
+    from monitor.operations.export import SHAPES, ExportFilter, collect  # noqa: PLC0415
+    from monitor.storage.history.rows import dump  # noqa: PLC0415
 
     if every and defects:
-        raise ConfigError("--all: takes any verdict, --defects only one: give one of both")
-    storage = configuration.load(config).storage
-    found = exported.collect(
-        storage,
-        exported.Wanted(
-            defects=defects or not (every or sample),
-            sample=sample,
-            since=exported.seconds_ago(since, time.time()),
-            app=app,
-            evaluator=evaluator,
-            redacted=redaction,
-        ),
+        raise typer.BadParameter("cannot be used with --defects", param_hint="--all")
+    wanted = ExportFilter(
+        defects_only=defects or not (every or sample),
+        sample=sample,
+        since=time.time() - _options.read("--since", parse_duration, since),
+        app=app,
+        evaluator=evaluator,
     )
-    exported.write(found, shape.value, output, sys.stdout)
-    if found.rows:
-        requests = sorted({row["request_id"] for row in found.rows})
-        audit.record(storage.path, Event.TEXTS_EXPORTED, by="export", redacted=redaction, requests=requests)
-    typer.echo(exported.told(found), err=True)
+    found = collect(configuration.load(config).storage, wanted, redact=redaction)
+    _write("".join(dump(SHAPES[shape.value](row)).decode() + "\n" for row in found.rows), output)
+    report(_summary(found))
     if not found.rows:
         raise typer.Exit(1)
+
+
+def _write(text: str, output: Path | None) -> None:
+    """Write to a file that only its owner can read, or to standard output. Raises `ConfigError`."""
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.touch(mode=0o600)
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output: cannot write {output}: {error.strerror}") from None
+
+
+def _summary(found: Export) -> str:
+    parts = [f"{len(found.rows)} cases from {found.results} results", f"{found.masked} pieces of personal data masked"]
+    if found.without_texts:
+        parts.append(f"{found.without_texts} results without texts left out")
+    if found.truncated:
+        from monitor.operations.export.collect import MAX_RESULTS  # noqa: PLC0415
+
+        parts.append(f"only the newest {MAX_RESULTS:,} results were read")
+    return "; ".join(parts)

@@ -50,7 +50,7 @@ def judged(tmp_path: Path) -> tuple[Path, Path]:
 def calibrated(*arguments: object) -> dict[str, Any]:
     ended = command("calibrate", *arguments, "--json")
     assert ended.exit_code == 0, ended.output
-    (one,) = json.loads(ended.stdout)["judges"]
+    (one,) = json.loads(ended.stdout)["evaluators"]
     return one
 
 
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_option(judged: tuple[
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"storage": {"path": str(tmp_path / "state")}}))
     ended = command("calibrate", judged[0], "-r", judged[1], "-c", tmp_path / "config.yaml", "--save")
     assert ended.exit_code == 2
-    assert "--save" in ended.stderr
+    assert "save: cannot write" in ended.stderr
 
 
 def test_too_few_labels_measure_the_judge_and_correct_nothing(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_too_few_labels_measure_the_judge_and_correct_nothing(tmp_path: Path) ->
         write_rows(tmp_path / "labels.jsonl", labels), "-r", write_rows(tmp_path / "results.jsonl", results)
     )
     assert one["corrected"] is None
-    assert one["method"] == "not corrected: 100 of each kind are needed"
+    assert one["method"] == "not corrected: needs 100 labels of each kind"
     assert one["quality"]["sensitivity"]["value"] == 1.0
 
 
@@ -144,9 +144,9 @@ def test_versions_are_separate_instruments(tmp_path: Path) -> None:
     labels = [{"id": one["id"], "defect": True} for one in results]
     files = write_rows(tmp_path / "labels.jsonl", labels), write_rows(tmp_path / "results.jsonl", results)
     ended = command("calibrate", files[0], "-r", files[1], "--json")
-    judges = json.loads(ended.stdout)["judges"]
-    assert [one["judge"]["version"] for one in judges] == ["0", "1"]
-    assert [one["quality"]["defects"] for one in judges] == [2, 2]
+    found = json.loads(ended.stdout)["evaluators"]
+    assert [one["version"] for one in found] == ["0", "1"]
+    assert [one["quality"]["defects"] for one in found] == [2, 2]
 
 
 def test_a_result_that_stands_twice_counts_once_and_one_without_a_verdict_not_at_all(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_result_that_stands_twice_counts_once_and_one_without_a_verdict_not_at
     ended = command("calibrate", labels, "-r", results, "--json")
     found = json.loads(ended.stdout)
     assert (found["results"], found["unmatched"]) == (1, 1)
-    assert found["judges"][0]["raw"]["judged"] == 1
+    assert found["evaluators"][0]["raw"]["judged"] == 1
 
 
 def test_prometheus_gets_sums_from_which_the_rules_have_the_same_corrected_rate(judged: tuple[Path, Path]) -> None:
@@ -222,7 +222,7 @@ def test_a_result_that_people_disagree_on_is_left_out(tmp_path: Path) -> None:
     rows = [label(1, defect=True), label(1, defect=False), label(2, defect=True), label(2, defect=True)]
     found = json.loads(command("calibrate", write_rows(tmp_path / "l.jsonl", rows), "-r", results, "--json").stdout)
     assert found["disputed"] == 1
-    assert found["judges"][0]["quality"]["defects"] == 1
+    assert found["evaluators"][0]["quality"]["defects"] == 1
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_result_that_people_disagree_on_is_left_out(tmp_path: Path) -> None:
     [
         ({"evaluator": EVALUATOR, "request_id": "trace-1", "defect": 1}, "`defect` must be true or false"),
         ({"request_id": "trace-1", "defect": True}, "needs `id`, or `request_id` and `evaluator`"),
-        ({"id": 7, "defect": True}, "`id`, `request_id` and `evaluator` must be texts"),
+        ({"id": 7, "defect": True}, "`id`, `request_id` and `evaluator` must be strings"),
     ],
 )
 def test_a_wrong_label_is_named_with_its_line_and_the_others_count(tmp_path: Path, row: Any, said: str) -> None:
@@ -254,7 +254,7 @@ def test_labels_of_nothing_are_an_error(tmp_path: Path) -> None:
     results = write_rows(tmp_path / "results.jsonl", [result(1, defect=True)])
     ended = command("calibrate", write_rows(tmp_path / "labels.jsonl", [label(2, defect=True)]), "-r", results)
     assert ended.exit_code == 1
-    assert "1 of them belong to none" in ended.stdout
+    assert "1 labels without a result" in ended.stdout
 
 
 def test_without_results_the_files_of_the_configured_sink_are_read_older_ones_too(tmp_path: Path) -> None:
@@ -271,4 +271,4 @@ def test_without_results_the_files_of_the_configured_sink_are_read_older_ones_to
 def test_without_any_file_of_results_the_option_is_named(tmp_path: Path) -> None:
     ended = command("calibrate", write_rows(tmp_path / "labels.jsonl", [label(1, defect=True)]))
     assert ended.exit_code == 2
-    assert "--results" in ended.stderr
+    assert "results: name a file of results" in ended.stderr

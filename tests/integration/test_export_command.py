@@ -90,7 +90,7 @@ def test_filled_in_labels_go_back_into_calibrate_and_the_others_are_passed_over(
     assert ended.exit_code == 0, ended.output
     found = json.loads(ended.stdout)
     assert (found["labels"], found["results"], found["unmatched"]) == (26, 40, 0)
-    (judge,) = found["judges"]
+    (judge,) = found["evaluators"]
     assert judge["quality"]["sensitivity"]["value"] == judge["quality"]["specificity"]["value"] == 1.0
     assert judge["raw"]["defects"] == 10
 
@@ -109,7 +109,7 @@ def test_rows_that_are_exported_are_rows_that_are_read(monitor: MonitorProcess, 
 def test_nothing_to_write_is_exit_status_1(monitor: MonitorProcess) -> None:
     ended = export(monitor, "--app", "bank")
     assert (ended.exit_code, ended.stdout) == (1, "")
-    assert "0 cases of 0 results" in ended.stderr
+    assert "0 cases from 0 results" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.cli.exported import Wanted, collect
 from monitor.config.sections import Storage
 from monitor.model.foreign import Via
 from monitor.model.outcome import Score, Standing
+from monitor.operations.export import ExportFilter, collect
 from monitor.storage.history.reader import Reader
 from monitor.storage.history.rows import as_json, lesson
 from monitor.storage.history.tables import create, insert
@@ -58,7 +58,7 @@ def test_an_id_of_ours_is_what_it_was_before_others_had_any():
 def test_an_export_of_what_users_disliked_has_the_texts_of_the_answers(tmp_path):
     ours = judged(1)
     keep(tmp_path / "history.db", ours, theirs(ours))
-    found = collect(Storage(path=tmp_path), Wanted(True, None, 0.0, None, "user_feedback", redacted=False))
+    found = collect(Storage(path=tmp_path), ExportFilter(evaluator="user_feedback"), redact=False)
     assert [row["response"] for row in found.rows] == [ours.case.response]
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.cli.export_shapes import SHAPES
-from monitor.cli.exported import Wanted, collect, mask, normalised
 from monitor.config.sections import Storage
 from monitor.errors import ConfigError
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Standing
+from monitor.operations.export import SHAPES, ExportFilter, collect
+from monitor.operations.export.collect import mask, normalised
 from monitor.privacy.detectors import pieces
 from monitor.storage.history.tables import create, insert
 from tests.support.rows import contents, reading
@@ -35,14 +35,9 @@ def stored(folder: Path, *answers: str, texts: bool = True, **fields: object) ->
     return Storage(path=folder)
 
 
-def wanted(**fields: object) -> Wanted:
-    plain = Wanted(defects=True, sample=None, since=0.0, app=None, evaluator=None, redacted=True)
-    return plain._replace(**fields)
-
-
 def test_the_same_question_and_answer_stand_once_and_say_how_often_they_were_seen(tmp_path: Path) -> None:
     storage = stored(tmp_path, "Two  years.", "two years.", "Three years.")
-    rows = collect(storage, wanted()).rows
+    rows = collect(storage, ExportFilter()).rows
     assert [(one["response"], one["seen"]) for one in rows] == [("Three years.", 1), ("two years.", 2)]
     assert all(one["defect"] is None for one in rows)
     assert {one["verdict"] for one in rows} == {"defect"}
@@ -50,15 +45,15 @@ def test_the_same_question_and_answer_stand_once_and_say_how_often_they_were_see
 
 def test_personal_data_is_masked_unless_it_is_asked_for(tmp_path: Path) -> None:
     storage = stored(tmp_path, MAIL)
-    found = collect(storage, wanted())
+    found = collect(storage, ExportFilter())
     assert found.rows[0]["response"] == "Write to [REDACTED_E_MAIL_ADDRESS] or call [REDACTED_PHONE_NUMBER]."
     assert found.masked == 2
-    plain = collect(storage, wanted(redacted=False))
+    plain = collect(storage, ExportFilter(), redact=False)
     assert (plain.rows[0]["response"], plain.masked) == (MAIL, 0)
 
 
 def test_who_asked_is_in_no_row(tmp_path: Path) -> None:
-    row = collect(stored(tmp_path, "Two years."), wanted(redacted=False)).rows[0]
+    row = collect(stored(tmp_path, "Two years."), ExportFilter(), redact=False).rows[0]
     assert "u-1" not in str(row)
 
 
@@ -88,12 +83,12 @@ def test_normalising_twice_is_normalising_once(text: str) -> None:
 
 def test_only_verdicts_kept_is_an_error_that_names_the_option(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage\.texts"):
-        collect(stored(tmp_path, "Two years.", texts=False), wanted())
+        collect(stored(tmp_path, "Two years.", texts=False), ExportFilter())
 
 
 def test_no_history_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage\.path"):
-        collect(Storage(path=tmp_path), wanted())
+        collect(Storage(path=tmp_path), ExportFilter())
 
 
 def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path: Path) -> None:
@@ -103,19 +98,19 @@ def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path:
         object.__setattr__(one.case, "response", f"Answer {number}")
     insert(db, results, texts=True)
     db.close()
-    first, again = (collect(Storage(path=tmp_path), wanted(defects=False, sample=80)).rows for _ in range(2))
+    first, again = (collect(Storage(path=tmp_path), ExportFilter(defects_only=False, sample=80)).rows for _ in range(2))
     assert first == again
     assert len(first) == 80
     assert 25 <= sum(one["verdict"] == "defect" for one in first) <= 55
 
 
 def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
-    assert collect(stored(tmp_path, "Two years.", standing=Standing.ASIDE), wanted()).rows == []
+    assert collect(stored(tmp_path, "Two years.", standing=Standing.ASIDE), ExportFilter()).rows == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_room_for_the_label_and_what_calibrate_joins_by(tmp_path: Path, shape: str) -> None:
-    row = SHAPES[shape](collect(stored(tmp_path, "Two years."), wanted()).rows[0])
+    row = SHAPES[shape](collect(stored(tmp_path, "Two years."), ExportFilter()).rows[0])
     assert (row["request_id"], row["evaluator"], row["verdict"], row["defect"]) == (
         f"{0:032x}", "groundedness", "defect", None,
     )  # fmt: skip
@@ -138,7 +133,7 @@ def test_rows_of_the_shapes_that_are_read_say_the_same_again(tmp_path: Path, sha
     db = create(tmp_path / "history.db")
     insert(db, [one], texts=True)
     db.close()
-    (row,) = collect(Storage(path=tmp_path), wanted()).rows
+    (row,) = collect(Storage(path=tmp_path), ExportFilter()).rows
     read = reading(SHAPES[shape](row))
     assert read.case.convention == convention
     assert (read.case.request_id, read.case.app, read.case.response) == (case.request_id, "shop", "One year.")

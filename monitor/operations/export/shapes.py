@@ -1,8 +1,8 @@
-"""The rows of an export under the field names of the tools that import them.
+"""Giving the rows of an export the field names of the tools that import them.
 
 Field names: Ragas (`SingleTurnSample`), DeepEval (`LLMTestCase`), MLflow 3 (records of `mlflow.genai.datasets`),
-Langfuse (dataset items of its public API), Phoenix (examples of its data sets). What `rag-monitor calibrate` needs
-stands beside them in every shape.
+Langfuse (dataset items of its public API), Phoenix (examples of its data sets). Every shape also
+has the fields that `calibrate` needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `rag-monitor export` writes: results of the history, each answer once, personal data masked."""
+"""Collecting results from the history for a data set: each answer once, personal data masked."""
 
 from __future__ import annotations
 
@@ -8,92 +8,108 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final
 
-from monitor.cli.export_shapes import SHAPES
 from monitor.config.sections import Storage
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Traffic
 from monitor.model.foreign import Via
 from monitor.model.outcome import Standing
+from monitor.privacy import audit
 from monitor.privacy.detectors import pieces
-from monitor.quantities import parse_duration
 from monitor.storage import files
 from monitor.storage.history.reader import Reader, Search
-from monitor.storage.history.rows import dump
+from monitor.telemetry.events import Event
 
-_MOST: Final = 100_000
-"""Results that are looked at, the newest: their texts are held in memory."""
+MAX_RESULTS: Final = 100_000
+"""How many results are read, newest first: their texts are held in memory."""
 
 _MARK: Final = re.compile(r"\[REDACTED_\w+\]")
 _KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
 
 
-class Wanted(NamedTuple):
-    """What is to be written; `since` in wall-clock seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFilter:
+    """Which results to export: `since` in wall-clock seconds, None for any app or evaluator.
 
-    defects: bool
-    sample: int | None
-    since: float
-    app: str | None
-    evaluator: str | None
-    redacted: bool
+    `defects_only` leaves out good answers. `sample` is how many rows to draw by a hash of their ids; None: all.
+    """
+
+    defects_only: bool = True
+    sample: int | None = None
+    since: float = 0.0
+    app: str | None = None
+    evaluator: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """The rows, of how many results they are, how many of these had no texts, and how often something was masked."""
+class Export:
+    """The rows, newest first, and what they were made of.
+
+    `results` are how many matched the filter, `without_texts` how many of these had no texts. `masked` counts pieces of
+    personal data. `truncated` tells that there were more than `MAX_RESULTS`.
+    """
 
     rows: list[dict[str, Any]]
     results: int
     without_texts: int
     masked: int
-    cut: bool
+    truncated: bool
 
 
-def seconds_ago(since: str, now: float) -> float:
-    """The wall-clock second so long ago. Raises `ConfigError`."""
-    try:
-        return now - parse_duration(since)
-    except ValueError as error:
-        raise ConfigError(f"--since: {error}") from None
+def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> Export:
+    """Collect the cases of scored results, and record in the audit log that their texts were exported.
 
+    Args:
+        storage: where the monitor keeps its history.
+        wanted: which results to export.
+        redact: mask personal data and secrets in every text.
 
-def collect(storage: Storage, wanted: Wanted) -> Exported:
-    """The cases that are wanted, the newest first. Raises `ConfigError` where there are none with their texts."""
+    Raises:
+        ConfigError: there is no history, or its results have no texts.
+    """
     path = storage.path / files.HISTORY
     if not path.exists():
-        raise ConfigError(f"storage.path: there is no history at {path}; give the monitor's configuration by -c")
+        raise ConfigError(f"storage.path: there is no history at {path}; is this the monitor's configuration?")
     search = Search(
         apps=(wanted.app,) if wanted.app is not None else (),
         evaluator=wanted.evaluator,
         since=wanted.since,
-        outcome="defect" if wanted.defects else "score",
+        outcome="defect" if wanted.defects_only else "score",
         order="newest",
-        limit=_MOST,
+        limit=MAX_RESULTS,
     )
+    history = Reader(path)
     try:
-        found = Reader(path).search(search)
+        found = history.search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
     results = [row for row in found if row["standing"] != Standing.ASIDE and row["traffic"] == Traffic.PRODUCTION]
-    told = [row for row in (_with_texts(row, Reader(path)) for row in results) if "response" in row]
-    if results and not told:
+    complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]
+    if results and not complete:
         raise ConfigError(
-            "storage.texts: `all` is needed for an export; of these results only the verdicts were kept. Set it:"
-            " it holds for what is judged from then on"
+            "storage.texts: must be `all` for an export; these results were stored without texts. The setting applies"
+            " to results from now on"
         )
-    chosen = list(_once(told))
+    chosen = list(_once(complete))
     if wanted.sample is not None:
         chosen = sorted(chosen, key=lambda one: _hash(one[0]["id"]))[: wanted.sample]
-    masks = _Masks() if wanted.redacted else None
+    masks = _Masks() if redact else None
     rows = [_row(row, seen, masks) for row, seen in chosen]
-    return Exported(rows, len(results), len(results) - len(told), masks.number if masks else 0, len(found) == _MOST)
+    if rows:
+        requests = sorted({row["request_id"] for row in rows})
+        audit.record(storage.path, Event.TEXTS_EXPORTED, by="export", redacted=redact, requests=requests)
+    return Export(
+        rows,
+        results=len(results),
+        without_texts=len(results) - len(complete),
+        masked=masks.number if masks else 0,
+        truncated=len(found) == MAX_RESULTS,
+    )
 
 
 def _with_texts(row: dict[str, Any], history: Reader) -> dict[str, Any]:
-    """The row; of a verdict of others with the texts of the case, which stand with those of ours."""
+    """Add the texts of the case to an external score: they are stored with the monitor's own results."""
     if "response" in row or row.get("via", Via.OWN) == Via.OWN:
         return row
     with suppress(MonitorError):
@@ -102,40 +118,16 @@ def _with_texts(row: dict[str, Any], history: Reader) -> dict[str, Any]:
     return row
 
 
-def write(found: Exported, shape: str, output: Path | None, stdout: TextIO) -> None:
-    """One line for each row. Raises `ConfigError` where the file cannot be written."""
-    text = "".join(dump(SHAPES[shape](row)).decode() + "\n" for row in found.rows)
-    if output is None:
-        stdout.write(text)
-        stdout.flush()
-        return
-    try:
-        output.touch(mode=0o600)
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output: {output} cannot be written: {error.strerror}") from None
-
-
-def told(found: Exported) -> str:
-    """What was written, in words."""
-    said = [f"{len(found.rows)} cases of {found.results} results", f"{found.masked} pieces of personal data masked"]
-    if found.without_texts:
-        said.append(f"{found.without_texts} results without texts left out")
-    if found.cut:
-        said.append(f"only the newest {_MOST:,} results were looked at")
-    return "; ".join(said)
-
-
 def normalised(text: str) -> str:
-    """Texts that differ in case, in white space or in how a character is coded are the same."""
+    """Give texts that differ only in case, white space or the coding of a character the same form."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def mask(text: str) -> tuple[str, int]:
-    """The text with marks such as `[REDACTED_PHONE_NUMBER]` for what `pii_leak` finds, and for how many."""
+    """Replace what `pii_leak` finds by marks such as `[REDACTED_PHONE_NUMBER]`; count the replacements."""
     number = 0
     while found := [one for one in pieces(text) if not _MARK.fullmatch(text, one.start, one.end)]:
-        number += len(found)  # and again: of two that overlap only one is found
+        number += len(found)  # then search again: of two that overlap only one is found
         for piece in sorted(found, key=lambda piece: piece.start, reverse=True):
             kind = "".join(one if one.isalnum() else "_" for one in piece.kind.upper())
             end = _end_of_key(text, piece.end) if piece.kind == "private key" else piece.end
@@ -144,13 +136,13 @@ def mask(text: str) -> tuple[str, int]:
 
 
 def _end_of_key(text: str, at: int) -> int:
-    """What is found of a private key is its first line: it goes on to its last one, or to the end."""
+    """Find where a private key ends: only its first line is found; it extends to its last line, or to the end."""
     last = _KEY_END.search(text, at)
     return last.end() if last else len(text)
 
 
 class _Masks:
-    """Masks every text within a value, and counts."""
+    """Masks every text within a value, and counts what it has masked."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -168,7 +160,7 @@ class _Masks:
 
 
 def _once(results: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Each question and answer once for each evaluator and version, the newest, and how often there was such a one."""
+    """Yield the newest result of each answer, evaluator and version, and how many results had the same texts."""
     seen: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in results:
         texts = (normalised(row["request"]["query"]), normalised(row["response"]))

@@ -1,0 +1,292 @@
+"""Comparing evaluators with people: labels joined with results, and the defect rate without the evaluator's errors."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from prometheus_client import CollectorRegistry, write_to_textfile
+
+from monitor import calibration
+from monitor.config import Config
+from monitor.errors import ConfigError, MonitorError
+from monitor.model.outcome import Standing
+from monitor.sinks.jsonl import JsonLines
+from monitor.statistics.correction import (
+    LABELS_NEEDED,
+    Cell,
+    Corrected,
+    Label,
+    Quality,
+    by_difference,
+    by_quality,
+    quality,
+)
+from monitor.statistics.rates import Estimate, Sums, interval_95
+from monitor.storage.history.reader import Reader
+from monitor.telemetry.metrics import Metrics
+
+_NOT_IN_RATES = (Standing.ASIDE, Standing.BACKFILL, Standing.DISLIKED)
+
+
+class _Version(NamedTuple):
+    """An instrument: scores of another version of the same evaluator are never added to its own."""
+
+    evaluator: str
+    version: str
+
+
+class _Result(NamedTuple):
+    by: _Version
+    trace_id: str
+    weight: float
+    defect: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorCalibration:
+    """What the labels say of one version of an evaluator.
+
+    `raw` is the rate that it shows, `corrected` the rate without its errors, None where `method` says why not. `cells`
+    sum up the labels. `audited` sums up the results that the labels were drawn from at random; None without audits.
+    """
+
+    evaluator: str
+    version: str
+    quality: Quality
+    raw: Estimate
+    corrected: Corrected | None
+    method: str
+    cells: tuple[Cell, ...]
+    audited: Sums | None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What came of all labels.
+
+    `labels` and `results` are how many were read. `unmatched` labels belong to no result; `disputed` results have
+    contradicting labels and are left out. `problems` are lines that could not be read.
+    """
+
+    evaluators: tuple[EvaluatorCalibration, ...]
+    labels: int
+    results: int
+    unmatched: int
+    disputed: int
+    problems: tuple[str, ...]
+
+
+def calibrate(labels: Path, results: Sequence[Path], *, audits: bool = False) -> CalibrationReport:
+    """Join people's labels with results, and measure each evaluator version by them.
+
+    Args:
+        labels: JSON Lines, each with `defect` (true or false), and `id`, or `request_id` and `evaluator`. Lines whose
+            `defect` is null are passed over.
+        results: files of the sink `jsonl` or of `evaluate`, or the `history.db` of a monitor.
+        audits: the labelled results were drawn at random from all of `results`: correct by the difference.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    joined = _Joined()
+    joined.add_results(results)
+    joined.add_labels(labels)
+    return joined.report(audits=audits)
+
+
+def configured_results(config: Config) -> list[Path]:
+    """List the files of the configured sinks `jsonl`, also rotated ones. Raises `ConfigError` where there are none."""
+    found: list[Path] = []
+    for sink in config.sinks:
+        if isinstance(sink, JsonLines):
+            older = (sink.path.with_name(f"{sink.path.name}.{number}") for number in range(1, sink.max_files + 1))
+            found += [path for path in (sink.path, *older) if path.exists()]
+    if not found:
+        raise ConfigError("results: name a file of results; no configured sink `jsonl` has written one")
+    return found
+
+
+def write_metrics(report: CalibrationReport, path: Path) -> None:
+    """Write the sums of the labels in the text format of Prometheus, atomically. Raises `ConfigError`."""
+    metrics, registry = Metrics(), CollectorRegistry()
+    calibration.export(_saved(report.evaluators), metrics)
+    for gauge in (*calibration.label_gauges(metrics), *calibration.result_gauges(metrics)):
+        registry.register(gauge)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise ConfigError(f"metrics: cannot write {path}: {error.strerror}") from None
+
+
+def save(report: CalibrationReport, folder: Path) -> None:
+    """Save the sums of the labels for the monitor whose storage folder is `folder`. Raises `ConfigError`."""
+    try:
+        calibration.save(calibration.Calibration(judges=_saved(report.evaluators)), folder)
+    except OSError as error:
+        raise ConfigError(f"save: cannot write {folder / calibration.FILE}: {error.strerror}") from None
+
+
+@dataclass(slots=True)
+class _Joined:
+    results: dict[str, _Result] = field(default_factory=dict)
+    truths: dict[str, set[bool]] = field(default_factory=lambda: defaultdict(set))
+    labels: int = 0
+    unmatched: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add_results(self, files: Sequence[Path]) -> None:
+        """Keep the scored results of production traffic by id; backfilled ones would count their time twice."""
+        for row, place in _rows(files, "results", self.problems):
+            if row.get("outcome") != "score" or row.get("standing") in _NOT_IN_RATES:
+                continue
+            one = _result(row)
+            if one is None or not isinstance(row.get("id"), str):
+                self.problems.append(f"{place}: not a result")
+            else:
+                self.results[row["id"]] = one
+
+    def add_labels(self, path: Path) -> None:
+        """Find the results of each label: one by its id, or all of an evaluator on a request."""
+        by_trace: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for id_, one in self.results.items():
+            by_trace[one.trace_id, one.by.evaluator].append(id_)
+        for row in _labels(path, self.problems):
+            self.labels += 1
+            ids = [row["id"]] if row["id"] in self.results else by_trace.get((row["request_id"], row["evaluator"]), [])
+            if row["id"] in self.results and row["evaluator"] not in ("", self.results[row["id"]].by.evaluator):
+                ids = []
+            self.unmatched += not ids
+            for id_ in ids:
+                self.truths[id_].add(row["defect"])
+
+    def report(self, *, audits: bool) -> CalibrationReport:
+        """Sum up by version."""
+        raw: dict[_Version, Sums] = defaultdict(Sums)
+        labelled: dict[_Version, list[Label]] = defaultdict(list)
+        for id_, one in self.results.items():
+            raw[one.by] += Sums.of(one.weight, defect=one.defect)
+            truths = self.truths.get(id_, set())
+            if len(truths) == 1:
+                labelled[one.by].append(Label(one.weight, one.defect, *truths))
+        return CalibrationReport(
+            evaluators=tuple(_calibration(by, raw[by], found, audits=audits) for by, found in sorted(labelled.items())),
+            labels=self.labels,
+            results=len(self.results),
+            unmatched=self.unmatched,
+            disputed=sum(len(truths) > 1 for truths in self.truths.values()),
+            problems=tuple(self.problems),
+        )
+
+
+def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bool) -> EvaluatorCalibration:
+    shown = interval_95(raw)
+    assert shown is not None  # noqa: S101 - there is a result for every label
+    found = quality(labels)
+    corrected = by_difference(raw, labels) if audits else by_quality(raw, found)
+    if corrected is not None:
+        method = "difference on random audits" if audits else "sensitivity and specificity"
+    elif audits:
+        method = f"not corrected: needs {2 * LABELS_NEEDED} audits"
+    elif found.enough:
+        method = "not corrected: no better than chance"
+    else:
+        method = f"not corrected: needs {LABELS_NEEDED} labels of each kind"
+    cells = tuple(_cells(labels))
+    return EvaluatorCalibration(
+        by.evaluator, by.version, found, shown, corrected, method, cells, raw if audits else None
+    )
+
+
+def _cells(labels: Sequence[Label]) -> Iterator[Cell]:
+    for verdict, truth in product((True, False), repeat=2):
+        weights = [one.weight for one in labels if (one.verdict, one.truth) == (verdict, truth)]
+        yield Cell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))
+
+
+def _result(row: Mapping[str, Any]) -> _Result | None:
+    evaluator, version, trace_id = row.get("evaluator"), row.get("version"), row.get("trace_id")
+    weight, defect = row.get("weight"), row.get("defect")
+    if not (isinstance(evaluator, str) and isinstance(version, str) and isinstance(trace_id, str)):
+        return None
+    if not (isinstance(weight, int | float) and 0 < weight < float("inf") and isinstance(defect, bool)):
+        return None
+    return _Result(_Version(evaluator, version), trace_id, float(weight), defect)
+
+
+def _labels(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:
+    for row, place in _rows([path], "labels", problems):
+        if row.get("defect", ...) is None:
+            continue  # not labelled yet, as `export` leaves it
+        label = {
+            "id": row.get("id", ""),
+            "request_id": row.get("request_id", row.get("trace_id", "")),
+            "evaluator": row.get("evaluator", ""),
+            "defect": row.get("defect"),
+        }
+        if not isinstance(label["defect"], bool):
+            problems.append(f"{place}: `defect` must be true or false, not {label['defect']!r:.40}")
+        elif not all(isinstance(label[key], str) for key in ("id", "request_id", "evaluator")):
+            problems.append(f"{place}: `id`, `request_id` and `evaluator` must be strings")
+        elif not label["id"] and not (label["request_id"] and label["evaluator"]):
+            problems.append(f"{place}: needs `id`, or `request_id` and `evaluator`")
+        else:
+            yield label
+
+
+def _rows(files: Sequence[Path], parameter: str, problems: list[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the objects of some files, each with its place for messages. A `.db` file is the history of a monitor."""
+    for path in files:
+        if path.suffix == ".db":
+            yield from ((row, str(path)) for row in _history(path, parameter))
+            continue
+        try:
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    if not line.strip():
+                        continue
+                    place = f"{path}: line {number}"
+                    try:
+                        row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+                    except orjson.JSONDecodeError:
+                        row = None
+                    if isinstance(row, dict):
+                        yield row, place
+                    else:
+                        problems.append(f"{place}: not a JSON object")
+        except OSError as error:
+            raise ConfigError(f"{parameter}: cannot read {path}: {error.strerror}") from None
+
+
+def _history(path: Path, parameter: str) -> list[dict[str, Any]]:
+    try:
+        return Reader(path).results(limit=-1)
+    except MonitorError as error:
+        raise ConfigError(f"{parameter}: {error}") from None
+
+
+def _saved(evaluators: Iterable[EvaluatorCalibration]) -> list[calibration.Judge]:
+    return [
+        calibration.Judge(
+            evaluator=one.evaluator,
+            version=one.version,
+            cells=[calibration.Cell(**cell._asdict()) for cell in one.cells],
+            audited=list(_audited(one.audited)) if one.audited is not None else [],
+        )
+        for one in evaluators
+    ]
+
+
+def _audited(raw: Sums) -> Iterator[calibration.Drawn]:
+    good = max(raw.weight - raw.defect_weight, 0.0)
+    for defect, results, weight, squares in (
+        (True, raw.defects, raw.defect_weight, raw.defect_weight_squares),
+        (False, raw.judged - raw.defects, good, raw.good_weight_squares),
+    ):
+        yield calibration.Drawn(verdict=defect, results=results, weight=weight, weight_squares=squares)
