@@ -44,7 +44,7 @@ def board() -> build.Dashboard:
 
 def _figures() -> list[Panel]:
     received = increase("ragmonitor_traces_received_total", APP, INSTANCE, by="")
-    shed = increase("ragmonitor_traces_total", APP, INSTANCE, 'fate=~"shed|invalid|too_large"', by="")
+    lost = increase("ragmonitor_traces_total", APP, INSTANCE, 'outcome=~"expired|invalid|too_large"', by="")
     waiting = selector("ragmonitor_oldest_pending_timestamp_seconds", INSTANCE)
     rows = selector("ragmonitor_spool_records", INSTANCE)
     return [
@@ -60,7 +60,7 @@ def _figures() -> list[Panel]:
             "Share of them given up within the window: not readable, too large, or shed after too long in the spool."
             " What head sampling left out is not lost: it is in the weights. Of few traces it says little.",
             SHARE,
-            Query(f"{shed} / ({received} > 0)"),
+            Query(f"{lost} / ({received} > 0)"),
             steps=((None, GREEN), (0.001, ORANGE), (0.01, RED)),
             empty="nothing received",
         ),
@@ -101,18 +101,18 @@ def _figures() -> list[Panel]:
 def _ledger() -> Panel:
     return curve(
         "Where traces ended",
-        "Traces a second by the one place each ended in. `judged` and `no_context` were evaluated; `sampled_out` and"
+        "Traces a second by the one place each ended in. `evaluated` and `no_context` were evaluated; `sampled_out` and"
         " `filtered` by your configuration; for the others see the ledger in docs/metrics.md.",
         "cps",
-        Query(f"{per_second('ragmonitor_traces_total', APP, INSTANCE, by='fate')} > 0", "{{fate}}"),
+        Query(f"{per_second('ragmonitor_traces_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
         stacked=True,
         overrides=colours(
             {
-                "judged": GREEN,
+                "evaluated": GREEN,
                 "no_context": "semi-dark-green",
                 "sampled_out": GREY,
                 "filtered": "light-blue",
-                "shed": RED,
+                "expired": RED,
                 "invalid": "dark-red",
                 "too_large": ORANGE,
             }
@@ -158,9 +158,9 @@ def _spans() -> Panel:
         "Spans, log records and rows",
         "A second, by what became of them. `late` came after their trace was closed.",
         "cps",
-        Query(f"{per_second('ragmonitor_spans_total', INSTANCE, by='fate')} > 0", "spans {{fate}}"),
-        Query(f"{per_second('ragmonitor_log_records_total', INSTANCE, by='fate')} > 0", "log records {{fate}}"),
-        Query(f"{per_second('ragmonitor_rows_total', INSTANCE, by='fate')} > 0", "rows {{fate}}"),
+        Query(f"{per_second('ragmonitor_spans_total', INSTANCE, by='outcome')} > 0", "spans {{outcome}}"),
+        Query(f"{per_second('ragmonitor_log_records_total', INSTANCE, by='outcome')} > 0", "log records {{outcome}}"),
+        Query(f"{per_second('ragmonitor_rows_total', INSTANCE, by='outcome')} > 0", "rows {{outcome}}"),
         stacked=True,
         empty="none in this time",
     )

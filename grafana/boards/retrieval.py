@@ -92,8 +92,8 @@ def _seen() -> Panel:
 
 
 def _without() -> Panel:
-    fate = increase(
-        "ragmonitor_traces_total", ONE_APP, 'fate=~"no_context|content_missing|not_rag|incomplete"', by="fate"
+    outcome = increase(
+        "ragmonitor_traces_total", ONE_APP, 'outcome=~"no_context|content_missing|not_rag|incomplete"', by="outcome"
     )
     every = increase("ragmonitor_traces_received_total", ONE_APP, by="")
     return curve(
@@ -101,7 +101,7 @@ def _without() -> Panel:
         "Share of what was received within the window that had no context, no content, was no RAG request or"
         " incomplete. Cases without context are still judged by the evaluators that need none.",
         SHARE,
-        Query(f"{fate}\n/ on () group_left ()\n({every} > 0)\n> 0", "{{fate}}"),
+        Query(f"{outcome}\n/ on () group_left ()\n({every} > 0)\n> 0", "{{outcome}}"),
         empty="all had both",
     )
 

@@ -65,8 +65,8 @@ class ClosedTraces:
             at = trace.fingerprints.find(wanted)
             while at > 0 and at % _FINGERPRINT:
                 at = trace.fingerprints.find(wanted, at + 1)
-            fate = 1 if at >= 0 else 3 if trace.too_large else 2
-            counts[fate if is_span else fate + 4] += 1
+            outcome = 1 if at >= 0 else 3 if trace.too_large else 2
+            counts[outcome if is_span else outcome + 4] += 1
         return counts
 
 

@@ -38,10 +38,10 @@ class Series:
             self._metrics.backfill_weight.labels(*whole).inc(weight)
             self._metrics.backfill_weight_squares.labels(*whole).inc(weight**2)
 
-    def missed(self, groups: Iterable[Group], fate: str) -> None:
+    def missed(self, groups: Iterable[Group], outcome: str) -> None:
         """These were missed, and `kept`, `dropped` or `expired`."""
         for group in groups:
-            self._metrics.backfill_missed.labels(self._app(group.app), group.evaluator, fate).inc()
+            self._metrics.backfill_missed.labels(self._app(group.app), group.evaluator, outcome).inc()
 
     def paid(self, dollars: float) -> None:
         """So much was spent."""

@@ -24,7 +24,7 @@ from monitor.operations.monitor_client import MonitorClient
 from monitor.quantities import parse_duration
 from monitor.why import Cause
 
-_GOOD: Final = (Cause.JUDGED.value,)
+_GOOD: Final = (Cause.EVALUATED.value,)
 _UNKNOWN: Final = (Cause.NEVER_SEEN.value, Cause.NOT_RECORDED.value)
 _MARGIN: Final = 2
 

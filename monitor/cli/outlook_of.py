@@ -39,8 +39,8 @@ def lines(config: Config, found: Previewed, traffic: float | None, tokens_out: i
     if recorded.trailed is not None:
         yield from _trailed(recorded.trailed)
     else:
-        fates = ", ".join(f"{number} {fate}" for fate, number in recorded.fates.most_common()) or "none"
-        yield f"{recorded.fates.total()} requests: {fates}"
+        outcomes = ", ".join(f"{number} {outcome}" for outcome, number in recorded.outcomes.most_common()) or "none"
+        yield f"{recorded.outcomes.total()} requests: {outcomes}"
     yield from recorded.notes
     yield f"{found.judged:,.0f} of them would be judged by a language model"
     for case, by in found.listed:
@@ -69,9 +69,9 @@ def lines(config: Config, found: Previewed, traffic: float | None, tokens_out: i
 def _trailed(trailed: Trailed) -> Iterator[str]:
     """What the trails of a running monitor say, counted for all that came."""
     yield f"{trailed.came:,.0f} requests came, of which head sampling kept {trailed.kept_then:,.0f} then"
-    by_number = sorted(trailed.fates.items(), key=lambda one: -one[1])
-    fates = ", ".join(f"{number:,.0f} {fate}" for fate, number in by_number if round(number))
-    yield f"under this configuration: {fates}"
+    by_number = sorted(trailed.outcomes.items(), key=lambda one: -one[1])
+    outcomes = ", ".join(f"{number:,.0f} {outcome}" for outcome, number in by_number if round(number))
+    yield f"under this configuration: {outcomes}"
     for name, one in trailed.evaluators.items():
         said = f"{name} would choose {one.chosen:,.0f} of {one.applies:,.0f} that it applies to"
         if one.room and one.unknown >= one.applies:

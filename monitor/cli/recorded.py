@@ -39,7 +39,7 @@ class Recorded:
     as examples. `spent` are the tokens that prompts took, by evaluator and case, as the history has it.
     """
 
-    fates: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
     cases: list[tuple[Case, float]] = field(default_factory=list)
     total: float = 0.0
     span: float = 0.0
@@ -65,11 +65,11 @@ def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
         )
         sorted_ = rules.sort(replace(reading, case=replace(reading.case, probability=probability))) if kept else None
         if sorted_ is None or isinstance(sorted_, Fate):
-            done.fates[str(sorted_ or Fate.SAMPLED_OUT)] += 1
+            done.outcomes[str(sorted_ or Fate.SAMPLED_OUT)] += 1
         elif not sorted_.status.judgeable:
-            done.fates[str(sorted_.status)] += 1
+            done.outcomes[str(sorted_.status)] += 1
         else:
-            done.fates["kept"] += 1
+            done.outcomes["kept"] += 1
             done.cases.append((sorted_.case, 1.0))
     done.unreadable = files.unreadable
     _finish(done, times)
@@ -118,10 +118,10 @@ def _of_results(found: Sequence[dict[str, Any]]) -> Recorded:
     for row, weight in traces.values():
         case = of_row(row)
         if case is None:
-            done.fates["without texts"] += 1
+            done.outcomes["without texts"] += 1
             continue
         traffic = next((one for one in Traffic if one == row.get("traffic")), Traffic.PRODUCTION)
-        done.fates["kept"] += 1
+        done.outcomes["kept"] += 1
         done.total += weight
         done.cases.append((replace(case, traffic=traffic), weight))
         times.append(case.answered_at)

@@ -181,7 +181,7 @@ versions are those of two instruments: never sum over them. With `Sw` the increa
 `level=~"medium|high"` in place of `defect="true"` gives the rate at another severity. `rag-monitor rules` writes these
 out.
 
-The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `fate` +
+The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_total` over `outcome` +
 `ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_evaluations_selected_total` =
 `ragmonitor_evaluations_total` + `ragmonitor_late_evaluations_total` + `ragmonitor_traffic_evaluations_total` +
 `ragmonitor_unscored_total` + `ragmonitor_skipped_total` + `ragmonitor_evaluations_pending`, for every app and

@@ -70,10 +70,10 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
 
 
 def ledger(metrics: Metrics) -> Mapping[str, int]:
-    """Traces received, those that ended by their fate, and those pending, over all apps and sources."""
+    """Traces received, those that ended by their outcome, and those pending, over all apps and sources."""
     counted = {"received": int(total(metrics.traces_received))}
     for labels, number in samples(metrics.traces):
-        counted[labels["fate"]] = counted.get(labels["fate"], 0) + int(number)
+        counted[labels["outcome"]] = counted.get(labels["outcome"], 0) + int(number)
     return {**counted, "pending": int(total(metrics.traces_pending))}
 
 

@@ -31,8 +31,8 @@ _MOST: Final = 20_000
 """Trails that are looked at, the newest: they are held in memory, and say enough of the others."""
 
 _MINUTE: Final = 60.0
-_JUDGEABLE: Final = (Fate.JUDGED, Fate.NO_CONTEXT)
-_AT_THE_DOOR: Final = (Fate.INVALID, Fate.SELF, Fate.SHED, Fate.FORGOTTEN)
+_JUDGEABLE: Final = (Fate.EVALUATED, Fate.NO_CONTEXT)
+_AT_THE_DOOR: Final = (Fate.INVALID, Fate.OWN_TELEMETRY, Fate.EXPIRED, Fate.FORGOTTEN)
 """Where requests end of which, mostly, there is no trail, and which no rate changes."""
 
 _BY_CLASS: Final = "traffic.rates."
@@ -79,7 +79,7 @@ class Trailed:
     came: float
     kept_then: float
     span: float
-    fates: dict[str, float] = field(default_factory=dict)
+    outcomes: dict[str, float] = field(default_factory=dict)
     evaluators: dict[str, Choosing] = field(default_factory=dict)
     units: list[Together] = field(default_factory=list)
     judged: float = 0.0
@@ -118,20 +118,20 @@ def of_trails(config: Config, since: float, now: float) -> Trailed | None:
     if recorded is None or not then:
         return None
     first, last = max(recorded[0], begin), min(recorded[1], now)
-    return _foretold(config, then, [one for one in trails if one.fate not in _AT_THE_DOOR], max(last - first, 0.0))
+    return _foretold(config, then, [one for one in trails if one.outcome not in _AT_THE_DOOR], max(last - first, 0.0))
 
 
 def _foretold(config: Config, then: Mapping[str, int], trails: Sequence[Trail], span: float) -> Trailed:
     came = sum(then.values())
-    door = {fate: number for fate, number in then.items() if fate in _AT_THE_DOOR}
-    further = sum(number for fate, number in then.items() if fate != Fate.SAMPLED_OUT) - sum(door.values())
-    by_class = sum(one.fate == Fate.SAMPLED_OUT for one in trails)
+    door = {outcome: number for outcome, number in then.items() if outcome in _AT_THE_DOOR}
+    further = sum(number for outcome, number in then.items() if outcome != Fate.SAMPLED_OUT) - sum(door.values())
+    by_class = sum(one.outcome == Fate.SAMPLED_OUT for one in trails)
     known = len(trails) - by_class
     stands = max(further / known, 1.0) if known else 1.0
     left_out = max(then.get(Fate.SAMPLED_OUT, 0) - by_class * stands, 0.0)
-    done = Trailed(came, came - left_out, span, fates={fate: float(number) for fate, number in door.items()})
+    done = Trailed(came, came - left_out, span, outcomes={outcome: float(number) for outcome, number in door.items()})
     if not trails:
-        done.fates = {fate: float(number) for fate, number in then.items()}
+        done.outcomes = {outcome: float(number) for outcome, number in then.items()}
         done.notes.append(
             "no request of that time has a trail (storage.request_log says how long they are kept): the figures are "
             "those of"
@@ -155,16 +155,16 @@ def _foretold(config: Config, then: Mapping[str, int], trails: Sequence[Trail], 
     done.evaluators = {one.evaluator.name: Choosing() for one in working}
     for trail, weight in zip(trails, weights, strict=True):
         if weight > 0:
-            fate = _sorted(config, trail)
-            done.fates[fate] = done.fates.get(fate, 0.0) + weight
-            if fate == "kept":
+            outcome = _sorted(config, trail)
+            done.outcomes[outcome] = done.outcomes.get(outcome, 0.0) + weight
+            if outcome == "kept":
                 _choose(config, done, working, trail, weight)
     for unit in done.units:
         if 0 < unit.unknown < unit.applies:
             unit.shares = [share * unit.applies / (unit.applies - unit.unknown) for share in unit.shares]
-    missing = came - sum(done.fates.values())
+    missing = came - sum(done.outcomes.values())
     if missing > _DUST:
-        done.fates[Fate.SAMPLED_OUT] = done.fates.get(Fate.SAMPLED_OUT, 0.0) + missing
+        done.outcomes[Fate.SAMPLED_OUT] = done.outcomes.get(Fate.SAMPLED_OUT, 0.0) + missing
     return done
 
 
@@ -203,9 +203,9 @@ def _weights(
 
 def _sorted(config: Config, trail: Trail) -> str:
     """Where a request would end that head sampling keeps; `kept` where it would come to the evaluators."""
-    left_out = trail.fate == Fate.SAMPLED_OUT
-    if trail.fate not in _JUDGEABLE and not (left_out and trail.detail.startswith(_BY_CLASS)):
-        return trail.fate
+    left_out = trail.outcome == Fate.SAMPLED_OUT
+    if trail.outcome not in _JUDGEABLE and not (left_out and trail.detail.startswith(_BY_CLASS)):
+        return trail.outcome
     named = trail.detail.removeprefix(_BY_CLASS) if left_out else trail.traffic
     traffic = next((one for one in Traffic if one == named), Traffic.PRODUCTION)
     rate = config.traffic.rates.get(traffic, 1.0)
@@ -258,7 +258,7 @@ def _ask(unit: Together, probable: Mapping[str, float | None], chosen: Collectio
 def _does_not_apply(one: Assignment, trail: Trail, choice: Choice | None) -> bool:
     if choice is not None:
         return bool(choice.missing) or choice.repeated
-    return trail.fate == Fate.NO_CONTEXT and "context" in one.evaluator.needs
+    return trail.outcome == Fate.NO_CONTEXT and "context" in one.evaluator.needs
 
 
 def _probability(

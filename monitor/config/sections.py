@@ -45,7 +45,7 @@ class Storage(Section):
     `~/.local/state/rag-monitor`."""
 
     retention: Duration = 7 * 86400.0
-    """How long results are kept, and how long a trace may wait before it is given up (and counted as `shed`)."""
+    """How long results are kept, and how long a trace may wait before it is given up (and counted as `expired`)."""
 
     max_size: Size = 2 * 1024**3
     """Bytes that the spool may hold; beyond that the receivers answer "try again later"."""

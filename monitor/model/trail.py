@@ -44,7 +44,7 @@ class Choice:
 class Trail:
     """What became of one request that was kept by head sampling.
 
-    `fate` is where it ended in the ledger, empty while it is under way, `detail` more on that: the part that never
+    `outcome` is where it ended in the ledger, empty while it is under way, `detail` more on that: the part that never
     came, the texts that were not sent, the option that left it out. `closed` says why waiting for more of it ended,
     empty for a row. `probability` is that with which it was kept at the door, `draw` the value that evaluators'
     probabilities were held against, 0 to 1. `spans` and `records` count what came, `joined` are the first of the spans.
@@ -58,7 +58,7 @@ class Trail:
     closed_at: float
     ended_at: float = 0.0
     closed: str = ""
-    fate: str = ""
+    outcome: str = ""
     detail: str = ""
     probability: float = 1.0
     draw: float = 0.0
@@ -72,7 +72,7 @@ class Trail:
 class Step(NamedTuple):
     """What is summed by the minute: where requests ended, and what evaluators did with cases.
 
-    Of a request's end `evaluator` is empty and `step` the fate; else `source` is empty and `step` one of `missing`,
+    Of a request's end `evaluator` is empty and `step` the outcome; else `source` is empty and `step` one of `missing`,
     `not_chosen`, `repeated`, `score`, `late`, `aside`, `skipped`, `unscored`, with the reason after a colon where there
     is one (`unscored:auth`).
     """

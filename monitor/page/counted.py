@@ -25,7 +25,7 @@ class Ledger:
     @property
     def in_words(self) -> str:
         """Where those ended that were not judged: `3 not_rag, 1 incomplete`."""
-        parts = [f"{number} {fate}" for fate, number in self.ended.items() if fate != "judged"]
+        parts = [f"{number} {outcome}" for outcome, number in self.ended.items() if outcome != "evaluated"]
         return ", ".join([*parts, f"{self.pending} not yet done"] if self.pending else parts)
 
 
@@ -53,7 +53,7 @@ def counted(metrics: Metrics) -> Counted:
     for labels, number in _samples(metrics.traces):
         ended = ledgers[labels["app"]].ended
         if number:
-            ended[labels["fate"]] = ended.get(labels["fate"], 0) + number
+            ended[labels["outcome"]] = ended.get(labels["outcome"], 0) + number
     selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
     unscored, skipped = _by_reason(metrics.unscored), _by_reason(metrics.skipped)
     return Counted(dict(ledgers), selected, unscored, skipped, foreign(metrics))

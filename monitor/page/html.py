@@ -24,7 +24,7 @@ STATES: Final[Mapping[str, str]] = {
     "no_verdicts": "no verdicts yet",
     "not_watched": "no alert set",
 }
-FATES: Final[Mapping[str, str]] = {
+OUTCOMES: Final[Mapping[str, str]] = {
     "sampled_out": "sampled out",
     "filtered": "filtered",
     "not_rag": "no RAG request",
@@ -32,13 +32,13 @@ FATES: Final[Mapping[str, str]] = {
     "no_context": "judged without context",
     "content_missing": "texts missing",
     "failed_request": "request failed",
-    "self": "the monitor's own",
+    "own_telemetry": "the monitor's own",
     "invalid": "invalid",
     "too_large": "too large",
-    "shed": "given up",
+    "expired": "given up",
     "forgotten": "forgotten on request",
     "handed_over": "handed over",
-    "judged": "judged",
+    "evaluated": "evaluated",
 }
 
 
@@ -108,7 +108,7 @@ def _environment(_made: list[Environment] = []) -> Environment:  # noqa: B006 - 
         made.globals |= {
             "style": STYLE,
             "states": STATES,
-            "fates": FATES,
+            "outcomes": OUTCOMES,
             "interval": texts.interval,
             "scale": drawing.scale,
             "bar": drawing.bar,

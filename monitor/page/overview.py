@@ -217,7 +217,7 @@ def _why_no_verdicts(pair: tuple[str, str], known: Counted) -> str:
     ledger = known.ledgers.get(pair[0], Ledger())
     if not ledger.received:
         return "No trace of this app has come since the process started."
-    if ledger.ended.get("judged"):
+    if ledger.ended.get("evaluated"):
         return "None of the answers was in its sample yet."
     return f"None of the {ledger.received} traces is judged: {ledger.in_words}."
 

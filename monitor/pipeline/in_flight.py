@@ -245,13 +245,13 @@ class InFlight:
         self._all[complete] = self._notes.begin(complete.trail(self._runtime.clock.now()))
         return complete
 
-    def end(self, complete: Complete, fate: Fate, work: Work = NOTHING) -> None:
+    def end(self, complete: Complete, outcome: Fate, work: Work = NOTHING) -> None:
         """End a request that was begun, with all deliveries that repeated it; and `work`, our own trace of it."""
-        self._ledger.ended(complete.app, complete.source, fate)
-        self._notes.end(self._all[complete], fate)
+        self._ledger.ended(complete.app, complete.source, outcome)
+        self._notes.end(self._all[complete], outcome)
         if work.recorded:
             facts = {"rag_monitor.app": complete.app, "rag_monitor.source": complete.source}
-            work.set({**facts, "rag_monitor.fate": fate.value})
+            work.set({**facts, "rag_monitor.outcome": outcome.value})
             work.end()
         self._settle(complete, self._repeats.pop(complete.request_id, []))
 

@@ -1,6 +1,6 @@
 """The ledger: every trace that came in ends in exactly one counted place.
 
-    received = the sum over all fates + pending
+    received = the sum over all outcomes + pending
 
 All changes are made on the event loop without waiting in between, and so is the scrape: the equation holds at every
 scrape.
@@ -21,7 +21,7 @@ from monitor.telemetry.metrics import Metrics
 
 
 class Fate(StrEnum):
-    """Where a trace can end. The values are the metric label `fate`."""
+    """Where a trace can end. The values are the metric label `outcome`."""
 
     SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
     FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
@@ -30,20 +30,20 @@ class Fate(StrEnum):
     NO_CONTEXT = "no_context"  # judged, by the evaluators that need no context
     CONTENT_MISSING = "content_missing"
     FAILED_REQUEST = "failed_request"
-    SELF = "self"  # the monitor's own telemetry: never judged
+    OWN_TELEMETRY = "own_telemetry"  # the monitor's own telemetry: never judged
     INVALID = "invalid"
     TOO_LARGE = "too_large"
-    SHED = "shed"  # given up: it waited in the spool for longer than `storage.retention`
+    EXPIRED = "expired"  # given up: it waited in the spool for longer than `storage.retention`
     FORGOTTEN = "forgotten"  # somebody asked for it to be forgotten (`rag-monitor forget`) before it was judged
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
-    JUDGED = "judged"
+    EVALUATED = "evaluated"
 
 
 class _Page(NamedTuple):
     app: str
     received: Counter
     pending: Gauge
-    fates: dict[Fate, Counter]
+    outcomes: dict[Fate, Counter]
 
 
 class Ledger:
@@ -80,24 +80,24 @@ class Ledger:
         if self._expectations is not None:
             self._expectations.received(page.app, 1)
 
-    def ended(self, app: str, source: str, fate: Fate) -> None:
+    def ended(self, app: str, source: str, outcome: Fate) -> None:
         """A pending trace ended; `app` and `source` are those it was received under."""
         page = self._page(app, source)
-        page.fates[fate].inc()
+        page.outcomes[outcome].inc()
         page.pending.dec()
         self.pending -= 1
         if self._recorder is not None:
-            self._recorder.count(Step(page.app, source, "", fate.value), 1)
+            self._recorder.count(Step(page.app, source, "", outcome.value), 1)
 
-    def passed(self, app: str, source: str, fate: Fate, traces: int = 1) -> None:
+    def passed(self, app: str, source: str, outcome: Fate, traces: int = 1) -> None:
         """Traces that were seen and ended at once."""
         page = self._page(app, source)
         page.received.inc(traces)
-        page.fates[fate].inc(traces)
+        page.outcomes[outcome].inc(traces)
         if self._expectations is not None:
             self._expectations.received(page.app, traces)
         if self._recorder is not None:
-            self._recorder.count(Step(page.app, source, "", fate.value), traces)
+            self._recorder.count(Step(page.app, source, "", outcome.value), traces)
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))
@@ -108,7 +108,7 @@ class Ledger:
                 labels[0],
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
-                {fate: self._metrics.traces.labels(*labels, fate.value) for fate in Fate},
+                {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in Fate},
             )
             if len(self._pages) > _MOST_PAGES:
                 self._pages.clear()

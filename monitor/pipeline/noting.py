@@ -88,12 +88,12 @@ class Note:
         """The evaluators that chose the case and have come to no outcome yet."""
         return (name for name, one in self._choices.items() if one.get("chosen") and not one.get("outcome"))
 
-    def trail(self, fate: str = "") -> Trail:
-        """Return the record as it stands now; with `fate` it has ended."""
+    def trail(self, outcome: str = "") -> Trail:
+        """Return the record as it stands now; with `outcome` it has ended."""
         choices = tuple(Choice(evaluator=name, **facts) for name, facts in self._choices.items())
-        ended_at = self._clock.now() if fate else 0.0
+        ended_at = self._clock.now() if outcome else 0.0
         return replace(
-            self._opened, **self._facts, fate=fate, ended_at=ended_at, draw=self.draw or 0.0, choices=choices
+            self._opened, **self._facts, outcome=outcome, ended_at=ended_at, draw=self.draw or 0.0, choices=choices
         )
 
 
@@ -122,24 +122,24 @@ class Notes:
         _CURRENT.set(note)
         return note
 
-    def end(self, note: Note | None, fate: Fate) -> None:
+    def end(self, note: Note | None, outcome: Fate) -> None:
         """Write what `begin` returned: the request has ended."""
         if note is not None:
             del self._open[note]
-            self._write(note.trail(fate.value), fate)
+            self._write(note.trail(outcome.value), outcome)
 
-    def drop(self, opened: Trail, fate: Fate) -> None:
+    def drop(self, opened: Trail, outcome: Fate) -> None:
         """Write the record of a request that was never worked on."""
         if self._recorder is not None:
-            self._write(Note(opened, self._runtime.clock).trail(fate.value), fate)
+            self._write(Note(opened, self._runtime.clock).trail(outcome.value), outcome)
 
-    def _write(self, trail: Trail, fate: Fate) -> None:
+    def _write(self, trail: Trail, outcome: Fate) -> None:
         if self._recorder is None:
             return
         app = self._runtime.metrics.app(trail.app)
         for choice in trail.choices:
             self._recorder.count(Step(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
-        if fate is not Fate.FORGOTTEN:  # of what is to be forgotten nothing new is written
+        if outcome is not Fate.FORGOTTEN:  # of what is to be forgotten nothing new is written
             self._recorder.keep(trail)
 
     def of(self, request_id: str) -> Trail | None:

@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 _DELIVERING = 256  # cases whose local results may be on their way to the sinks, before reading waits for these
 _LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so that the receivers stay quick
 
-_FATES = {
-    Status.READY: Fate.JUDGED,
+_OUTCOMES = {
+    Status.READY: Fate.EVALUATED,
     Status.NO_CONTEXT: Fate.NO_CONTEXT,
     Status.CONTENT_MISSING: Fate.CONTENT_MISSING,
     Status.FAILED_REQUEST: Fate.FAILED_REQUEST,
@@ -85,9 +85,9 @@ class Readers:
                 complete = await self._in_flight.begin_next()
                 work = self._tracer.begin("case")
                 with work:
-                    fate = await self._read_one(complete, work, judging)
-                if fate is not None:
-                    self._in_flight.end(complete, fate, work)
+                    outcome = await self._read_one(complete, work, judging)
+                if outcome is not None:
+                    self._in_flight.end(complete, outcome, work)
 
     async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> Fate | None:
         """Read a request and score it locally. Where it ends; None where the rest is going on in `judging`."""
@@ -104,7 +104,7 @@ class Readers:
         if not reading.status.judgeable:
             if self._feedback is not None:
                 await self._feedback.before_sampling(reading)
-            return _FATES[reading.status]
+            return _OUTCOMES[reading.status]
         with self._tracer.part("local evaluators"):
             found = await self._private.score_local(self._evaluation, reading.case)
         boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
@@ -114,7 +114,7 @@ class Readers:
         if found.results:
             await self._delivering.acquire()
         elif not chosen:
-            return _FATES[reading.status]
+            return _OUTCOMES[reading.status]
         known = replace(reading, case=found.case)
         judging.start_soon(self._judge, complete, known, found.results, chosen, work)
         return None
@@ -141,7 +141,7 @@ class Readers:
             if results:
                 side_by_side.start_soon(self._deliver, results)
             await self._evaluation.run_judged(reading.case, chosen)
-        self._in_flight.end(complete, _FATES[reading.status], work)
+        self._in_flight.end(complete, _OUTCOMES[reading.status], work)
 
     async def _deliver(self, results: Sequence[Judged]) -> None:
         try:

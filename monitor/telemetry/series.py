@@ -68,18 +68,19 @@ class Series:
     )
     spans = counter(
         "ragmonitor_spans",
-        "Spans by what became of them: kept, sampled_out, duplicate, late, invalid, self, too_large.",
-        ("source", "fate"),
+        "Spans by what became of them: kept, sampled_out, duplicate, late, invalid, own_telemetry, too_large.",
+        ("source", "outcome"),
     )
     log_records = counter(
         "ragmonitor_log_records",
-        "Log records by fate: kept, sampled_out, duplicate, late, invalid, self, unrelated, too_large, verdict.",
-        ("source", "fate"),
+        "Log records by outcome: kept, sampled_out, duplicate, late, invalid, own_telemetry, unrelated, too_large, "
+        "external_score.",
+        ("source", "outcome"),
     )
     rows = counter(
         "ragmonitor_rows",
-        "Rows (requests with their answers, as JSON) by fate: kept, sampled_out, duplicate, invalid.",
-        ("source", "fate"),
+        "Rows (requests with their answers, as JSON) by outcome: kept, sampled_out, duplicate, invalid.",
+        ("source", "outcome"),
     )
 
     # The ledger, and what is read from the traffic.
@@ -91,7 +92,7 @@ class Series:
     traces = counter(
         "ragmonitor_traces",
         "The ledger: traces by the one place each ended in. Received = the sum of these + pending.",
-        ("app", "source", "fate"),
+        ("app", "source", "outcome"),
     )
     traces_pending = gauge(
         "ragmonitor_traces_pending",
@@ -240,9 +241,9 @@ class Series:
     # External scores and user feedback.
     foreign_verdicts = counter(
         "ragmonitor_foreign_verdicts",
-        "Verdicts of others by how they came (gen_ai_events, openinference, feedback) and by fate: scored, unscored,"
+        "Verdicts of others by how they came (gen_ai_events, openinference, feedback) and by outcome: scored, unscored,"
         " duplicate, too_many_names, failed, no_name, no_value, no_request, several_links.",
-        ("source", "fate"),
+        ("source", "outcome"),
     )
     feedback_agreement = counter(
         "ragmonitor_feedback_agreement",
@@ -463,7 +464,7 @@ class Series:
         "ragmonitor_backfill_missed",
         "Judgements that were due while the judge refused: kept for `rag-monitor backfill --missed`, dropped (for"
         " want of room, or as the queue could not be written), or expired, after they were kept.",
-        ("app", "evaluator", "fate"),
+        ("app", "evaluator", "outcome"),
     )
     spool_retained_bytes = gauge(
         "ragmonitor_spool_retained_bytes",
@@ -605,8 +606,8 @@ class Series:
     )
     telemetry_items = counter(
         "ragmonitor_telemetry_items",
-        "The monitor's own spans and log records (`telemetry`), by signal (traces, logs) and fate: sent, dropped.",
-        ("signal", "fate"),
+        "The monitor's own spans and log records (`telemetry`), by signal (traces, logs) and outcome: sent, dropped.",
+        ("signal", "outcome"),
     )
     events = counter("ragmonitor_events", "Occurrences worth a log line, by name.", ("event",))
     evaluator_info = info(

@@ -24,7 +24,7 @@ def of_choice(name: str, trail: Trail, facts: TraceFacts, situation: Situation) 
         elif evaluator is not None and not evaluator.works:
             told = reasons.off(evaluator)
             yield Step("off", told.text, told.setting, name, Cause.OFF)
-        elif not trail.fate:
+        elif not trail.outcome:
             yield Step("waits", "it has not come to it yet", "", name, Cause.WAITING)
         else:
             yield Step("off", "it was not at work then", "", name, Cause.NOT_ASKED)
@@ -118,11 +118,15 @@ def _judged(name: str, standing: str, took: str, situation: Situation) -> Step:
         return Step("verdict", text, "traffic.late_after: longer", name, Cause.LATE)
     if standing == "aside":
         return Step(
-            "verdict", "judged, and its traffic is not production", "traffic.class_attribute", name, Cause.ASIDE
+            "verdict",
+            "judged, and its traffic is not production",
+            "traffic.class_attribute",
+            name,
+            Cause.NON_PRODUCTION,
         )
     if standing == "backfill":
-        return Step("verdict", "judged afterwards, by a backfill", "", name, Cause.ASIDE)
-    return Step("verdict", f"judged, in {took}" if took else "judged", "", name, Cause.JUDGED)
+        return Step("verdict", "judged afterwards, by a backfill", "", name, Cause.NON_PRODUCTION)
+    return Step("verdict", f"judged, in {took}" if took else "judged", "", name, Cause.EVALUATED)
 
 
 def of_row(row: Mapping[str, Any], evaluator: Evaluating | None, situation: Situation) -> Step:

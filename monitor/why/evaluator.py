@@ -15,7 +15,7 @@ from monitor.why.values import Answer, Cause, Evaluating, Situation, Step, at_le
 
 _MANY: Final = 0.1
 """Share of evaluations without a verdict from which on it is worth a word although there are verdicts."""
-_JUDGEABLE: Final = ("judged", "no_context")
+_JUDGEABLE: Final = ("evaluated", "no_context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +40,21 @@ class EvaluatorFacts:
 
 
 class _Counts:
-    """The sums, by fate and by the evaluator's steps."""
+    """The sums, by outcome and by the evaluator's steps."""
 
     def __init__(self, facts: EvaluatorFacts) -> None:
-        self.fates: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self.steps: Counter[str] = Counter()
         self.expected = 0.0
         for step, number, expected, _ in facts.sums:
             if not step.evaluator:
-                self.fates[step.step] += number
+                self.outcomes[step.step] += number
             elif step.evaluator == facts.name:
                 self.steps[step.step] += number
                 if not step.step.startswith("missing"):
                     self.expected += expected
-        self.received = sum(self.fates.values())
-        self.judgeable = sum(self.fates[one] for one in _JUDGEABLE)
+        self.received = sum(self.outcomes.values())
+        self.judgeable = sum(self.outcomes[one] for one in _JUDGEABLE)
         self.missing = self._by_reason("missing")
         self.skipped = self._by_reason("skipped")
         self.unscored = self._by_reason("unscored")
@@ -87,7 +87,7 @@ def of_evaluator(facts: EvaluatorFacts, situation: Situation) -> Answer:
         text = "no alert looks at it: its rate is measured, and nobody is told"
         steps.append(Step("alerts", text, f"alerts: - {{evaluator: {name}, warning: 5%}}", name))
     steps = [replace(one, evaluator="") for one in steps]  # they are all about this one
-    return Answer(subject, end.cause or Cause.JUDGED, f"{end.text}.", end.setting, end.reason, steps)
+    return Answer(subject, end.cause or Cause.EVALUATED, f"{end.text}.", end.setting, end.reason, steps)
 
 
 def _configured(evaluator: Evaluating) -> list[Step]:
@@ -110,7 +110,7 @@ def _arrived(facts: EvaluatorFacts, counts: _Counts, situation: Situation) -> li
         begins = "nothing is recorded yet" if facts.reaches_back is None else f"from {clock_time(facts.reaches_back)}"
         kept = "" if situation.request_log > 0 else ": it is not kept what becomes of requests (storage.request_log: 0)"
         steps.append(Step("recorded", f"not all of that time is recorded: {begins}{kept}"))
-    told = ", ".join(f"{number:,} {fate}" for fate, number in counts.fates.most_common())
+    told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.outcomes.most_common())
     steps.append(Step("received", f"{several(counts.received, 'request')} ended{f': {told}' if told else ''}"))
     if facts.pending:
         steps.append(Step("under way", f"{several(facts.pending, 'request')} have not ended yet"))
@@ -181,11 +181,11 @@ def _with_verdicts(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating
     failed = sum(counts.unscored.values())
     text = f"It ran: {several(counts.live, 'verdict')} in the live rates"
     if failed < _MANY * (failed + counts.scored):
-        return Step("", text, cause=Cause.JUDGED)
+        return Step("", text, cause=Cause.EVALUATED)
     reason, number = counts.unscored.most_common(1)[0]
     told = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
     text += f"; but {failed:,} came to none, {number:,} of them since {told.text}"
-    return Step("", text, told.setting, cause=Cause.JUDGED, reason=reason)
+    return Step("", text, told.setting, cause=Cause.EVALUATED, reason=reason)
 
 
 def _apart(counts: _Counts, situation: Situation) -> Step:
@@ -194,7 +194,9 @@ def _apart(counts: _Counts, situation: Situation) -> Step:
         text += f" {human_duration(situation.late_after)} after the answer, and are in no live rate"
         return Step("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
     text = f"It ran, but none of it was production traffic: {several(counts.aside, 'verdict')} stand aside"
-    return Step("", text, "traffic.class_attribute: the attribute that says what is production", cause=Cause.ASIDE)
+    return Step(
+        "", text, "traffic.class_attribute: the attribute that says what is production", cause=Cause.NON_PRODUCTION
+    )
 
 
 def _never_chosen(counts: _Counts, evaluator: Evaluating) -> Step:
@@ -213,7 +215,7 @@ def _nothing_came(facts: EvaluatorFacts, counts: _Counts, situation: Situation) 
     if counts.judgeable:
         text = f"It did not run: it was not at work while {several(counts.judgeable, 'case')} were judged by others"
         return Step("", text, cause=Cause.NOT_RECORDED)
-    others = [(fate, number) for fate, number in counts.fates.most_common() if fate not in _JUDGEABLE]
+    others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome not in _JUDGEABLE]
     if not others:
         if facts.pending:
             text = f"It did not run yet: {several(facts.pending, 'request')} are under way, and none has ended"
@@ -226,18 +228,18 @@ def _nothing_came(facts: EvaluatorFacts, counts: _Counts, situation: Situation) 
             f"It did not run: no request{from_app} ended in that time. Look whether the service sends its traces here"
         )
         return Step("", text, cause=Cause.NO_TRACES)
-    fate, number = others[0]
-    if fate == "sampled_out":
+    outcome, number = others[0]
+    if outcome == "sampled_out":
         text = f"It did not run: head sampling left out {several(number, 'request')} of {counts.received:,}"
         least = at_least(min(3 / max(counts.received, 1), 1.0)) if situation.head_rate < 1 else "as it is"
         rates = "" if situation.head_rate < 1 else ", or traffic.rates: more"
         return Step("", text, f"sampling.traces: {least}{rates}", cause=Cause.SAMPLED_OUT)
-    if fate == "filtered":
+    if outcome == "filtered":
         text = f"It did not run: the configuration left out {several(number, 'request')} of {counts.received:,}"
         return Step("", text, "traffic.drop and traffic.health_checks", cause=Cause.FILTERED)
-    told = reasons.of_fate(fate, "", situation)
+    told = reasons.of_outcome(outcome, "", situation)
     text = f"It did not run: of {several(counts.received, 'request')} none could be judged; of {number:,} {told.text}"
-    return Step("", text, told.setting, cause=reasons.CAUSE_OF_FATE.get(fate, Cause.INVALID))
+    return Step("", text, told.setting, cause=reasons.CAUSE_OF_OUTCOME.get(outcome, Cause.INVALID))
 
 
 def _detail(facts: EvaluatorFacts, reason: str) -> str:

@@ -50,7 +50,7 @@ def of_foreign(subject: str, name: str, found: Foreign) -> Answer:
     if scored or unread:
         more = f"; {unread:,} more cannot be read as good or bad" if unread else ""
         text = f"It is not ours, but {whose}. {several(scored, 'verdict')} came, {defects:,} of them defects{more}"
-        return Answer(subject, Cause.JUDGED if scored else Cause.UNSCORED, f"{text}.", setting, steps=steps)
+        return Answer(subject, Cause.EVALUATED if scored else Cause.UNSCORED, f"{text}.", setting, steps=steps)
     last = f"; the last came {clock_time(found.newest)}" if found.newest is not None else ""
     steps.append(Step("verdicts", f"none came in that time{last}"))
     return Answer(subject, Cause.NOT_ASKED, f"None came: it is not ours, but {whose}{last}.", steps=steps)

@@ -21,20 +21,20 @@ class Told(NamedTuple):
     setting: str = ""
 
 
-def of_fate(fate: str, detail: str, situation: Situation, *, draw: float = 0.0) -> Told:
-    """Why a request that ended at `fate` was not judged; `detail` as in `Trail`."""
-    if fate == "sampled_out":
+def of_outcome(outcome: str, detail: str, situation: Situation, *, draw: float = 0.0) -> Told:
+    """Why a request that ended at `outcome` was not judged; `detail` as in `Trail`."""
+    if outcome == "sampled_out":
         rate = f"{detail}: {at_least(draw)}" if detail else ""
         return Told(f"the rate of its class of traffic, {detail}, left it out", rate)
-    if fate == "filtered":
+    if outcome == "filtered":
         setting = "traffic.health_checks: true" if detail == "traffic.health_checks" else f"{detail}: without this rule"
         what = "it is taken for a health check" if detail == "traffic.health_checks" else f"{detail} matches it"
         return Told(f"left out by the configuration: {what}", setting)
     more = f": {detail}" if detail else ""
-    text, setting = _FATES.get(fate, (f"it ended as {fate}", ""))
-    if fate == "incomplete":
+    text, setting = _OUTCOMES.get(outcome, (f"it ended as {outcome}", ""))
+    if outcome == "incomplete":
         setting = _of_incomplete(detail, situation)
-    elif fate == "content_missing":
+    elif outcome == "content_missing":
         setting = _of_missing(detail) or setting
     return Told(f"{text}{more}", setting)
 
@@ -56,7 +56,7 @@ def _of_incomplete(detail: str, situation: Situation) -> str:
     )
 
 
-_FATES: Final[Mapping[str, tuple[str, str]]] = {
+_OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "not_rag": (
         "it is no RAG request: no dialect that is known finds a question with retrieved context and an answer in it",
         "extraction.attributes: the span attributes that hold question, documents and answer",
@@ -70,18 +70,18 @@ _FATES: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "failed_request": ("the service itself failed to answer: there is nothing to judge", ""),
-    "self": ("it is the monitor's own telemetry, which is never judged", ""),
+    "own_telemetry": ("it is the monitor's own telemetry, which is never judged", ""),
     "invalid": ("it could not be read: the log says more, at `reading_failed`", ""),
     "too_large": (
         "the trace was larger than one may be",
         "assembly.max_trace_bytes: larger; or assembly.max_trace_spans, if it has very many spans",
     ),
-    "shed": ("given up: it waited in the spool for longer than results are kept", "storage.retention: longer"),
+    "expired": ("given up: it waited in the spool for longer than results are kept", "storage.retention: longer"),
     "forgotten": ("it was forgotten on request (`rag-monitor forget`)", ""),
     "handed_over": ("its partition moved to another replica, which receives and judges it: ask there", ""),
 }
-FATES: Final = ("sampled_out", "filtered", "no_context", "judged", *_FATES)
-"""Every fate that is explained; those of the ledger."""
+OUTCOMES: Final = ("sampled_out", "filtered", "no_context", "evaluated", *_OUTCOMES)
+"""Every outcome that is explained; those of the ledger."""
 
 
 def of_skipped(reason: str) -> Told:
@@ -219,6 +219,6 @@ def not_configured(name: str, situation: Situation) -> Told:
     return Told(f"no evaluator of the name {name} is configured; there are: {known}", f"evaluators: - type: {name}")
 
 
-CAUSE_OF_FATE: Final[Mapping[str, Cause]] = {
-    fate: Cause(fate) for fate in FATES if fate not in ("judged", "no_context")
+CAUSE_OF_OUTCOME: Final[Mapping[str, Cause]] = {
+    outcome: Cause(outcome) for outcome in OUTCOMES if outcome not in ("evaluated", "no_context")
 }

@@ -37,13 +37,13 @@ def of_trace(facts: TraceFacts, situation: Situation, evaluator: str = "") -> An
     if trail is None:
         return unseen.of_unrecorded(subject, facts, situation, evaluator)
     steps = [*_arrival(trail, facts, situation)]
-    if trail.fate and trail.fate in reasons.CAUSE_OF_FATE:
-        told = reasons.of_fate(trail.fate, trail.detail, situation, draw=facts.class_draw)
-        cause = reasons.CAUSE_OF_FATE[trail.fate]
+    if trail.outcome and trail.outcome in reasons.CAUSE_OF_OUTCOME:
+        told = reasons.of_outcome(trail.outcome, trail.detail, situation, draw=facts.class_draw)
+        cause = reasons.CAUSE_OF_OUTCOME[trail.outcome]
         steps.append(Step("read", told.text, told.setting, cause=cause))
         if not facts.results:  # else an earlier part of it was judged
             return Answer(subject, cause, f"Not judged: {told.text}.", told.setting, steps=steps)
-    elif trail.fate or trail.choices:
+    elif trail.outcome or trail.choices:
         steps.append(_read(trail))
     steps += _earlier(facts.trails[:-1] if not facts.under_way else facts.trails)
     names = [one.name for one in situation.evaluators]
@@ -97,7 +97,7 @@ def _spans(trail: Trail) -> str:
 
 def _read(trail: Trail) -> Step:
     text = "a question and an answer"
-    text += "; a retrieval took place and found nothing" if trail.fate == "no_context" else ""
+    text += "; a retrieval took place and found nothing" if trail.outcome == "no_context" else ""
     aside = (
         f"; its traffic class is {trail.traffic}: in no live rate" if trail.traffic not in ("", "production") else ""
     )
@@ -109,4 +109,4 @@ def _earlier(trails: Sequence[Trail]) -> Iterator[Step]:
     for one in trails:
         told: list[Any] = [choice.evaluator for choice in one.choices if choice.outcome == "score"]
         verdicts = f", judged by {', '.join(told)}" if told else ""
-        yield Step("before", f"an earlier part of it ended {clock_time(one.ended_at)} as {one.fate}{verdicts}")
+        yield Step("before", f"an earlier part of it ended {clock_time(one.ended_at)} as {one.outcome}{verdicts}")

@@ -15,9 +15,9 @@ from monitor.model.trail import Trail
 class Cause(StrEnum):
     """Why there is, or is no, verdict. The closed set: a zero always has one of these."""
 
-    JUDGED = "judged"
+    EVALUATED = "evaluated"
     LATE = "late"  # judged, too long after the answer to count
-    ASIDE = "aside"  # judged, and not production traffic
+    NON_PRODUCTION = "non_production"  # evaluated, and not production traffic
     NOT_ASKED = "not_asked"  # no such evaluator is configured
     OFF = "off"  # its judge has no model
     DOES_NOT_APPLY = "does_not_apply"  # the case lacks what it needs
@@ -33,10 +33,10 @@ class Cause(StrEnum):
     INCOMPLETE = "incomplete"
     CONTENT_MISSING = "content_missing"
     FAILED_REQUEST = "failed_request"
-    SELF = "self"
+    OWN_TELEMETRY = "own_telemetry"
     INVALID = "invalid"
     TOO_LARGE = "too_large"
-    SHED = "shed"
+    EXPIRED = "expired"
     HANDED_OVER = "handed_over"
     FORGOTTEN = "forgotten"
     NEVER_SEEN = "never_seen"  # nothing is known of the trace

@@ -100,7 +100,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
         monitor = MonitorProcess(tmp_path, configuration(llm))
         with monitor:
             ask(monitor.http, 6)
-            kept = lambda: monitor.total("ragmonitor_backfill_missed_total", fate="kept") == 6  # noqa: E731
+            kept = lambda: monitor.total("ragmonitor_backfill_missed_total", outcome="kept") == 6  # noqa: E731
             wait_until(kept, 30, "the missed judgements to be kept")
             assert monitor.total("ragmonitor_unscored_total", reason="paused") == 6
             wait_until(lambda: "rag-monitor backfill --missed" in monitor.get("/"), 10, "the offer on the page")
@@ -201,7 +201,7 @@ def test_what_the_spool_keeps_can_be_judged_later_and_is_never_taken_up_by_itsel
         monitor.config["storage"]["retain"] = "1h"
         with monitor:
             ask(monitor.http, 5)
-            read = lambda: monitor.total("ragmonitor_traces_total", fate="judged") == 5  # noqa: E731
+            read = lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 5  # noqa: E731
             wait_until(read, 30, "the traces")
             wait_until(lambda: monitor.total("ragmonitor_spool_retained_bytes") > 0, 10, "what is kept of them")
             monitor.terminate(60)  # an import that has begun is waited for

@@ -98,7 +98,7 @@ def came(monitor: MonitorProcess, number: float, **labels: str) -> None:
 def test_an_evaluation_event_of_another_tool_is_a_verdict_on_the_app_that_answered(local: MonitorProcess) -> None:
     trace_id = answered(local)
     tell(local, trace_id, **result("tone", score_value=0.2, explanation="rude"))
-    came(local, 1, source="gen_ai_events", fate="scored")
+    came(local, 1, source="gen_ai_events", outcome="scored")
     labels = {"app": "shop", "evaluator": "tone", "version": "gen_ai_events", "defect": "true"}
     assert local.total("ragmonitor_evaluations_total", **labels) == 1
     assert local.total("ragmonitor_evaluation_weight_total", **labels) == 1
@@ -113,15 +113,15 @@ def test_a_verdict_of_our_own_that_comes_back_is_none(local: MonitorProcess) -> 
     trace_id = answered(local)
     tell(local, trace_id, scope="rag-monitor", **result("groundedness", score_value=1.0))
     tell(local, trace_id, **result("groundedness", score_value=1.0), rag_monitor__result_id="0" * 32)
-    wait_until(lambda: local.total("ragmonitor_log_records_total", fate="self") == 1, 20, "the first")
-    wait_until(lambda: local.total("ragmonitor_log_records_total", fate="unrelated") == 1, 20, "the second")
-    assert local.total("ragmonitor_log_records_total", fate="verdict") == 0
+    wait_until(lambda: local.total("ragmonitor_log_records_total", outcome="own_telemetry") == 1, 20, "the first")
+    wait_until(lambda: local.total("ragmonitor_log_records_total", outcome="unrelated") == 1, 20, "the second")
+    assert local.total("ragmonitor_log_records_total", outcome="external_score") == 0
     assert local.total("ragmonitor_foreign_verdicts_total") == 0
 
 
 def test_a_name_of_ours_in_anothers_mouth_is_not_mixed_into_ours(local: MonitorProcess) -> None:
     tell(local, answered(local), **result("overlap_groundedness", score_label="fail"))
-    came(local, 1, fate="scored")
+    came(local, 1, outcome="scored")
     assert local.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness_external", defect="true") == 1
     assert local.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness", defect="true") == 0
 
@@ -130,9 +130,9 @@ def test_feedback_is_counted_once_however_often_it_is_sent(local: MonitorProcess
     trace_id = answered(local)
     down = {"trace_id": trace_id, "thumbs": "down", "comment": "That is out of date.", "id": "click-1"}
     assert post(local, down) == {"accepted": 1, "rejected": 0, "errors": []}
-    came(local, 1, source="feedback", fate="scored")
+    came(local, 1, source="feedback", outcome="scored")
     post(local, down)
-    came(local, 1, source="feedback", fate="duplicate")
+    came(local, 1, source="feedback", outcome="duplicate")
     labels = {"app": "shop", "evaluator": "user_feedback", "version": "feedback"}
     assert local.total("ragmonitor_evaluations_total", **labels) == 1
     assert local.total("ragmonitor_evaluation_weight_total", **labels, defect="true") == 1
@@ -166,7 +166,7 @@ def test_feedback_that_cannot_be_read_is_refused_with_what_is_allowed(local: Mon
 def test_no_body_brings_it_down_or_is_counted_as_a_verdict_it_is_not(local: MonitorProcess, body: bytes) -> None:
     assert local.post(body, "/v1/feedback", "application/json") == 400
     assert local.post(b'{"request_id": "r", "thumbs": "up"}', "/v1/feedback", "application/json") == 200
-    came(local, 1, fate="scored")
+    came(local, 1, outcome="scored")
     assert local.total("ragmonitor_foreign_verdicts_total") == 1
 
 

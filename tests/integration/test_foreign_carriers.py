@@ -47,7 +47,7 @@ def carry(monitor: MonitorProcess, *targets: str, kind: str = "EVALUATOR", withi
 
 
 def ended(monitor: MonitorProcess, number: float) -> None:
-    wait_until(lambda: monitor.total("ragmonitor_traces_total", fate="not_rag") == number, 20, "the carrier's end")
+    wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="not_rag") == number, 20, "the carrier's end")
 
 
 DOWN = {
@@ -62,7 +62,7 @@ DOWN = {
 def test_a_verdict_on_a_linked_carrier_is_on_the_request_that_it_links_to(local: MonitorProcess, kind: str) -> None:
     trace_id = answered(local)
     carry(local, trace_id, kind=kind, **DOWN)
-    came(local, 1, source="openinference", fate="scored")
+    came(local, 1, source="openinference", outcome="scored")
     labels = {"app": "shop", "evaluator": "user_feedback", "version": "openinference", "defect": "true"}
     assert local.total("ragmonitor_evaluations_total", **labels) == 1
     assert local.total("ragmonitor_evaluation_weight_total", **labels) == 1
@@ -80,8 +80,8 @@ def test_it_weighs_what_the_carrier_weighs_and_needs_no_kept_target(tmp_path: Pa
     with MonitorProcess(tmp_path, {**LOCAL, "sampling": {"traces": 0.5}}) as monitor:
         for number in range(64):
             carry(monitor, f"{number + 1:032x}", **DOWN)
-        ended(monitor, 64 - monitor.total("ragmonitor_traces_total", fate="sampled_out"))
-        kept = monitor.total("ragmonitor_traces_total", fate="not_rag")
+        ended(monitor, 64 - monitor.total("ragmonitor_traces_total", outcome="sampled_out"))
+        kept = monitor.total("ragmonitor_traces_total", outcome="not_rag")
         assert 8 < kept < 56
         assert monitor.total("ragmonitor_evaluation_weight_total", evaluator="user_feedback") == 2 * kept
 
@@ -89,14 +89,14 @@ def test_it_weighs_what_the_carrier_weighs_and_needs_no_kept_target(tmp_path: Pa
 def test_a_carrier_with_several_links_is_counted_as_such_and_delivered_nowhere(local: MonitorProcess) -> None:
     first, second = answered(local), answered(local, 1)
     carry(local, first, second, **DOWN)
-    came(local, 1, source="openinference", fate="several_links")
+    came(local, 1, source="openinference", outcome="several_links")
     assert local.total("ragmonitor_foreign_verdicts_total") == 1
     assert local.total("ragmonitor_evaluations_total", evaluator="user_feedback") == 0
 
 
 def test_a_carrier_without_a_link_speaks_of_its_own_trace(local: MonitorProcess) -> None:
     carry(local, **DOWN)
-    came(local, 1, source="openinference", fate="scored")
+    came(local, 1, source="openinference", outcome="scored")
     assert local.total("ragmonitor_evaluations_total", app="reviews", evaluator="user_feedback") == 1
 
 
@@ -120,9 +120,9 @@ def test_a_dislike_on_a_carrier_has_the_answer_judged_that_nobody_chose(tmp_path
 def test_a_verdict_on_a_span_that_comes_late_is_read_and_the_span_stays_late(local: MonitorProcess) -> None:
     trace_id = answered(local)
     carry(local, within=trace_id, kind="CHAIN", name="tone", score=0.1, annotator_kind="LLM")
-    came(local, 1, source="openinference", fate="scored")
+    came(local, 1, source="openinference", outcome="scored")
     assert local.total("ragmonitor_evaluations_total", app="shop", evaluator="tone", defect="true") == 1
-    assert local.total("ragmonitor_spans_total", fate="late") == 1
+    assert local.total("ragmonitor_spans_total", outcome="late") == 1
     assert local.total("ragmonitor_traces_total") == 1
     assert "tone" in local.get(f"/case/{trace_id}")
     assert_balanced(local.samples())
@@ -130,7 +130,7 @@ def test_a_verdict_on_a_span_that_comes_late_is_read_and_the_span_stays_late(loc
 
 def test_a_late_span_that_says_nothing_of_the_answer_is_late_and_no_more(local: MonitorProcess) -> None:
     carry(local, within=answered(local), kind="CHAIN")
-    wait_until(lambda: local.total("ragmonitor_spans_total", fate="late") == 1, 20, "the late span")
+    wait_until(lambda: local.total("ragmonitor_spans_total", outcome="late") == 1, 20, "the late span")
     assert local.total("ragmonitor_foreign_verdicts_total") == 0
 
 
@@ -146,7 +146,7 @@ def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: Monit
     assert (before["cause"], "what users say" in before["conclusion"]) == ("not_asked", True)
     carry(local, trace_id, name="tone", score=0.1, annotator_kind="LLM")
     post(local, {"trace_id": trace_id, "thumbs": "down"}, {"trace_id": trace_id, "thumbs": "up"})
-    came(local, 3, fate="scored")
+    came(local, 3, outcome="scored")
     wait_until(
         lambda: "2 verdicts came, 1 of them defects" in why(local, "-e", "user_feedback")["conclusion"], 20, "it"
     )
@@ -172,7 +172,7 @@ def test_a_verdict_on_a_request_that_cannot_be_judged_is_on_its_app_all_the_same
     row = json.dumps(said).encode()
     assert local.post(row, "/v1/cases", "application/x-ndjson") == 200
     wait_until(lambda: local.total("ragmonitor_traces_total", app="shop") == 1, 20, "the end of the row")
-    assert local.total("ragmonitor_traces_total", fate="content_missing") == 1
+    assert local.total("ragmonitor_traces_total", outcome="content_missing") == 1
     carry(local, "f" * 32, **DOWN)
-    came(local, 1, fate="scored")
+    came(local, 1, outcome="scored")
     assert local.total("ragmonitor_evaluations_total", app="shop", evaluator="user_feedback") == 1

@@ -22,7 +22,7 @@ def monitor(tmp_path_factory):
         trace = service.ask(answer=BAD)
         service.flush()
         service.close()
-        wait_until(lambda: running.total("ragmonitor_traces_total", fate="judged") == 1, 20, "a verdict")
+        wait_until(lambda: running.total("ragmonitor_traces_total", outcome="evaluated") == 1, 20, "a verdict")
         running.trace = trace
         yield running
 
@@ -80,8 +80,10 @@ def test_only_get_and_head_are_answered_and_unknown_paths_are_404(monitor):
 
 def test_what_has_not_happened_yet_is_counted_as_zero(monitor):
     samples = monitor.samples()
-    spans = {at["fate"]: value for at, value in samples["ragmonitor_spans_total"] if at["source"] == "otlp_grpc"}
-    assert spans == dict.fromkeys(("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large"), 0)
+    spans = {at["outcome"]: value for at, value in samples["ragmonitor_spans_total"] if at["source"] == "otlp_grpc"}
+    assert spans == dict.fromkeys(
+        ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large"), 0
+    )
     assert ({"event": "spool_full"}, 0) in samples["ragmonitor_events_total"]
     assert ({"sink": "storage"}, 0) in samples["ragmonitor_sink_failures_total"]
     assert ({"receiver": "log", "outcome": "failed"}, 0) in samples["ragmonitor_notifications_total"]

@@ -100,7 +100,7 @@ async def test_the_door_of_a_monitor_counts_events_as_its_own(monkeypatch: pytes
         await deliver(sink("grpc", receiver), judged(1), judged(2))
         door = HeadSampling(lambda _: True, lambda encoded: encoded, [b"gen_ai."])
         counts = [door.sort(batch, 1.0).counts for batch in receiver.intake.batches]
-    assert counts == [{"self": 1}, {"self": 1}]
+    assert counts == [{"own_telemetry": 1}, {"own_telemetry": 1}]
 
 
 def test_a_monitor_that_sends_its_events_to_itself_judges_none_of_them(tmp_path: Path) -> None:
@@ -111,7 +111,9 @@ def test_a_monitor_that_sends_its_events_to_itself_judges_none_of_them(tmp_path:
         for number in range(10):
             service.ask(f"Can I get my money back after {number} days?", BAD)
         service.close()
-        wait_until(lambda: monitor.total("ragmonitor_log_records_total", fate="self") == 10, 20, "the events")
+        wait_until(
+            lambda: monitor.total("ragmonitor_log_records_total", outcome="own_telemetry") == 10, 20, "the events"
+        )
         assert monitor.total("ragmonitor_evaluations_total") == 10
         assert monitor.total("ragmonitor_sink_failures_total") == 0
         assert_balanced(monitor.samples())

@@ -460,7 +460,7 @@ def test_oversized_spans_are_rejected_and_counted_and_the_rest_is_kept(intake: S
         alone = post(receiver, span_request(1, name="x" * 3000).SerializeToString())
         assert (alone.status_code, "all" in status_of(alone).message) == (400, True)
     assert len(intake.items) == 2
-    assert total(receiver.runtime.metrics, "ragmonitor_spans_total", fate="too_large") == 2
+    assert total(receiver.runtime.metrics, "ragmonitor_spans_total", outcome="too_large") == 2
 
 
 def test_a_port_in_use_and_a_foreign_address_are_configuration_errors(receiver: Serving) -> None:

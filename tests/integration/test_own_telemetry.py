@@ -95,7 +95,7 @@ def test_a_judged_case_is_one_trace_with_the_call_of_the_judge_below_its_evaluat
     }
     (link,) = spans["case"].links
     assert link.trace_id.hex() == trace_id
-    assert plain(spans["case"].attributes)["rag_monitor.fate"] == "judged"
+    assert plain(spans["case"].attributes)["rag_monitor.outcome"] == "evaluated"
     call = plain(spans["chat scripted"].attributes)
     assert call["gen_ai.provider.name"] == "openai"
     assert call["gen_ai.request.model"] == "scripted"
@@ -157,19 +157,19 @@ def test_a_monitor_that_sends_to_itself_judges_none_of_it_and_does_not_feed_itse
 
         def own() -> tuple[float, ...]:
             names = ("ragmonitor_spans_total", "ragmonitor_log_records_total")
-            return tuple(monitor.total(name, fate="self") for name in names)
+            return tuple(monitor.total(name, outcome="own_telemetry") for name in names)
 
         # A case is at least six spans: case, read, local evaluators and three deliveries.
         wait_until(lambda: own()[0] >= 5 * 6 and own()[1] >= 3, 20, "its own telemetry")
         time.sleep(2.5)  # two rounds of sending: what is on its way has come
-        before, sent = own(), monitor.total("ragmonitor_telemetry_items_total", fate="sent")
+        before, sent = own(), monitor.total("ragmonitor_telemetry_items_total", outcome="sent")
         time.sleep(2.5)
         assert own() == before
-        assert monitor.total("ragmonitor_telemetry_items_total", fate="sent") == sent == sum(before)
+        assert monitor.total("ragmonitor_telemetry_items_total", outcome="sent") == sent == sum(before)
         assert monitor.total("ragmonitor_evaluations_total") == 5
-        assert monitor.total("ragmonitor_traces_total", app="rag-monitor", fate="self") >= 5
+        assert monitor.total("ragmonitor_traces_total", app="rag-monitor", outcome="own_telemetry") >= 5
         assert monitor.total("ragmonitor_traces_total", app="rag-monitor") == monitor.total(
-            "ragmonitor_traces_total", app="rag-monitor", fate="self"
+            "ragmonitor_traces_total", app="rag-monitor", outcome="own_telemetry"
         )
         assert_balanced(monitor.samples())
         assert monitor.terminate() == 0
@@ -215,7 +215,7 @@ def test_a_receiver_that_comes_back_gets_what_waited(tmp_path: Path) -> None:
         with serving(OtlpGrpc(port=port)) as receiver:
             wait_until(lambda: any(one.name == "case" for one in received(receiver, "traces")), 30, "the spans")
             wait_until(lambda: monitor.total("ragmonitor_events_total", event="telemetry_back"), 20, "the good news")
-        assert monitor.total("ragmonitor_telemetry_items_total", fate="dropped") == 0
+        assert monitor.total("ragmonitor_telemetry_items_total", outcome="dropped") == 0
 
 
 @pytest.mark.anyio

@@ -41,7 +41,7 @@ def test_what_came_in_is_on_the_overview_with_its_alert(monitor):
     wait_until(lambda: api(monitor, "overview")["state"] == "warning", 30, "the alert")
     (app,) = api(monitor, "overview?window=10m")["apps"]
     (rate,) = app["rates"]
-    assert (app["received"], app["ended"], rate["judged"], rate["defects"]) == (21, {"judged": 21}, 21, 20)
+    assert (app["received"], app["ended"], rate["judged"], rate["defects"]) == (21, {"evaluated": 21}, 21, 20)
     assert rate["firing"][0]["name"] == "RagDefectRateHigh"
     assert "RagDefectRateHigh" in monitor.get("/?window=10m")
 

@@ -162,7 +162,7 @@ def test_a_trace_that_was_not_judged_says_where_it_ended_and_which_setting_would
 
 def test_a_trace_that_was_judged_shows_its_spans_and_each_step_of_each_evaluator(local):
     found = why(local, REDONE, "-e", "overlap_groundedness")
-    assert (found["cause"], found["setting"]) == ("judged", "")
+    assert (found["cause"], found["setting"]) == ("evaluated", "")
     steps = {one["what"]: one["text"] for one in found["steps"]}
     assert "2 spans: step 1 (request, openinference); step 2 (retrieval, openinference)" in steps["joined"]
     assert "with probability 0.5" in steps["kept"]
@@ -194,7 +194,7 @@ def test_the_rate_that_is_named_would_have_chosen_the_trace(local):
 @pytest.mark.parametrize(
     ("evaluator", "cause", "words"),
     [
-        ("overlap_groundedness", "judged", "It ran"),
+        ("overlap_groundedness", "evaluated", "It ran"),
         ("groundedness", "off", "the section `judge` names none"),
         ("f1_score", "does_not_apply", "only rows can bring"),
         ("nobody", "not_asked", "there are: overlap_groundedness"),
@@ -283,12 +283,12 @@ def test_after_the_end_of_the_monitor_the_folder_still_explains(tmp_path):
         send_rows(monitor, row(GOOD_ONE))
         ended(monitor, 1)
         assert monitor.terminate() == 0
-        assert why(monitor, GOOD_ONE)["cause"] == "judged"
+        assert why(monitor, GOOD_ONE)["cause"] == "evaluated"
         monitor.start()
         send_rows(monitor, row(REDONE))
         ended(monitor, 1)
         steps = why(monitor, "-e", "overlap_groundedness")["steps"]
-        assert "2 requests ended: 2 judged" in [one["text"] for one in steps]
+        assert "2 requests ended: 2 evaluated" in [one["text"] for one in steps]
 
 
 def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_path):
@@ -296,9 +296,9 @@ def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_pa
     config = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": [], "storage": state}
     with MonitorProcess(tmp_path, config) as monitor:
         send_rows(monitor, row(GOOD_ONE))
-        wait_until(lambda: monitor.total("ragmonitor_traces_total", fate="judged") == 1, 20, "the verdict")
+        wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 1, 20, "the verdict")
         assert not (tmp_path / "state" / "trail.db").exists()
-        assert why(monitor, GOOD_ONE)["cause"] == "judged"
+        assert why(monitor, GOOD_ONE)["cause"] == "evaluated"
         found = why(monitor, name(2), known=False)
         assert (found["cause"], found["setting"]) == ("not_recorded", "storage.request_log: 1d")
 
@@ -313,7 +313,7 @@ def waiting(monitor: MonitorProcess) -> list[dict[str, Any]]:
         queries = (f"trace={GOOD_ONE}&evaluator=relevance", "evaluator=relevance&since=1h")
         return [json.loads(monitor.get(f"/api/v1/why?{query}")) for query in queries]
 
-    wait_until(lambda: asked()[0]["cause"] in ("waiting", "judged"), 20, "the case to be read")
+    wait_until(lambda: asked()[0]["cause"] in ("waiting", "evaluated"), 20, "the case to be read")
     return asked()
 
 
@@ -366,7 +366,7 @@ def test_while_the_judge_has_not_answered_a_running_monitor_says_that_cases_wait
 
 def test_each_attempt_at_the_judge_is_shown_with_what_came_of_it(judging):
     found = why(judging, GOOD_ONE, "-e", "relevance")
-    assert found["cause"] == "judged", found
+    assert found["cause"] == "evaluated", found
     attempts = [one["text"] for one in found["steps"] if one["what"].startswith("attempt")]
     assert [text.split(": ", 1)[1].split(" ")[0] for text in attempts] == ["rate_limited", "rate_limited", "ok"]
     assert "HTTP 429" in attempts[0]

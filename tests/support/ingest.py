@@ -104,8 +104,8 @@ class Entrance:
         assert received == ended + total(self.metrics, "ragmonitor_traces_pending")
         return received
 
-    def fate(self, name: str) -> float:
-        return total(self.metrics, "ragmonitor_traces_total", fate=name)
+    def outcome(self, name: str) -> float:
+        return total(self.metrics, "ragmonitor_traces_total", outcome=name)
 
     def closed(self, after: float = 10.0) -> list[Any]:
         self.clock.advance(after)

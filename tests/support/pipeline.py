@@ -48,8 +48,8 @@ class At:
     async def deliver(self, judged):
         self.results.append(judged.case.request_id)
 
-    def fate(self, name):
-        return total(self.metrics, "ragmonitor_traces_total", fate=name)
+    def outcome(self, name):
+        return total(self.metrics, "ragmonitor_traces_total", outcome=name)
 
     def balanced(self):
         received = total(self.metrics, "ragmonitor_traces_received_total")

@@ -61,7 +61,7 @@ VIEW = View(
     rates=(ROW, replace(ROW, app="acme-docs", rate=None, lower=None, upper=None, judged=0, state="not enough data")),
     alerts=(ALERT,),
     worst=(WORST,),
-    ledger={"received": 812, "judged": 790, "pending": 22, "sampled_out": 0},
+    ledger={"received": 812, "evaluated": 790, "pending": 22, "sampled_out": 0},
     addresses={"metrics": "http://127.0.0.1:9464/metrics"},
 )
 HOSTILE = "\x1b[31mred\x07 [bold]b[/] [/] \u202eevil\u2066 \x9b2J \r\n\ttab \ud800 :smile: [link=file:///]x"
@@ -90,7 +90,7 @@ class TestPicture:
             "not enough",
             "acme-support",
             "overlap_groundedness",
-            "traces received 812 = judged 790 + pending 22",
+            "traces received 812 = evaluated 790 + pending 22",
             "ALERT CRITICAL RagDefectRateHigh",
             "surely more than 27 % (threshold 10 %)",
             "over the last 1 min, firing for 12 s",

@@ -101,12 +101,12 @@ def test_the_ledger_adds_up_over_apps_and_sources() -> None:
     for app in ("one", "two"):
         for _ in range(3):
             ledger.received(app, "otlp_http")
-        ledger.ended(app, "otlp_http", Fate.JUDGED)
+        ledger.ended(app, "otlp_http", Fate.EVALUATED)
     ledger.passed("one", "otlp_grpc", Fate.SAMPLED_OUT, 4)
     shown = dict(seen.ledger(metrics))
     assert next(iter(shown)) == "received"
     received = shown.pop("received")
-    assert (received, shown["judged"], shown["sampled_out"], shown["pending"]) == (10, 2, 4, 4)
+    assert (received, shown["evaluated"], shown["sampled_out"], shown["pending"]) == (10, 2, 4, 4)
     assert sum(shown.values()) == received
 
 

@@ -30,7 +30,7 @@ def name(number: int) -> str:
     return f"{number:018x}{number * 0x9E3779B97F4A7C % (1 << 56):014x}"
 
 
-def trail(number: int, *, probability: float = 1.0, fate: str = "judged", **fields: Any) -> Trail:
+def trail(number: int, *, probability: float = 1.0, outcome: str = "evaluated", **fields: Any) -> Trail:
     return Trail(
         request_id=name(number),
         app=fields.pop("app", "shop"),
@@ -38,7 +38,7 @@ def trail(number: int, *, probability: float = 1.0, fate: str = "judged", **fiel
         received_at=AT,
         closed_at=AT,
         ended_at=AT + number / 1000,
-        fate=fate,
+        outcome=outcome,
         probability=probability,
         **fields,
     )
@@ -59,14 +59,16 @@ def configured(folder: Path, **sections: Any) -> Config:
 
 
 def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, **sections: Any) -> Trailed:
-    """What is told of these trails, with further requests by fate that have none."""
-    fates = Counter(sums or {})
-    fates.update(one.fate for one in trails)
+    """What is told of these trails, with further requests by outcome that have none."""
+    outcomes = Counter(sums or {})
+    outcomes.update(one.outcome for one in trails)
     path = folder / "trail.db"
     path.unlink(missing_ok=True)
     with closing(store.create(path)) as db:
         minute = AT // 60 * 60
-        counted = {Minute(minute, Step("shop", "otlp_http", "", f)): Counted(n, 0.0, AT + 60) for f, n in fates.items()}
+        counted = {
+            Minute(minute, Step("shop", "otlp_http", "", f)): Counted(n, 0.0, AT + 60) for f, n in outcomes.items()
+        }
         store.insert(db, trails, counted)
     found = of_trails(configured(folder, **sections), 3600.0, NOW)
     assert found is not None
@@ -77,7 +79,7 @@ def test_at_the_same_rate_what_was_kept_is_kept_and_what_was_left_out_is_counted
     trails, left_out = kept_at(0.5, 400)
     found = told(tmp_path, trails, {"sampled_out": left_out}, sampling={"traces": 0.5})
     assert (found.came, found.kept_then) == (400, len(trails))
-    assert found.fates == {"kept": len(trails), "sampled_out": left_out}
+    assert found.outcomes == {"kept": len(trails), "sampled_out": left_out}
     assert not found.notes
 
 
@@ -85,14 +87,14 @@ def test_at_a_lower_rate_the_hash_of_the_ids_decides_as_production_would(tmp_pat
     trails, left_out = kept_at(0.5, 400)
     found = told(tmp_path, trails, {"sampled_out": left_out}, sampling={"traces": 0.2})
     would_be, _ = kept_at(0.2, 400)
-    assert found.fates["kept"] == len(would_be)
+    assert found.outcomes["kept"] == len(would_be)
     assert {one for one, _ in found.listed} <= {one.request_id for one in would_be}
 
 
 def test_at_a_higher_rate_the_sums_scale_what_was_kept_and_it_is_said(tmp_path):
     trails, left_out = kept_at(0.1, 1000)
     found = told(tmp_path, trails, {"sampled_out": left_out}, sampling={"traces": 0.4})
-    assert found.fates["kept"] == pytest.approx(400)
+    assert found.outcomes["kept"] == pytest.approx(400)
     assert found.evaluators["groundedness"].applies == pytest.approx(400)
     assert "scaled up by the sums" in found.notes[0]
 
@@ -100,15 +102,15 @@ def test_at_a_higher_rate_the_sums_scale_what_was_kept_and_it_is_said(tmp_path):
 def test_a_rate_close_to_all_is_not_taken_for_a_sampler_in_front(tmp_path):
     trails = [trail(n, probability=0.99) for n in range(1, 1000)]
     found = told(tmp_path, trails, {"sampled_out": 1}, sampling={"traces": 1.0})
-    assert found.fates == {"kept": pytest.approx(1000)}
+    assert found.outcomes == {"kept": pytest.approx(1000)}
 
 
 def test_a_sampler_in_front_of_the_monitor_is_not_taken_for_its_own(tmp_path):
     trails, _ = kept_at(0.1, 1000)  # nothing was left out here
     found = told(tmp_path, trails, sampling={"traces": 1.0})
-    assert found.fates == {"kept": len(trails)}
+    assert found.outcomes == {"kept": len(trails)}
     halved = told(tmp_path, trails, sampling={"traces": 0.5})
-    assert halved.fates["kept"] == len(kept_at(0.05, 1000)[0])
+    assert halved.outcomes["kept"] == len(kept_at(0.05, 1000)[0])
 
 
 def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
@@ -131,7 +133,7 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
     rest = [trail(n, choices=(Choice(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
     found = told(tmp_path, missing + repeated + rest).evaluators["groundedness"]
     assert (found.applies, found.chosen, found.assumed) == (5, 5, False)
-    bare = told(tmp_path, [trail(1, fate="no_context"), trail(2)]).evaluators["groundedness"]
+    bare = told(tmp_path, [trail(1, outcome="no_context"), trail(2)]).evaluators["groundedness"]
     assert (bare.applies, bare.assumed) == (1, True)
 
 
@@ -159,24 +161,24 @@ def test_rates_by_app_are_known_and_those_by_what_no_trail_holds_are_not(tmp_pat
 
 def test_the_rate_of_a_class_is_drawn_anew(tmp_path):
     option = "traffic.rates.synthetic"
-    left_out = [trail(n, fate="sampled_out", detail=option) for n in range(100)]
+    left_out = [trail(n, outcome="sampled_out", detail=option) for n in range(100)]
     live = [trail(n, traffic="production") for n in range(100, 120)]
     found = told(tmp_path, left_out + live, traffic={"rates": {"synthetic": 0.5}})
     wanted = sum(consistent_sampling.chosen(one.request_id, f"{SALT}/traffic", 0.5) for one in left_out)
-    assert found.fates == {"kept": 20 + wanted, "sampled_out": 100 - wanted}
+    assert found.outcomes == {"kept": 20 + wanted, "sampled_out": 100 - wanted}
     assert found.kept_then == 120
 
 
 def test_where_a_part_of_the_trails_is_gone_the_others_stand_for_all_and_it_is_said(tmp_path):
-    found = told(tmp_path, [trail(n) for n in range(100)], {"judged": 300, "invalid": 7})
-    assert found.fates == {"invalid": 7, "kept": 400}
+    found = told(tmp_path, [trail(n) for n in range(100)], {"evaluated": 300, "invalid": 7})
+    assert found.outcomes == {"invalid": 7, "kept": 400}
     assert found.evaluators["groundedness"].chosen == 400
     assert "each stands for 4 requests" in found.notes[0]
 
 
 def test_without_any_trail_the_sums_are_told_and_nothing_is_foretold(tmp_path):
-    found = told(tmp_path, [], {"judged": 3, "sampled_out": 7})
-    assert (found.came, found.kept_then, found.fates) == (10, 3, {"judged": 3, "sampled_out": 7})
+    found = told(tmp_path, [], {"evaluated": 3, "sampled_out": 7})
+    assert (found.came, found.kept_then, found.outcomes) == (10, 3, {"evaluated": 3, "sampled_out": 7})
     assert "cannot be told" in found.notes[0]
     assert not found.evaluators
 
@@ -192,12 +194,14 @@ def test_before_anything_is_recorded_there_is_no_answer(tmp_path):
     then=st.sampled_from([0.05, 0.5, 1.0]),
     rate=st.sampled_from([0.0, 0.01, 0.3, 0.5, 1.0]),
     came=st.integers(1, 60),
-    others=st.dictionaries(st.sampled_from(["invalid", "self", "filtered", "judged"]), st.integers(1, 50), max_size=3),
+    others=st.dictionaries(
+        st.sampled_from(["invalid", "own_telemetry", "filtered", "evaluated"]), st.integers(1, 50), max_size=3
+    ),
 )
 def test_all_that_came_ends_somewhere(tmp_path, then, rate, came, others):
     trails, left_out = kept_at(then, came)
     sums = {**others, "sampled_out": left_out}
-    found = told(tmp_path, trails, {fate: n for fate, n in sums.items() if n}, sampling={"traces": rate})
+    found = told(tmp_path, trails, {outcome: n for outcome, n in sums.items() if n}, sampling={"traces": rate})
     assert found.came == came + sum(others.values())
-    assert sum(found.fates.values()) == pytest.approx(found.came)
-    assert all(number >= 0 for number in found.fates.values())
+    assert sum(found.outcomes.values()) == pytest.approx(found.came)
+    assert all(number >= 0 for number in found.outcomes.values())

@@ -64,7 +64,7 @@ class WorstAnswer:
 class View:
     """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
 
-    `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps fates to
+    `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps outcomes to
     traces, `received` first; `addresses` names to addresses, in the order to show them. `notes` are plain lines.
     """
 

@@ -235,7 +235,7 @@ def _by_pair(samples: Samples, name: str) -> dict[tuple[str, str], int]:
 def _ledger(samples: Samples) -> dict[str, int]:
     found = {"received": int(samples.total("ragmonitor_traces_received_total"))}
     for labels, value in samples.of("ragmonitor_traces_total"):
-        found[labels["fate"]] = found.get(labels["fate"], 0) + int(value)
+        found[labels["outcome"]] = found.get(labels["outcome"], 0) + int(value)
     return {**found, "pending": int(samples.total("ragmonitor_traces_pending"))}
 
 

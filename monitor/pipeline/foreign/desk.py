@@ -32,7 +32,7 @@ from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
 
-_FATES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
+_OUTCOMES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
 _AT_MOST: Final = 20_000
 """Verdicts that may wait; beyond that senders are asked to try again."""
 _AT_ONCE: Final = 32
@@ -84,8 +84,8 @@ class Desk:
         metrics = runtime.metrics
         metrics.feedback_kept.set_function(lambda: self._unchosen.size)
         for via in Via:
-            for fate in _FATES if via is not Via.OWN else ():
-                metrics.foreign_verdicts.labels(via.value, fate)
+            for outcome in _OUTCOMES if via is not Via.OWN else ():
+                metrics.foreign_verdicts.labels(via.value, outcome)
 
     @property
     def backlog(self) -> str:
@@ -237,8 +237,8 @@ class Desk:
             self._agreement.voted(case.request_id, judged.case.app, down=judged.defect, earlier=earlier or {})
         return votes and judged.defect and not repeated
 
-    def _count(self, verdict: ForeignVerdict, fate: str) -> None:
-        self._runtime.metrics.foreign_verdicts.labels(verdict.via.value, fate).inc()
+    def _count(self, verdict: ForeignVerdict, outcome: str) -> None:
+        self._runtime.metrics.foreign_verdicts.labels(verdict.via.value, outcome).inc()
 
     def _judged(self, verdict: ForeignVerdict, who: Foreigner, case: Case) -> Judged:
         now = self._runtime.clock.now()

@@ -134,23 +134,23 @@ class HeadSampling:
         mine: list[bytes] = []
         fault = ""
         for item in items:
-            fate = "kept"
+            outcome = "kept"
             if _VERDICT_MARK in item:
-                fate = self._verdict(item, resource, scope, found)
+                outcome = self._verdict(item, resource, scope, found)
             elif not (service.tells or any(mark in item for mark in self._record_marks)):
-                fate = "unrelated"
+                outcome = "unrelated"
             else:
                 try:
                     _refuse(service.fault)
                     trace_id, part = wire.record_part(item, resource, scope)
                 except InvalidData as error:
-                    fault, fate = str(error), "invalid"
+                    fault, outcome = str(error), "invalid"
                 else:
-                    fate = self._keep_record(trace_id, part, service.app, rate, found)
-            if fate in ("kept", "verdict"):
+                    outcome = self._keep_record(trace_id, part, service.app, rate, found)
+            if outcome in ("kept", "external_score"):
                 mine.append(item)
-            if fate != "kept":
-                counts[fate] = counts.get(fate, 0) + 1
+            if outcome != "kept":
+                counts[outcome] = counts.get(outcome, 0) + 1
         if mine:
             found.groups.append(EncodedGroup(resource, scope, mine))
         return fault
@@ -180,7 +180,7 @@ class HeadSampling:
         return "kept"
 
     def _sort_self(self, signal: Signal, group: EncodedGroup, app: str, found: Sorted) -> None:
-        found.counts["self"] = found.counts.get("self", 0) + len(group.items)
+        found.counts["own_telemetry"] = found.counts.get("own_telemetry", 0) + len(group.items)
         if signal == "traces":
             for item in group.items:
                 trace_id = wire.trace_id_of(item)

@@ -21,7 +21,7 @@ from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import Record, Spool
 
-_FATES = ("kept", "sampled_out", "duplicate", "invalid")
+_OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
 """What a row in hand takes beside its content, in bytes."""
 
@@ -41,7 +41,7 @@ class RowIngest:
         self._seen = RecentIds()
         self._held = 0
         self._room = anyio.Event()
-        self._counters = {fate: runtime.metrics.rows.labels(SOURCE, fate) for fate in _FATES}
+        self._counters = {outcome: runtime.metrics.rows.labels(SOURCE, outcome) for outcome in _OUTCOMES}
 
     async def accept(self, batch: RowBatch) -> Accepted:
         """See `stages.Intake.accept`."""
@@ -86,7 +86,7 @@ class RowIngest:
         if expired:
             for row in found:
                 if self._seen.first(_key(row)):
-                    self._ledger.passed(row.app, record.source, Fate.SHED)
+                    self._ledger.passed(row.app, record.source, Fate.EXPIRED)
             receipt.settle()
             return
         while self._held > _HELD_AT_MOST:

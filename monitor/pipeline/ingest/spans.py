@@ -27,8 +27,8 @@ from monitor.stages import Accepted, Runtime
 from monitor.storage.spool import Record, Spool
 from monitor.telemetry.tracing import NOTHING, Work
 
-_SPAN_FATES = ("kept", "sampled_out", "duplicate", "late", "invalid", "self", "too_large")
-_RECORD_FATES = (*_SPAN_FATES, "unrelated", "verdict")
+_SPAN_OUTCOMES = ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large")
+_RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
 
 
 class SpanIngest:
@@ -66,10 +66,10 @@ class SpanIngest:
         self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
         for source in sources:
-            for fate in _SPAN_FATES:
-                self._counter("traces", source, fate)
-            for fate in _RECORD_FATES:
-                self._counter("logs", source, fate)
+            for outcome in _SPAN_OUTCOMES:
+                self._counter("traces", source, outcome)
+            for outcome in _RECORD_OUTCOMES:
+                self._counter("logs", source, outcome)
 
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""
@@ -142,13 +142,13 @@ class SpanIngest:
 
     def _work(self, batch: SpanBatch, found: Sorted) -> Work:
         """The keeping of a delivery, for our own telemetry; not of one that is all our own: it would feed itself."""
-        if not found.groups and found.counts.keys() <= {"self"}:
+        if not found.groups and found.counts.keys() <= {"own_telemetry"}:
             return NOTHING
         work = self._runtime.tracer.whole("receive", kind="server")
         if work.recorded:
             work.set({"rag_monitor.source": batch.source, "rag_monitor.signal": batch.signal})
             work.set({"rag_monitor.kept_traces": len(found.kept)})
-            work.set({f"rag_monitor.{batch.signal}.{fate}": number for fate, number in found.counts.items()})
+            work.set({f"rag_monitor.{batch.signal}.{outcome}": number for outcome, number in found.counts.items()})
         return work
 
     def _pass(self, source: str, found: Sorted) -> None:
@@ -162,7 +162,7 @@ class SpanIngest:
             ledger.passed(app, source, Fate.SAMPLED_OUT, number)
         for trace_id, app in found.own.items():
             if trace_id not in found.kept and self._is_new(trace_id):
-                ledger.passed(app, source, Fate.SELF)
+                ledger.passed(app, source, Fate.OWN_TELEMETRY)
         for trace_id, entry in found.kept.items():
             if not entry.parts and self._is_new(trace_id):
                 ledger.passed(entry.app, source, Fate.INVALID)
@@ -176,16 +176,16 @@ class SpanIngest:
         """Count traces that waited in the spool for longer than they are kept."""
         for trace_id, entry in found.kept.items():
             if self._is_new(trace_id):
-                self._ledger.passed(entry.app, source, Fate.SHED)
+                self._ledger.passed(entry.app, source, Fate.EXPIRED)
 
     def _count(self, signal: Signal, source: str, counts: Counts) -> None:
-        for fate, number in zip(Counts._fields, counts, strict=True):
+        for outcome, number in zip(Counts._fields, counts, strict=True):
             if number:
-                self._counter(signal, source, fate).inc(number)
+                self._counter(signal, source, outcome).inc(number)
 
-    def _counter(self, signal: Signal, source: str, fate: str) -> Counter:
-        child = self._children.get((signal, source, fate))
+    def _counter(self, signal: Signal, source: str, outcome: str) -> Counter:
+        child = self._children.get((signal, source, outcome))
         if child is None:
             family = self._runtime.metrics.spans if signal == "traces" else self._runtime.metrics.log_records
-            child = self._children[signal, source, fate] = family.labels(source, fate)
+            child = self._children[signal, source, outcome] = family.labels(source, outcome)
         return child

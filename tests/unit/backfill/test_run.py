@@ -269,7 +269,7 @@ async def test_what_was_missed_is_written_soon_and_also_when_it_ends_before(benc
     await bench.run(lambda _held: True)
     (one,) = bench.store.missed()
     assert (one.evaluator, one.number) == ("judged", 1)
-    assert bench.total("missed_total", app="shop", evaluator="judged", fate="kept") == 1
+    assert bench.total("missed_total", app="shop", evaluator="judged", outcome="kept") == 1
 
 
 @pytest.mark.parametrize("way", ["no time", "no texts"])
@@ -297,7 +297,7 @@ async def test_a_queue_that_cannot_be_written_costs_what_was_missed_and_nothing_
                 turn=bench.turn,
             )
         )
-    assert bench.total("missed_total", fate="dropped") == 1
+    assert bench.total("missed_total", outcome="dropped") == 1
     assert total(bench.runtime.metrics, "ragmonitor_events_total", event="backfill_failed") == 2
 
 
@@ -306,4 +306,4 @@ async def test_beyond_what_may_wait_in_memory_the_missed_are_dropped_and_counted
     large = Case(request_id="r1", app="shop", response="x" * 6 * 1024**2)
     for _ in range(4):
         bench.backfill.miss(large, result)
-    assert bench.total("missed_total", fate="dropped") == 2
+    assert bench.total("missed_total", outcome="dropped") == 2

@@ -143,7 +143,7 @@ async def test_a_span_that_is_too_large_is_counted_and_its_message_put_aside_whe
     assert bench.reasons == ["too_large"]
     assert bench.letters.sent[0][1]["trace_id"] == f"{5:032x}"[:16]
     assert bench.intake.traces == [6]
-    assert total(bench.runtime.metrics, "ragmonitor_spans_total", source="kafka", fate="too_large") == 2
+    assert total(bench.runtime.metrics, "ragmonitor_spans_total", source="kafka", outcome="too_large") == 2
     assert bench.partition.offsets.mark == 2
 
 

@@ -83,9 +83,9 @@ async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
 
 async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
     ledger = Ledger(site.runtime.metrics)
-    for fate in (Fate.NOT_RAG, Fate.NOT_RAG, Fate.INCOMPLETE):
+    for outcome in (Fate.NOT_RAG, Fate.NOT_RAG, Fate.INCOMPLETE):
         ledger.received("cart", "otlp_http")
-        ledger.ended("cart", "otlp_http", fate)
+        ledger.ended("cart", "otlp_http", outcome)
     ledger.received("cart", "otlp_http")
     (app,) = (await seen(site)).apps
     assert (app.state, app.rates, app.received, app.pending) == ("no_verdicts", [], 4, 1)

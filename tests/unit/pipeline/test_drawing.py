@@ -86,13 +86,13 @@ async def test_the_local_scores_reach_the_sampler_that_boosts_by_them():
 
 async def test_a_case_that_comes_again_after_a_restart_keeps_its_probability_and_its_fate():
     first = Bench(Budget(per_day=1e5))
-    fates = {number: await first.run(answered(number)) for number in range(60)}
+    outcomes = {number: await first.run(answered(number)) for number in range(60)}
     again = Bench(Budget(per_day=10), draws=first.draws)
-    assert {number: await again.run(answered(number)) for number in range(60)} == fates
+    assert {number: await again.run(answered(number)) for number in range(60)} == outcomes
     assert again.total("sampling_cases_total") == 0
     assert {result.weight for result in again.results} == {result.weight for result in first.results}
     anew = Bench(Budget(per_day=10))
-    assert {number: await anew.run(answered(number)) for number in range(60)} != fates
+    assert {number: await anew.run(answered(number)) for number in range(60)} != outcomes
 
 
 async def test_what_a_small_budget_judges_is_among_what_a_large_rate_judges():

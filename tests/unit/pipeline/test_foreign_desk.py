@@ -166,23 +166,23 @@ async def test_an_annotation_of_a_person_is_a_vote_also_where_only_the_history_k
 async def test_a_verdict_is_taken_once_also_when_both_deliveries_are_in_work_at_once():
     bench = Bench()
     await bench.tell(vote("r1"), vote("r1"), vote("r1", "up"))
-    fates = {fate: bench.total("foreign_verdicts_total", fate=fate) for fate in ("scored", "duplicate")}
-    assert fates == {"scored": 2, "duplicate": 1}
+    outcomes = {outcome: bench.total("foreign_verdicts_total", outcome=outcome) for outcome in ("scored", "duplicate")}
+    assert outcomes == {"scored": 2, "duplicate": 1}
 
 
 async def test_what_cannot_be_a_verdict_is_counted_by_its_fault_and_delivered_nowhere():
     bench = Bench()
     await bench.tell(vote("", fault="no_request"), vote("r", fault="no_value"))
     assert bench.results == []
-    assert bench.total("foreign_verdicts_total", source="feedback", fate="no_value") == 1
+    assert bench.total("foreign_verdicts_total", source="feedback", outcome="no_value") == 1
 
 
 async def test_of_ten_thousand_evaluators_fifty_have_series_and_all_others_are_counted_together():
     bench = Bench()
     said = [replace(vote("r"), evaluator=f"e{number}", via=Via.GEN_AI_EVENTS) for number in range(10_000)]
     await bench.tell(*said)
-    assert bench.total("foreign_verdicts_total", fate="scored") == 50
-    assert bench.total("foreign_verdicts_total", fate="too_many_names") == 9_950
+    assert bench.total("foreign_verdicts_total", outcome="scored") == 50
+    assert bench.total("foreign_verdicts_total", outcome="too_many_names") == 9_950
     assert bench.total("evaluations_total") == 50
 
 
@@ -256,15 +256,15 @@ async def test_a_history_that_cannot_be_read_costs_no_verdict():
     bench = Bench()
     bench.past.broken = True
     await bench.tell(vote("r"))
-    assert bench.total("foreign_verdicts_total", fate="scored") == 1
+    assert bench.total("foreign_verdicts_total", outcome="scored") == 1
 
 
 async def test_a_fault_of_ours_costs_one_verdict_and_neither_the_others_nor_the_traces():
     bench = Bench()
     bench.past.rows = [{"trace_id": "r"}]  # nothing that a result of ours looks like
     await bench.tell(vote("r"), vote("q"))
-    fates = {fate: bench.total("foreign_verdicts_total", fate=fate) for fate in ("scored", "failed")}
-    assert fates == {"scored": 1, "failed": 1}
+    outcomes = {outcome: bench.total("foreign_verdicts_total", outcome=outcome) for outcome in ("scored", "failed")}
+    assert outcomes == {"scored": 1, "failed": 1}
 
 
 @pytest.mark.parametrize("thumb", ["up", "down"])

@@ -76,7 +76,7 @@ async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
         await until(lambda: at.settled == ["first"])
         await at.spans(1, receipt=at.receipt("again"))
         assert at.settled == ["first", "again"]
-        assert at.fate("not_rag") == at.balanced() == 1
+        assert at.outcome("not_rag") == at.balanced() == 1
 
 
 async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
@@ -85,9 +85,9 @@ async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_w
         await at.spans(1, 2, receipt=first)
         Handed.intake.hand_over([first])
         assert first.void
-        assert at.fate("handed_over") == at.balanced() == 2
+        assert at.outcome("handed_over") == at.balanced() == 2
         await at.spans(1, receipt=at.receipt("second"))
-        await until(lambda: at.fate("not_rag") == 1)
+        await until(lambda: at.outcome("not_rag") == 1)
         assert at.settled == ["second"]
         assert at.balanced() == 3
         assert total(at.metrics, "ragmonitor_open_traces_bytes") == 0
@@ -99,7 +99,7 @@ async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
         await at.spans(1, receipt=gone)
         await at.spans(2, receipt=at.receipt("stays"))
         Handed.intake.hand_over([gone])
-        await until(lambda: at.fate("not_rag") == 1)
+        await until(lambda: at.outcome("not_rag") == 1)
         assert at.settled == ["stays"]
 
 
@@ -115,7 +115,7 @@ async def test_what_is_being_judged_is_finished_and_a_repeat_of_it_is_safe_only_
         at.gate.set()
         await until(lambda: at.settled)
         assert (at.settled, at.results) == (["again"], ["a"])
-        assert at.fate("judged") == at.balanced() == 1
+        assert at.outcome("evaluated") == at.balanced() == 1
 
 
 async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_path):
@@ -124,7 +124,7 @@ async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_p
         first = at.receipt("first")
         await at.rows("a", receipt=first)
         Handed.intake.hand_over([first])  # in the same step: nobody has read it yet
-        await until(lambda: at.fate("handed_over") == 1)
+        await until(lambda: at.outcome("handed_over") == 1)
         await at.rows("a", receipt=at.receipt("again"))
         await until(lambda: at.settled == ["again"])
         assert at.results == ["a"]

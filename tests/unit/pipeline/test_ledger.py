@@ -16,14 +16,14 @@ def test_received_is_the_sum_of_all_fates_and_pending(sequence):
     metrics = runtime().metrics
     ledger = Ledger(metrics)
     waiting = {"a": 0, "b": 0}
-    for move, app, fate in sequence:
+    for move, app, outcome in sequence:
         if move == "received":
             ledger.received(app, "otlp_http")
             waiting[app] += 1
         elif move == "passed":
-            ledger.passed(app, "otlp_http", fate)
+            ledger.passed(app, "otlp_http", outcome)
         elif waiting[app]:
-            ledger.ended(app, "otlp_http", fate)
+            ledger.ended(app, "otlp_http", outcome)
             waiting[app] -= 1
         for each in "ab":
             received = total(metrics, "ragmonitor_traces_received_total", app=each)
@@ -35,8 +35,8 @@ def test_received_is_the_sum_of_all_fates_and_pending(sequence):
 def test_every_fate_of_an_app_exists_at_zero_from_its_first_trace_on():
     metrics = runtime().metrics
     Ledger(metrics).received("shop", "otlp_grpc")
-    for fate in Fate:
-        labels = {"app": "shop", "source": "otlp_grpc", "fate": fate.value}
+    for outcome in Fate:
+        labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
         assert metrics.registry.get_sample_value("ragmonitor_traces_total", labels) == 0
 
 
@@ -59,5 +59,5 @@ def test_expectations_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
     ledger = Ledger(runtime().metrics, expectations=told)
     ledger.received("shop", "otlp_grpc")
     ledger.passed("", "otlp_grpc", Fate.SAMPLED_OUT, traces=7)
-    ledger.ended("shop", "otlp_grpc", Fate.JUDGED)
+    ledger.ended("shop", "otlp_grpc", Fate.EVALUATED)
     assert told.traces == [("shop", 1), ("unknown", 7)]

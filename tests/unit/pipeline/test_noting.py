@@ -114,7 +114,7 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     assert notes.waiting() == dict.fromkeys([one.evaluator.name for one, _ in chosen], 1)
     await evaluation.run_judged(case, chosen)
     assert notes.of(case.request_id) is not None
-    notes.end(note, Fate.JUDGED)
+    notes.end(note, Fate.EVALUATED)
     assert notes.of(case.request_id) is None
     (trail,) = keeper.trails
     return trail, keeper
@@ -125,9 +125,9 @@ async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
     local, judged = trail.choices
     assert (local.outcome, local.probability, local.tries) == ("score", 1.0, ())
     assert (judged.outcome, judged.waited, judged.tries) == ("score", 0.0, OK.tries)
-    assert (trail.probability, trail.fate, trail.joined, trail.traffic) == (
+    assert (trail.probability, trail.outcome, trail.joined, trail.traffic) == (
         0.5,
-        "judged",
+        "evaluated",
         (Joined("ask", "01"),),
         "production",
     )
@@ -155,7 +155,7 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
         complete = WholeRow("shop", "kafka", (), 1.0, 1.0, Row(case.request_id, "shop", b"{}"))
         note = notes.begin(complete.trail(2.0))
         await evaluation.run_judged(case, evaluation.judged_for(case))
-        notes.end(note, Fate.JUDGED)
+        notes.end(note, Fate.EVALUATED)
 
     async with anyio.create_task_group() as group:
         group.start_soon(work, 1, 10)
@@ -222,7 +222,7 @@ async def test_where_nobody_keeps_notes_nothing_is_noted():
     note = notes.begin(COMPLETE.trail(2.0))
     assert note is None
     assert noting.current() is None
-    notes.end(note, Fate.JUDGED)
+    notes.end(note, Fate.EVALUATED)
 
 
 async def test_two_requests_side_by_side_are_noted_apart():
@@ -238,7 +238,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
         assert current is not None
         current.drew(f"evaluator {number}", None, chosen=False)
         await anyio.lowlevel.checkpoint()
-        notes.end(note, Fate.JUDGED)
+        notes.end(note, Fate.EVALUATED)
 
     async with anyio.create_task_group() as group:
         for number in range(5):
@@ -252,9 +252,9 @@ async def test_the_ledger_tells_of_every_end_what_passed_at_the_door_too():
     keeper = Kept()
     ledger = Ledger(runtime().metrics, recorder=keeper)
     ledger.received("shop", "kafka")
-    ledger.ended("shop", "kafka", Fate.JUDGED)
+    ledger.ended("shop", "kafka", Fate.EVALUATED)
     ledger.passed("shop", "kafka", Fate.SAMPLED_OUT, 9)
     assert keeper.steps == {
-        Step("shop", "kafka", "", "judged"): 1,
+        Step("shop", "kafka", "", "evaluated"): 1,
         Step("shop", "kafka", "", "sampled_out"): 9,
     }

@@ -50,8 +50,8 @@ class House:
             "logs", TARGET, clock=self.clock, metrics=self.metrics, told=lambda _, error: self.told.append(error)
         )
 
-    def count(self, fate: str) -> float:
-        return total(self.metrics, "ragmonitor_telemetry_items_total", signal="logs", fate=fate)
+    def count(self, outcome: str) -> float:
+        return total(self.metrics, "ragmonitor_telemetry_items_total", signal="logs", outcome=outcome)
 
 
 async def test_everything_that_waits_is_sent_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.unit.trail.test_store import trail
 pytestmark = pytest.mark.anyio
 
 LIMITS = {"retention": 3600.0, "sums_retention": 7200.0, "at_most": 10**9}
-FATE = Step("shop", "otlp_http", "", "judged")
+FATE = Step("shop", "otlp_http", "", "evaluated")
 
 
 def outcomes(lent) -> dict[str, float]:

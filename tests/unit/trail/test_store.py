@@ -43,7 +43,7 @@ TRAILS = st.builds(
     received_at=NUMBER,
     closed_at=NUMBER,
     ended_at=NUMBER,
-    fate=TEXT,
+    outcome=TEXT,
     detail=TEXT,
     joined=st.lists(st.builds(Joined, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
     choices=st.lists(CHOICES, max_size=3).map(tuple),
@@ -58,12 +58,12 @@ def trail(number: int, at: float = 0.0, **fields) -> Trail:
         received_at=at,
         closed_at=at,
         ended_at=at,
-        fate="judged",
+        outcome="evaluated",
         **fields,
     )
 
 
-def step(name: str = "judged", *, app: str = "shop", evaluator: str = "", at: int = 0) -> Minute:
+def step(name: str = "evaluated", *, app: str = "shop", evaluator: str = "", at: int = 0) -> Minute:
     return Minute(at, Step(app, "" if evaluator else "otlp_http", evaluator, name))
 
 

@@ -18,9 +18,9 @@ SITUATION = Situation(now=5000.0, evaluators=[JUDGED])
 FACTS = EvaluatorFacts(name="judged", since=1400.0, until=5000.0, reaches_back=1000.0)
 
 
-def facts(fates=(), steps=(), **fields) -> EvaluatorFacts:
-    """So many requests by fate, so many cases by step; of a step also the expected number where it is a pair."""
-    sums = [Sum(Step("shop", "kafka", "", fate), number, 0.0, 4000.0) for fate, number in dict(fates).items()]
+def facts(outcomes=(), steps=(), **fields) -> EvaluatorFacts:
+    """So many requests by outcome, so many cases by step; of a step also the expected number where it is a pair."""
+    sums = [Sum(Step("shop", "kafka", "", outcome), number, 0.0, 4000.0) for outcome, number in dict(outcomes).items()]
     for name, number in dict(steps).items():
         sums.append(Sum(Step("shop", "", "judged", name), number, number * 0.1, 4000.0))
     return replace(FACTS, sums=sums, **fields)
@@ -33,26 +33,36 @@ def facts(fates=(), steps=(), **fields) -> EvaluatorFacts:
         (facts({"not_rag": 9, "incomplete": 2}), Cause.NOT_RAG, "of 9 it is no RAG request", "extraction.attributes"),
         (facts({"sampled_out": 500}), Cause.SAMPLED_OUT, "500 requests of 500", "traffic.rates"),
         (facts({"filtered": 5}), Cause.FILTERED, "left out 5 requests of 5", "traffic.drop"),
-        (facts({"judged": 5}), Cause.NOT_RECORDED, "not at work while 5 cases", ""),
+        (facts({"evaluated": 5}), Cause.NOT_RECORDED, "not at work while 5 cases", ""),
         (
-            facts({"judged": 5}, {"missing:no_context": 5}),
+            facts({"evaluated": 5}, {"missing:no_context": 5}),
             Cause.DOES_NOT_APPLY,
             "applies to none of 5 cases: it needs retrieved context",
             "extraction.attributes.documents",
         ),
         (
-            facts({"judged": 5}, {"not_chosen": 5}),
+            facts({"evaluated": 5}, {"not_chosen": 5}),
             Cause.NOT_CHOSEN,
             "0.5 were to be expected",
             "evaluators[1].sample: at least 0.6",
         ),
-        (facts({"judged": 5}, {"repeated": 5}), Cause.REPEATED, "judged before", ""),
-        (facts({"judged": 5}, {"unscored:auth": 5}), Cause.UNSCORED, "5 times of 5", "judge.api_key"),
-        (facts({"judged": 5}, {"unscored:paused": 4, "unscored:auth": 1}), Cause.UNSCORED, "4 times", "judge.api_key"),
-        (facts({"judged": 5}, {"skipped:no_request": 5}), Cause.SKIPPED, "it needs a question", ""),
-        (facts({"judged": 5}, {"late": 5}), Cause.LATE, "too late", "traffic.late_after"),
-        (facts({"judged": 5}, {"aside": 5}), Cause.ASIDE, "none of it was production", "traffic.class_attribute"),
-        (facts({"judged": 5}, {"score": 5}), Cause.JUDGED, "It ran: 5 verdicts", ""),
+        (facts({"evaluated": 5}, {"repeated": 5}), Cause.REPEATED, "judged before", ""),
+        (facts({"evaluated": 5}, {"unscored:auth": 5}), Cause.UNSCORED, "5 times of 5", "judge.api_key"),
+        (
+            facts({"evaluated": 5}, {"unscored:paused": 4, "unscored:auth": 1}),
+            Cause.UNSCORED,
+            "4 times",
+            "judge.api_key",
+        ),
+        (facts({"evaluated": 5}, {"skipped:no_request": 5}), Cause.SKIPPED, "it needs a question", ""),
+        (facts({"evaluated": 5}, {"late": 5}), Cause.LATE, "too late", "traffic.late_after"),
+        (
+            facts({"evaluated": 5}, {"aside": 5}),
+            Cause.NON_PRODUCTION,
+            "none of it was production",
+            "traffic.class_attribute",
+        ),
+        (facts({"evaluated": 5}, {"score": 5}), Cause.EVALUATED, "It ran: 5 verdicts", ""),
         (facts({}, {}, waiting=7), Cause.WAITING, "7 cases waiting for the judge", "judge.max_concurrency"),
         (facts(pending=3), Cause.OPEN, "3 requests are under way", ""),
     ],
@@ -72,13 +82,13 @@ def test_of_head_sampling_that_leaves_all_out_the_rate_is_named_that_would_let_s
 
 def test_the_cap_of_a_spent_budget_is_read_from_the_newest_result():
     newest = {"reason": "budget", "detail": "dollars_per_hour (0.1) is spent until 13:00 UTC"}
-    found = of_evaluator(facts({"judged": 1}, {"unscored:budget": 1}, unscored=newest), SITUATION)
+    found = of_evaluator(facts({"evaluated": 1}, {"unscored:budget": 1}, unscored=newest), SITUATION)
     assert found.setting == "judge.budget.dollars_per_hour: more"
 
 
 def test_where_verdicts_came_but_many_did_not_the_reason_of_those_is_told():
-    found = of_evaluator(facts({"judged": 10}, {"score": 6, "unscored:timeout": 4}), SITUATION)
-    assert (found.cause, found.reason) == (Cause.JUDGED, "timeout")
+    found = of_evaluator(facts({"evaluated": 10}, {"score": 6, "unscored:timeout": 4}), SITUATION)
+    assert (found.cause, found.reason) == (Cause.EVALUATED, "timeout")
     assert found.setting.startswith("judge.timeout")
 
 
@@ -89,7 +99,7 @@ def test_an_evaluator_that_is_off_or_unknown_says_so_first():
 
 def test_an_evaluator_that_no_alert_looks_at_says_so():
     found = of_evaluator(
-        facts({"judged": 5}, {"score": 5}), replace(SITUATION, evaluators=[replace(JUDGED, watched=False)])
+        facts({"evaluated": 5}, {"score": 5}), replace(SITUATION, evaluators=[replace(JUDGED, watched=False)])
     )
     assert any(one.setting == "alerts: - {evaluator: judged, warning: 5%}" for one in found.steps)
 
@@ -113,8 +123,8 @@ STEPS = [
     st.none() | st.integers(0, 5),
     st.booleans(),
 )
-def test_whatever_was_counted_there_is_a_cause_and_a_sentence(fates, steps, waiting, works):
+def test_whatever_was_counted_there_is_a_cause_and_a_sentence(outcomes, steps, waiting, works):
     situation = replace(SITUATION, evaluators=[replace(JUDGED, works=works)])
-    found = of_evaluator(facts(fates, steps, waiting=waiting), situation)
+    found = of_evaluator(facts(outcomes, steps, waiting=waiting), situation)
     assert found.conclusion.endswith(".")
-    assert (found.cause is Cause.JUDGED) == ("score" in steps)
+    assert (found.cause is Cause.EVALUATED) == ("score" in steps)

@@ -17,7 +17,12 @@ FACTS = EvaluatorFacts(name="user_feedback", since=1400.0, until=5000.0)
 @pytest.mark.parametrize(
     ("found", "cause", "words", "setting"),
     [
-        (Foreign(via="feedback", numbers={"defect": 2, "passed": 1}), Cause.JUDGED, "3 verdicts came, 2 of them", ""),
+        (
+            Foreign(via="feedback", numbers={"defect": 2, "passed": 1}),
+            Cause.EVALUATED,
+            "3 verdicts came, 2 of them",
+            "",
+        ),
         (
             Foreign(via="feedback", numbers={"unscored": 4}),
             Cause.UNSCORED,

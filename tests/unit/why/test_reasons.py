@@ -20,10 +20,12 @@ NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJE
 
 
 def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
-    assert set(reasons.FATES) == {fate.value for fate in Fate}
-    told = {fate: reasons.of_fate(fate, "traffic.drop[0]", SITUATION).text for fate in reasons.CAUSE_OF_FATE}
+    assert set(reasons.OUTCOMES) == {outcome.value for outcome in Fate}
+    told = {
+        outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SITUATION).text for outcome in reasons.CAUSE_OF_OUTCOME
+    }
     assert len(set(told.values())) == len(told)
-    assert set(reasons.CAUSE_OF_FATE) == {fate.value for fate in Fate} - {"judged", "no_context"}
+    assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in Fate} - {"evaluated", "no_context"}
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))
@@ -69,13 +71,13 @@ def test_a_setting_that_is_a_number_says_what_it_is_now():
     ],
 )
 def test_missing_texts_name_what_keeps_the_sender_from_sending_them(detail, setting):
-    assert setting in reasons.of_fate("content_missing", detail, SITUATION).setting
+    assert setting in reasons.of_outcome("content_missing", detail, SITUATION).setting
 
 
 def test_an_unknown_word_of_a_later_version_is_shown_as_it_is():
     assert "quantum" in reasons.of_unscored("quantum", "", None).text
     assert "quantum" in reasons.of_skipped("quantum").text
-    assert "quantum" in reasons.of_fate("quantum", "", SITUATION).text
+    assert "quantum" in reasons.of_outcome("quantum", "", SITUATION).text
 
 
 def test_every_cause_is_a_word_of_its_own():

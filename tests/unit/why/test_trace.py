@@ -26,7 +26,7 @@ TRAIL = Trail(
     closed_at=910.0,
     ended_at=911.0,
     closed="root_ended",
-    fate="judged",
+    outcome="evaluated",
     draw=0.42,
     spans=3,
     traffic="production",
@@ -45,7 +45,7 @@ def with_choice(**fields) -> TraceFacts:
 
 def test_a_trace_that_all_have_judged_needs_no_setting():
     found = of_trace(FACTS, SITUATION)
-    assert (found.cause, found.setting, found.conclusion) == (Cause.JUDGED, "", "Judged by local, judged.")
+    assert (found.cause, found.setting, found.conclusion) == (Cause.EVALUATED, "", "Judged by local, judged.")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
         ({"missing": "no_context", "outcome": "skipped", "reason": "no_context"}, Cause.DOES_NOT_APPLY, "needs", ""),
         ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "none came", ""),
         ({"standing": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
-        ({"standing": "aside"}, Cause.ASIDE, "not production", "traffic.class_attribute"),
+        ({"standing": "aside"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
         ({"outcome": "", "waited": None}, Cause.WAITING, "waits for its turn", "judge.max_concurrency"),
         ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),
     ],
@@ -119,7 +119,7 @@ def test_an_evaluator_that_came_later_was_not_at_work_then():
 
 
 def test_a_trace_under_way_is_told_from_what_is_known_so_far():
-    so_far = replace(TRAIL, fate="", ended_at=0.0, choices=(TRAIL.choices[0], replace(TRAIL.choices[1], outcome="")))
+    so_far = replace(TRAIL, outcome="", ended_at=0.0, choices=(TRAIL.choices[0], replace(TRAIL.choices[1], outcome="")))
     found = of_trace(replace(FACTS, trails=[], under_way=so_far), SITUATION)
     assert found.cause is Cause.WAITING
 
@@ -167,11 +167,11 @@ def test_where_the_trail_is_gone_the_results_still_tell():
 def test_a_result_stands_for_the_trail_of_a_case_that_was_judged_before():
     rows = [{"evaluator": "judged", "outcome": "score", "standing": "live"}]
     facts = replace(with_choice(chosen=False, repeated=True, outcome=""), results=rows)
-    assert of_trace(facts, SITUATION).cause is Cause.JUDGED
+    assert of_trace(facts, SITUATION).cause is Cause.EVALUATED
 
 
 def test_an_earlier_part_of_the_trace_is_told():
-    found = of_trace(replace(FACTS, trails=[replace(TRAIL, fate="incomplete", choices=()), TRAIL]), SITUATION)
+    found = of_trace(replace(FACTS, trails=[replace(TRAIL, outcome="incomplete", choices=()), TRAIL]), SITUATION)
     assert any(one.what == "before" and "incomplete" in one.text for one in found.steps)
 
 

@@ -33,14 +33,14 @@ def batch(*ids: str, invalid: int = 0, app: str = "shop", **more: Any) -> RowBat
 
 def end(at, *complete):
     for one in complete or at.rows:
-        at.ledger.ended(one.app, one.source, Fate.JUDGED)
+        at.ledger.ended(one.app, one.source, Fate.EVALUATED)
         for receipt in one.receipts:
             receipt.settle()
 
 
-def fates(at):
+def outcomes(at):
     names = ("kept", "sampled_out", "duplicate", "invalid")
-    return {name: number for name in names if (number := total(at.metrics, "ragmonitor_rows_total", fate=name))}
+    return {name: number for name in names if (number := total(at.metrics, "ragmonitor_rows_total", outcome=name))}
 
 
 async def test_a_row_is_in_the_spool_until_it_has_ended(tmp_path):
@@ -77,7 +77,7 @@ async def test_what_waited_for_too_long_is_shed(tmp_path):
     clock.advance(7200)
     async with ingest(tmp_path, clock=clock) as at:
         await at.intake.recover()
-        assert at.fate("shed") == at.balanced() == 2
+        assert at.outcome("expired") == at.balanced() == 2
         assert at.rows == []
 
 
@@ -106,7 +106,7 @@ async def test_other_ids_are_sampled_by_their_hash(tmp_path):
     async with ingest(tmp_path, rate=0.3) as at:
         await at.intake.accept(batch(*(f"request-{number}" for number in range(2000))))
         assert 500 < len(at.rows) < 700
-        assert at.fate("sampled_out") == 2000 - len(at.rows)
+        assert at.outcome("sampled_out") == 2000 - len(at.rows)
         assert at.balanced() == 2000
 
 
@@ -116,7 +116,7 @@ async def test_a_row_that_comes_again_is_counted_once(tmp_path):
             await at.intake.accept(batch(HIGH, LOW, HIGH))
         assert len(at.rows) == 1
         assert at.balanced() == 2
-        assert fates(at) == {"kept": 1, "sampled_out": 3, "duplicate": 5}
+        assert outcomes(at) == {"kept": 1, "sampled_out": 3, "duplicate": 5}
         end(at)
     async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 0
@@ -126,7 +126,7 @@ async def test_the_same_row_from_two_senders_at_once_is_one(tmp_path):
     async with ingest(tmp_path) as at:
         await asyncio.gather(*(at.intake.accept(batch("a", "b")) for _ in range(5)))
         assert [one.request_id for one in at.rows] == ["a", "b"]
-        assert fates(at) == {"kept": 2, "duplicate": 8}
+        assert outcomes(at) == {"kept": 2, "duplicate": 8}
         end(at)
         assert at.balanced() == 2
     async with ingest(tmp_path) as at:
@@ -164,8 +164,8 @@ async def test_rows_that_cannot_be_read_are_counted_under_the_app_of_their_sende
     async with ingest(tmp_path) as at:
         await at.intake.accept(batch("a", invalid=2))
         await at.intake.accept(batch(invalid=1))
-        assert fates(at) == {"kept": 1, "invalid": 3}
-        assert total(at.metrics, "ragmonitor_traces_total", app="shop", source="cases", fate="invalid") == 3
+        assert outcomes(at) == {"kept": 1, "invalid": 3}
+        assert total(at.metrics, "ragmonitor_traces_total", app="shop", source="cases", outcome="invalid") == 3
         assert at.balanced() == 4
 
 

@@ -28,8 +28,8 @@ async def test_what_is_kept_is_pending_and_reaches_assembly_with_its_probability
 async def test_spans_of_unsampled_traces_are_counted_and_gone(tmp_path):
     async with ingest(tmp_path, rate=0.1) as at:
         await at.intake.accept(spans(trace_id(1, randomness=0), trace_id(2, randomness=1)))
-        assert total(at.metrics, "ragmonitor_spans_total", fate="sampled_out") == 4
-        assert at.fate("sampled_out") == 2
+        assert total(at.metrics, "ragmonitor_spans_total", outcome="sampled_out") == 4
+        assert at.outcome("sampled_out") == 2
         assert at.balanced() == 2
         assert at.closed() == []
         assert total(at.metrics, "ragmonitor_spool_records") == 0
@@ -39,9 +39,9 @@ async def test_a_trace_split_over_requests_is_one_trace_in_the_ledger(tmp_path):
     async with ingest(tmp_path, rate=0.5) as at:
         for _ in range(3):
             await at.intake.accept(spans(trace_id(1, randomness=0), trace_id(2)))
-        assert at.fate("sampled_out") == 1
+        assert at.outcome("sampled_out") == 1
         assert at.balanced() == 2
-        assert total(at.metrics, "ragmonitor_spans_total", fate="duplicate") == 4
+        assert total(at.metrics, "ragmonitor_spans_total", outcome="duplicate") == 4
 
 
 async def test_an_upstream_sampler_s_probability_is_honoured_and_multiplied_in(tmp_path):
@@ -56,14 +56,14 @@ async def test_spans_without_a_trace_id_are_rejected_and_counted_and_the_rest_is
         accepted = await at.intake.accept(spans(trace_id(1), b"short", children=0))
         assert accepted.rejected == 1
         assert "16 bytes" in accepted.message
-        assert at.fate("invalid") == 1
+        assert at.outcome("invalid") == 1
         assert at.balanced() == 2
 
 
 async def test_our_own_spans_are_never_taken_in(tmp_path):
     async with ingest(tmp_path) as at:
         await at.intake.accept(spans(trace_id(1), service="rag-monitor"))
-        assert at.fate("self") == 1
+        assert at.outcome("own_telemetry") == 1
         assert at.balanced() == 1
         assert at.closed() == []
 
@@ -74,10 +74,10 @@ async def test_a_log_record_follows_its_trace_and_ordinary_logs_and_verdicts_are
         await at.intake.accept(records(trace_id(1), text="user logged in"))
         await at.intake.accept(records(trace_id(1), text="gen_ai.evaluation.result"))
         counted = {
-            fate: total(at.metrics, "ragmonitor_log_records_total", fate=fate)
-            for fate in ("kept", "sampled_out", "unrelated", "verdict")
+            outcome: total(at.metrics, "ragmonitor_log_records_total", outcome=outcome)
+            for outcome in ("kept", "sampled_out", "unrelated", "external_score")
         }
-        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 1, "verdict": 1}
+        assert counted == {"kept": 1, "sampled_out": 1, "unrelated": 1, "external_score": 1}
 
 
 def one_span(of: bytes, number: int, *verdicts: str, link: bytes = b"") -> SpanBatch:
@@ -105,7 +105,7 @@ async def test_a_verdict_on_a_late_span_is_told_with_its_probability_and_the_spa
             ("tone", one.hex(), 0.5),
             ("pace", other.hex(), 0.5),
         ]
-        assert total(at.metrics, "ragmonitor_spans_total", fate="late") == 3
+        assert total(at.metrics, "ragmonitor_spans_total", outcome="late") == 3
         assert (at.balanced(), at.assembly.open_traces) == (1, 0)
 
 
@@ -116,7 +116,7 @@ async def test_no_span_of_an_open_trace_is_looked_at_for_verdicts(tmp_path, monk
         await at.intake.accept(one_span(trace_id(1), 7, "tone"))  # a duplicate
         at.closed()
         await at.intake.accept(one_span(trace_id(1), 7, "tone"))
-        assert total(at.metrics, "ragmonitor_spans_total", fate="duplicate") == 2
+        assert total(at.metrics, "ragmonitor_spans_total", outcome="duplicate") == 2
 
 
 async def test_a_backlog_is_refused_before_anything_is_taken_or_counted(tmp_path):
@@ -154,7 +154,7 @@ async def test_what_waited_for_too_long_is_shed_and_counted(tmp_path):
     clock.advance(7200)
     async with ingest(tmp_path, clock=clock) as at:
         await at.intake.recover()
-        assert at.fate("shed") == 1
+        assert at.outcome("expired") == 1
         assert at.balanced() == 1
 
 
