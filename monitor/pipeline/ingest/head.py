@@ -164,7 +164,7 @@ class HeadSampling:
         if verdict is None:
             return "unrelated"
         found.verdicts.append(verdict)
-        return "verdict"
+        return "external_score"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:
         """A record carries no tracestate: it follows its trace where that is open already, else the hash decides."""
