@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from monitor.samplers._features import INPUTS
 from monitor.samplers._learner import Learner
-from monitor.samplers._pacer import CAP, Pacer
+from monitor.samplers._pacer import CAP, BudgetPacer
 from monitor.statistics.correction import Label, by_difference, by_quality, quality
 from monitor.statistics.power import counted
 from monitor.statistics.rates import Sums, estimate, interval_95, judged_to_tell
@@ -62,7 +62,7 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
     apart = NormalDist().inv_cdf(auroc) * math.sqrt(2)
     learner = Learner((1.2, *(0.0 for _ in INPUTS[1:])))
     day = _CASES_A_MINUTE * 1440
-    pacer = Pacer(day * _SHARE, day * _SHARE / 24 * CAP, 0.0)
+    pacer = BudgetPacer(day * _SHARE, day * _SHARE / 24 * CAP, 0.0)
     found = []
     for number in range(2 * day):
         # The second day holds exactly as many defects as the rate says, so that its rate is known.

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from benchmarks.answers import Mix, Row, binormal, distance, labelled, mixed
 from monitor.samplers._features import INPUTS
 from monitor.samplers._learner import Learner
-from monitor.samplers._pacer import CAP, FLOOR, Pacer, deviation
+from monitor.samplers._pacer import CAP, FLOOR, BudgetPacer, deviation
 from monitor.statistics.rates import Sums
 
 CHECKPOINTS: Final = (200, 1000, 5000)
@@ -182,7 +182,7 @@ def closed_loop(
     """A stream of answers drawn from `rows`, judged `delay` minutes after they are drawn, from a cold start."""
     good, bad = [row for row in rows if not row.defect], [row for row in rows if row.defect]
     learner = Learner((SLOPE, *(0.0 for _ in INPUTS[1:])))
-    pacer = Pacer(per_day, cap * per_day / 24, now=0.0)
+    pacer = BudgetPacer(per_day, cap * per_day / 24, now=0.0)
     run, under_way = Looped(), deque[tuple[int, Row, float, float]]()
     for minute in range(minutes):
         while under_way and under_way[0][0] <= minute:

@@ -15,9 +15,10 @@ import anyio
 
 from monitor.clock import Clock
 from monitor.errors import JudgeError
-from monitor.judge.budget import Pacer
 from monitor.judge.pause import Pause
 from monitor.model.outcome import UnscoredReason
+from monitor.stages import Runtime
+from monitor.statistics.limits import Pacer
 
 WINDOW = 30.0  # seconds of calls that are looked at
 FEWEST = 20  # calls in the window before a share means something
@@ -135,14 +136,17 @@ class Breaker:
 
 
 class Admission:
-    """Admits calls, `concurrency` at a time."""
+    """Admits calls, `concurrency` at a time and `per_minute` of them; None: at any pace."""
 
-    def __init__(self, breaker: Breaker, pacer: Pacer, concurrency: int, clock: Clock, pause: Pause) -> None:
+    def __init__(
+        self, breaker: Breaker, per_minute: float | None, concurrency: int, runtime: Runtime, pause: Pause
+    ) -> None:
         self._breaker = breaker
         self._pause = pause
-        self._pacer = pacer
+        self._pacer = Pacer(per_minute)
+        self._share = runtime.share
         self._slots = asyncio.Semaphore(concurrency)
-        self._clock = clock
+        self._clock = runtime.clock
 
     @asynccontextmanager
     async def admit(self, deadline: float, *, probe: bool = False) -> AsyncIterator[Pass]:
@@ -166,7 +170,7 @@ class Admission:
         while True:
             held = await self._pass(deadline)
             try:
-                await anyio.sleep(self._pacer.turn())
+                await anyio.sleep(self._pacer.turn(self._clock.monotonic(), self._share.of_budget))
                 await self._slots.acquire()
             except BaseException:
                 held.left()

@@ -1,4 +1,4 @@
-"""What judging may cost: reserved before a call by estimate, settled after at its real price. And the pace of calls."""
+"""What judging may cost: reserved before a call by estimate, settled after at its real price."""
 
 from __future__ import annotations
 
@@ -12,32 +12,17 @@ from monitor.errors import JudgeError
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
 from monitor.share import Share
+from monitor.statistics.limits import CalendarCap
 
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
 @dataclass(slots=True)
 class _Cap:
-    """One limit in one period: `limit` is the part of `of_group` that is this process's now."""
-
     name: str
-    of_group: float
-    period: float
-    limit: float = 0.0
-    share: float = 1.0
-    index: int = -1
-    used: float = 0.0
-    told: bool = False
-
-    def turn(self, now: float, share: float) -> None:
-        index = int(now // self.period)
-        if index > self.index:
-            self.index, self.used, self.told = index, 0.0, False
-            self.limit, self.share = self.of_group * share, share
-        elif share != self.share:
-            # What the group has left is what this process has left, by its share: all have spent alike.
-            self.limit = self.used + max(self.limit - self.used, 0.0) * share / self.share
-            self.share = share
+    cap: CalendarCap
+    told: int = -1
+    """The last period in which it was said that nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +30,10 @@ class Reservation:
     """Money and judgements set aside for one call, each with the period it was taken from."""
 
     amount: float
-    taken: tuple[tuple[_Cap, int], ...]
+    taken: tuple[tuple[CalendarCap, int], ...]
 
 
-class Purse:
+class BudgetTracker:
     """The caps of a budget. Knows nothing of calls: it gives out reservations and takes them back.
 
     Periods are calendar hours and days (UTC) as the wall clock stood at the start; a later jump of it neither opens a
@@ -89,38 +74,22 @@ class Purse:
         """The call took place and `amount` is what it really took; 0 gives everything back."""
         for cap, index in reservation.taken:
             if cap.index == index:
-                cap.used += amount - reservation.amount
+                cap.use(amount - reservation.amount)
 
     def _reserve(self, caps: tuple[_Cap, ...], amount: float) -> Reservation:
         now = self._clock.monotonic() + self._offset
-        for cap in caps:
+        for one in caps:
+            cap = one.cap
             cap.turn(now, self._group.of_budget)
-            if cap.used + amount > cap.limit * (1 + 1e-12):
-                until = dt.datetime.fromtimestamp((cap.index + 1) * cap.period, dt.UTC)
-                if not cap.told:
-                    cap.told = True
-                    self._spent(cap.name, f"{until:%Y-%m-%d %H:%M} UTC")
-                raise JudgeError(UnscoredReason.BUDGET, f"{cap.name} ({cap.limit:g}) is spent until {until:%H:%M} UTC")
-        for cap in caps:
-            cap.used += amount
-        return Reservation(amount, tuple((cap, cap.index) for cap in caps))
-
-
-class Pacer:
-    """Spreads calls evenly: at most so many a minute, of which this process makes its share."""
-
-    def __init__(self, per_minute: float | None, clock: Clock, group: Share | None = None) -> None:
-        self._every = 60.0 / per_minute if per_minute else 0.0
-        self._clock = clock
-        self._group = group if group is not None else Share()
-        self._next = -math.inf
-
-    def turn(self) -> float:
-        """Take the next free place; seconds to wait for it, >= 0."""
-        now = self._clock.monotonic()
-        mine = max(self._next, now)
-        self._next = mine + self._every / self._group.of_budget
-        return mine - now
+            if not cap.fits(amount):
+                until = dt.datetime.fromtimestamp(cap.ends, dt.UTC)
+                if one.told != cap.index:
+                    one.told = cap.index
+                    self._spent(one.name, f"{until:%Y-%m-%d %H:%M} UTC")
+                raise JudgeError(UnscoredReason.BUDGET, f"{one.name} ({cap.limit:g}) is spent until {until:%H:%M} UTC")
+        for one in caps:
+            one.cap.use(amount)
+        return Reservation(amount, tuple((one.cap, one.cap.index) for one in caps))
 
 
 def estimate_tokens(texts: Iterable[str]) -> int:
@@ -133,4 +102,4 @@ def estimate_tokens(texts: Iterable[str]) -> int:
 
 
 def _caps(*limits: tuple[str, float | None, float]) -> tuple[_Cap, ...]:
-    return tuple(_Cap(name, limit, period) for name, limit, period in limits if limit is not None)
+    return tuple(_Cap(name, CalendarCap(limit, period)) for name, limit, period in limits if limit is not None)

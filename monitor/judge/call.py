@@ -11,7 +11,7 @@ import anyio
 from monitor.errors import JudgeError
 from monitor.judge import codec
 from monitor.judge.admission import Admission, Breaker, Pass
-from monitor.judge.budget import Pacer, Purse, Reservation, estimate_tokens
+from monitor.judge.budget import BudgetTracker, Reservation, estimate_tokens
 from monitor.judge.codec import RequestForm
 from monitor.judge.metrics import JudgeMetrics
 from monitor.judge.pause import Pause
@@ -51,7 +51,7 @@ class Caller:
         runtime: Runtime,
         provider: Provider,
         *,
-        purse: Purse,
+        budget: BudgetTracker,
         tariff: Tariff,
         metrics: JudgeMetrics,
         rng: random.Random,
@@ -67,13 +67,13 @@ class Caller:
         self._clock = runtime.clock
         self._events = runtime.events
         self._provider = provider
-        self._purse = purse
+        self._budget = budget
         self._tariff = tariff
         self._metrics = metrics
         self._secret = rng.randbytes(_SECRET_BYTES)
         self._breaker = Breaker(runtime.clock, self._breaker_changed)
-        pacer = Pacer(settings.budget.requests_per_minute, runtime.clock, runtime.share)
-        self._admission = Admission(self._breaker, pacer, settings.max_concurrency, runtime.clock, pause)
+        per_minute = settings.budget.requests_per_minute
+        self._admission = Admission(self._breaker, per_minute, settings.max_concurrency, runtime, pause)
 
     @property
     def held_back(self) -> bool:
@@ -107,7 +107,7 @@ class Caller:
     ) -> Reply:
         call = codec.encode(question, self._secret, form)
         prompt_tokens = estimate_tokens(message["content"] for message in call.messages)
-        reserved = self._purse.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
+        reserved = self._budget.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
         # Until its end is known the call counts as paid in full: so does one that is cut off, or sends no usage.
         spent = (prompt_tokens, form.max_tokens)
         usage.calls += 1
@@ -144,7 +144,7 @@ class Caller:
 
     def _settle(self, reserved: Reservation, spent: tuple[int, int], seconds: float, usage: QuestionUsage) -> None:
         dollars = self._tariff.dollars(*spent)
-        self._purse.settle(reserved, dollars)
+        self._budget.settle(reserved, dollars)
         self._metrics.spent(*spent, dollars, seconds)
         usage.charged |= spent != (0, 0)
         usage.dollars += dollars

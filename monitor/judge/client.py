@@ -20,7 +20,7 @@ import anyio.to_thread
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge import codec, prices
 from monitor.judge.api_key import ApiKey
-from monitor.judge.budget import Purse
+from monitor.judge.budget import BudgetTracker
 from monitor.judge.cache import Cache, question_key
 from monitor.judge.call import Caller, QuestionUsage
 from monitor.judge.classifier import open_classifier
@@ -140,12 +140,12 @@ class Client:
         self._priced = tariff is not None
         self._metrics = JudgeMetrics(self.model, runtime.metrics)
         self._cache = Cache(settings.cache, runtime.clock)
-        self._purse = Purse(settings.budget, runtime.clock, self._budget_spent, runtime.share)
+        self._budget = BudgetTracker(settings.budget, runtime.clock, self._budget_spent, runtime.share)
         self._caller = Caller(
             settings,
             runtime,
             provider,
-            purse=self._purse,
+            budget=self._budget,
             tariff=tariff or prices.Tariff(),
             metrics=self._metrics,
             rng=rng,
@@ -253,7 +253,7 @@ class Client:
 
     async def _within_budget(self, question: Question | Prompt, deadline: float, *, probe: bool) -> Verdict:
         try:
-            judgement = self._purse.reserve_judgement()
+            judgement = self._budget.reserve_judgement()
         except JudgeError as error:
             self._metrics.outcome(error.reason)
             raise
@@ -264,7 +264,7 @@ class Client:
             error.tries = tuple(usage.tries)
             raise
         finally:
-            self._purse.settle(judgement, 1.0 if usage.charged else 0.0)
+            self._budget.settle(judgement, 1.0 if usage.charged else 0.0)
         return Verdict(
             data,
             model or self.model,

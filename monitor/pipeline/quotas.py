@@ -12,8 +12,8 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.pipeline.traffic import Quota
-from monitor.samplers._bucket import Bucket
 from monitor.share import Share
+from monitor.statistics.limits import TokenBucket
 from monitor.telemetry.metrics import UNKNOWN_APP
 
 ALL_OTHERS: Final = "*"
@@ -32,9 +32,9 @@ class AppQuota:
         self._group = share
         self._share = share.of_budget
         self._buckets = [
-            Bucket(at_most * self._share, clock.monotonic(), seconds=seconds, least=_LEAST)
-            for at_most, seconds in ((quota.per_hour, _HOUR), (quota.per_day, _DAY))
-            if at_most is not None
+            TokenBucket(most * self._share, clock.monotonic(), period=period, least=_LEAST)
+            for most, period in ((quota.per_hour, _HOUR), (quota.per_day, _DAY))
+            if most is not None
         ]
 
     def room(self) -> float:

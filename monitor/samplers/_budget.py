@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from monitor.samplers._pacer import CAP, Pacer
+from monitor.samplers._pacer import CAP, BudgetPacer
 from monitor.stages import Drawn, Runtime, Sampler
 
 HOURS: Final = 24.0
@@ -52,7 +52,7 @@ class Budgeted(Sampler):
         return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_per_evaluation) / HOURS
 
 
-class Purse:
+class SamplingBudget:
     """A budget at work: its pacer, and the price of a judgement where it is in dollars.
 
     It spends this process's share of the budget. Where the share changes, so will the traffic, and by as much: the
@@ -67,7 +67,7 @@ class Purse:
         self._share = runtime.share.of_budget
         mean = options.mean_hour() * self._share
         cap = options.max_per_hour * self._share if options.max_per_hour is not None else CAP * mean
-        self._pacer = Pacer(mean * HOURS, cap, runtime.clock.monotonic())
+        self._pacer = BudgetPacer(mean * HOURS, cap, runtime.clock.monotonic())
         metrics = runtime.metrics
         metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
         metrics.sampling_bucket_limit.labels(evaluator).set_function(lambda: self._pacer.size)
@@ -83,7 +83,7 @@ class Purse:
     ) -> Drawn:
         """The probability of the case that has come.
 
-        `risk`, `trust` and `part` as in `Pacer.draw`, the rest as in `Drawn`.
+        `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `Drawn`.
         """
         share = self._group.of_budget
         if share != self._share:

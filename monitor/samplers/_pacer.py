@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from monitor.samplers._bucket import Bucket
 from monitor.samplers._learner import PRIOR_RATE
+from monitor.statistics.limits import TokenBucket
 
 CAP: Final = 4.0
 """The default cap of an hour, as a multiple of the day's mean hour."""
@@ -63,7 +63,7 @@ class _Average:
         return max(self._cases / self._minutes, 1e-9)
 
 
-class Pacer:
+class BudgetPacer:
     """One evaluator's budget. `per_day` may be set anew at any time; `per_hour` caps the expectation of an hour.
 
     Args:
@@ -72,7 +72,7 @@ class Pacer:
 
     def __init__(self, per_day: float, per_hour: float, now: float) -> None:
         self.per_day = per_day
-        self._bucket = Bucket(per_hour, now)
+        self._bucket = TokenBucket(per_hour, now)
         guess = per_day / _DAY / _FIRST_GUESS
         self._slow = _Average(_DAY, guess, _FIRST_GUESS_MINUTES)
         self._recent = _Average(_RECENT, guess, _FIRST_GUESS_MINUTES)
@@ -91,11 +91,11 @@ class Pacer:
     @property
     def per_hour(self) -> float:
         """The cap of an hour."""
-        return self._bucket.at_most
+        return self._bucket.limit
 
     @per_hour.setter
     def per_hour(self, per_hour: float) -> None:
-        self._bucket.at_most = per_hour
+        self._bucket.limit = per_hour
 
     @property
     def level(self) -> float:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from monitor.model.case import Case
 from monitor.model.outcome import Score
-from monitor.samplers._budget import Budgeted, Purse
+from monitor.samplers._budget import Budgeted, SamplingBudget
 from monitor.samplers._features import INPUTS, are_inputs, inputs
 from monitor.samplers._gain import DAYS, Watch
 from monitor.samplers._learner import Learner
@@ -68,7 +68,7 @@ class _Boosting:
         self._options = options
         self._evaluator = evaluator
         self._runtime = runtime
-        self._purse = Purse(options, evaluator, runtime)
+        self._budget = SamplingBudget(options, evaluator, runtime)
         slope = options.slope if options.slope is not None else (_SLOPE if evaluator in _GROUNDED else 0.0)
         self._slopes = (slope, *(0.0 for _ in INPUTS[1:]))
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
@@ -77,15 +77,15 @@ class _Boosting:
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
         seen = inputs(local, self._options.boost)
         if seen is None:
-            return self._purse.draw(None, part=part)
+            return self._budget.draw(None, part=part)
         app, shift = self._of(case.app), self._shift(case)
         if app.paused_until > self._runtime.clock.monotonic():
-            return self._purse.draw(None, seen, shift=shift, part=part)
+            return self._budget.draw(None, seen, shift=shift, part=part)
         risk = app.learner.probability(seen, shift)
-        return self._purse.draw(risk, seen, app.learner.trust, shift=shift, part=part)
+        return self._budget.draw(risk, seen, app.learner.trust, shift=shift, part=part)
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
-        self._purse.paid(dollars)
+        self._budget.paid(dollars)
         if defect is None or not drawn.inputs:
             return
         weight = drawn.target / drawn.probability
@@ -94,7 +94,7 @@ class _Boosting:
             self._watch(case.app, app, min(weight, 2.0), defect=defect)
 
     def recall(self, lesson: Lesson) -> None:
-        self._purse.paid(lesson.dollars)
+        self._budget.paid(lesson.dollars)
         if lesson.defect is not None and are_inputs(lesson.inputs):
             self._teach(lesson.app, lesson.inputs, lesson.emphasis, lesson.shift, defect=lesson.defect)
 

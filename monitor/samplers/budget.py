@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from monitor.model.case import Case
 from monitor.model.outcome import Score
-from monitor.samplers._budget import Budgeted, Purse
+from monitor.samplers._budget import Budgeted, SamplingBudget
 from monitor.stages import Drawn, Lesson, Runtime, Sampling
 
 
@@ -22,13 +22,13 @@ class _Spending:
     adaptive = True
 
     def __init__(self, options: Budget, evaluator: str, runtime: Runtime) -> None:
-        self._purse = Purse(options, evaluator, runtime)
+        self._budget = SamplingBudget(options, evaluator, runtime)
 
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - the contract's
-        return self._purse.draw(None, part=part)
+        return self._budget.draw(None, part=part)
 
     def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
-        self._purse.paid(dollars)
+        self._budget.paid(dollars)
 
     def recall(self, lesson: Lesson) -> None:
-        self._purse.paid(lesson.dollars)
+        self._budget.paid(lesson.dollars)

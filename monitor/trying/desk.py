@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.pipeline.assignment import Assignment
 from monitor.stages import Runtime
+from monitor.statistics.limits import CalendarCap
 from monitor.trying import apart, judging
 from monitor.trying.judging import Tried
 from monitor.trying.kept import of_row
@@ -84,7 +85,8 @@ class Tries:
         self._judges = judges
         self._salt = salt
         self._runtime = runtime
-        self._begun: deque[float] = deque()
+        self._allowed = CalendarCap(per_hour, _HOUR)
+        self._started = runtime.clock.monotonic()  # the hours are counted from here: no jump of the wall clock matters
         self._kept: OrderedDict[str, Trial] = OrderedDict()
         self._under_way: Trial | None = None
         self._begins = anyio.Event()
@@ -107,17 +109,16 @@ class Tries:
             raise ConfigError(f"times: {times} is not from 1 to {MOST_TIMES}")
         if self._under_way is not None:
             raise Overloaded("another try goes on; there is one at a time", 5.0)
-        now = self._runtime.clock.monotonic()
-        while self._begun and now - self._begun[0] >= _HOUR:
-            self._begun.popleft()
-        if len(self._begun) >= self._per_hour:
+        now = self._runtime.clock.monotonic() - self._started
+        self._allowed.turn(now)
+        if not self._allowed.fits(1):
             message = f"{self._per_hour} tries have begun within this hour, ui.max_trials_per_hour allows no more"
-            raise Overloaded(message, math.ceil(self._begun[0] + _HOUR - now))
+            raise Overloaded(message, math.ceil(self._allowed.ends - now))
         case = of_row(row)
         if case is None:
             raise InvalidData("the texts of this case are not kept: `storage.texts: all` keeps those to come")
         trial = Trial(case, judging.group(one, self._working.values()), times, self._runtime.clock.now())
-        self._begun.append(now)
+        self._allowed.use(1)
         self._under_way = self._kept[trial.name] = trial
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from monitor.samplers._pacer import Pacer
+from monitor.samplers._pacer import BudgetPacer
 from tests.support.collector import Collector, Encoding
 from tests.support.kafka import Broker
 from tests.support.kafka_fleet import LETTERS, Fleet, Load, account, wait_for_all
@@ -150,7 +150,7 @@ def test_a_budget_is_spent_by_the_group_together_and_goes_on_with_those_who_stay
         load = Load(broker, "budget.spans", parts=1)
         with Fleet(tmp_path, 3, config) as fleet:
             wait_until(lambda: shares(fleet) == [2, 2, 2], 60, "a third of the partitions each")
-            alone = Pacer(PER_DAY, CAP, time.monotonic())
+            alone = BudgetPacer(PER_DAY, CAP, time.monotonic())
             wanted = spent_by_it = 0.0
             for leaves in (False, True):
                 if leaves:

@@ -24,12 +24,13 @@ from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.foreign.disliked import Agreement, Purse, Unchosen
+from monitor.pipeline.foreign.disliked import Agreement, Unchosen
 from monitor.pipeline.foreign.known import Known, Past
 from monitor.pipeline.foreign.names import Foreigner, Foreigners
 from monitor.pipeline.publish import Delivered, Publisher
 from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
+from monitor.statistics.limits import TokenBucket
 from monitor.telemetry.events import Event
 
 _OUTCOMES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
@@ -76,7 +77,8 @@ class Desk:
         self._known = Known(past, self._slices)
         self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
         self._raises = settings.thumbs_down.probability > 0
-        self._purse = Purse(settings.thumbs_down.max_per_hour)
+        per_hour = settings.thumbs_down.max_per_hour
+        self._allowed = TokenBucket(per_hour, runtime.clock.monotonic(), least=1.0, filled=1.0)
         self._waiting: deque[tuple[ForeignVerdict, Foreigner, Receipt | None]] = deque()
         self._disliked: deque[tuple[Case, tuple[Assignment, ...]]] = deque()
         self._wake = anyio.Event()
@@ -158,7 +160,7 @@ class Desk:
         vote = self._agreement.vote_on(case.request_id) if self._raises else None
         if vote is None or not vote.down or not self._evaluation.others(case, ()):
             return 0.0
-        if not self._purse.take(self._runtime.clock.monotonic()):
+        if not self._allowed.try_take(self._runtime.clock.monotonic()):
             return 0.0
         self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.probability
@@ -205,7 +207,7 @@ class Desk:
         if not await self._enter(verdict, who, case, earlier) or not self._raises:
             return
         found = self._unchosen.take(case.request_id)
-        if found is not None and self._purse.take(self._runtime.clock.monotonic()):
+        if found is not None and self._allowed.try_take(self._runtime.clock.monotonic()):
             self._disliked.append(found)
             self._wake.set()
 

@@ -147,26 +147,6 @@ class Unchosen:
         return found
 
 
-class Purse:
-    """So many an hour, and no more than a sixth of them at once."""
-
-    def __init__(self, per_hour: float) -> None:
-        self._rate = per_hour / _HOUR
-        self._limit = max(per_hour / 6, 1.0)
-        self._left = self._limit
-        self._at: float | None = None
-
-    def take(self, now: float) -> bool:
-        """Whether there is one left; it is gone then."""
-        if self._at is not None:
-            self._left = min(self._left + (now - self._at) * self._rate, self._limit)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 def without_texts(case: Case) -> Case:
     """The case as far as it is no content."""
     return replace(

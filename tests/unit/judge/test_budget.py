@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
 from monitor.errors import JudgeError
-from monitor.judge.budget import Pacer, Purse, estimate_tokens
+from monitor.judge.budget import BudgetTracker, estimate_tokens
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
 from monitor.share import Share
@@ -14,11 +14,11 @@ from monitor.share import Share
 MIDNIGHT = 1_700_006_400.0 - 1_700_006_400.0 % 86_400
 
 
-def purse(clock: ManualClock | None = None, **caps: float) -> Purse:
-    return Purse(Budget.model_validate(caps), clock or ManualClock(MIDNIGHT))
+def purse(clock: ManualClock | None = None, **caps: float) -> BudgetTracker:
+    return BudgetTracker(Budget.model_validate(caps), clock or ManualClock(MIDNIGHT))
 
 
-def refused(of: Purse, dollars: float) -> bool:
+def refused(of: BudgetTracker, dollars: float) -> bool:
     try:
         of.reserve_dollars(dollars)
     except JudgeError as error:
@@ -90,7 +90,7 @@ def test_a_cap_is_told_once_a_period():
     """J9: an event, not a flood."""
     told: list[str] = []
     clock = ManualClock(MIDNIGHT)
-    mine = Purse(Budget(dollars_per_day=1), clock, lambda cap, _until: told.append(cap))
+    mine = BudgetTracker(Budget(dollars_per_day=1), clock, lambda cap, _until: told.append(cap))
     for _ in range(3):
         refused(mine, 2)
     assert told == ["dollars_per_day"]
@@ -115,20 +115,6 @@ def test_no_order_of_calls_that_cost_no_more_than_reserved_overruns_a_cap(calls)
     assert spent <= 1 + 1e-9
 
 
-def test_the_pace_is_even():
-    """J9: requests_per_minute waits, it does not fail."""
-    clock = ManualClock()
-    pacer = Pacer(60, clock)
-    assert [pacer.turn() for _ in range(3)] == [0, 1, 2]
-    clock.advance(10)
-    assert [pacer.turn() for _ in range(2)] == [0, 1]
-
-
-def test_without_a_pace_nobody_waits():
-    pacer = Pacer(None, ManualClock())
-    assert [pacer.turn() for _ in range(3)] == [0, 0, 0]
-
-
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("word", 1), ("words", 2), ("質問", 2), ("ab質", 2)])
 def test_other_scripts_than_latin_are_estimated_at_a_token_a_character(text, tokens):
     assert estimate_tokens([text]) == tokens
@@ -139,7 +125,7 @@ def test_replicas_spend_the_caps_of_their_group_together() -> None:
     for part in (0.5, 0.25, 0.25):
         group = Share()
         group.set("kafka", part)
-        purses.append(Purse(Budget(evaluations_per_day=100), clock, group=group))
+        purses.append(BudgetTracker(Budget(evaluations_per_day=100), clock, group=group))
     assert [_judgements(one) for one in purses] == [50, 25, 25]
 
 
@@ -147,7 +133,7 @@ def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
     clock, shares = ManualClock(MIDNIGHT), (Share(), Share())
     for share in shares:
         share.set("kafka", 0.5)
-    first, second = (Purse(Budget(evaluations_per_day=100), clock, group=share) for share in shares)
+    first, second = (BudgetTracker(Budget(evaluations_per_day=100), clock, group=share) for share in shares)
     assert _judgements(first, 20) == _judgements(second, 20) == 20
     shares[0].set("kafka", 1.0)  # the other replica is gone, with its share of what is left
     assert _judgements(first) == 60
@@ -158,19 +144,12 @@ def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
 def test_without_partitions_what_is_in_hand_is_paid_from_the_share_before() -> None:
     share = Share()
     share.set("kafka", 0.5)
-    purse = Purse(Budget(evaluations_per_day=100), ManualClock(MIDNIGHT), group=share)
+    purse = BudgetTracker(Budget(evaluations_per_day=100), ManualClock(MIDNIGHT), group=share)
     share.set("kafka", 0.0)
     assert _judgements(purse) == 50
 
 
-def test_the_pace_of_calls_is_that_of_the_group() -> None:
-    share = Share()
-    share.set("kafka", 0.25)
-    pacer = Pacer(60, ManualClock(), share)
-    assert [pacer.turn() for _ in range(3)] == [0, 4, 8]
-
-
-def _judgements(purse: Purse, at_most: int = 1000) -> int:
+def _judgements(purse: BudgetTracker, at_most: int = 1000) -> int:
     """How many judgements it gives out."""
     for number in range(at_most):
         try:

@@ -79,7 +79,7 @@ def test_the_price_of_a_judgement_is_recalled() -> None:
     knows = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open("any", runtime())
     for number in range(200):
         knows.recall(Lesson(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
-    assert knows._purse._pacer.per_day > 8 * fresh._purse._pacer.per_day
+    assert knows._budget._pacer.per_day > 8 * fresh._budget._pacer.per_day
 
 
 def in_group(clock: ManualClock, share: float) -> Runtime:
@@ -95,8 +95,8 @@ def test_replicas_spend_the_budget_of_their_group_together(options: Budget) -> N
     shares = (0.5, 0.25, 0.25)
     replicas = [options.open("any", in_group(clock, share)) for share in shares]
     for name in ("per_day", "per_hour", "level"):
-        together = sum(getattr(one._purse._pacer, name) for one in replicas)
-        assert together == pytest.approx(getattr(alone._purse._pacer, name))
+        together = sum(getattr(one._budget._pacer, name) for one in replicas)
+        assert together == pytest.approx(getattr(alone._budget._pacer, name))
 
 
 def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was() -> None:
@@ -121,7 +121,7 @@ def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was()
     after = hours(2, 20, replica, whole)
     assert after[0].target == pytest.approx(before, rel=0.001)
     assert max(drawn.target for drawn in after) / min(drawn.target for drawn in after) < 1.05
-    assert replica._purse._pacer.per_day == pytest.approx(1200)
+    assert replica._budget._pacer.per_day == pytest.approx(1200)
     assert after[-1].target == pytest.approx(whole.draw(case(), {}).target, rel=0.05)
 
 
@@ -136,7 +136,7 @@ def test_without_partitions_nothing_divides_by_zero_and_the_share_comes_back() -
     group.share.set("kafka", 0.0)
     clock.advance(60)
     assert 0 < sampling.draw(case(), {}).probability <= 1
-    assert sampling._purse._pacer.per_day == pytest.approx(1200)
+    assert sampling._budget._pacer.per_day == pytest.approx(1200)
 
 
 def test_the_part_of_the_budget_is_never_nothing() -> None:

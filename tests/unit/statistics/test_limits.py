@@ -1,0 +1,116 @@
+"""A cap on judgements: kept whatever comes, and no case without a chance."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.statistics.limits import THINNEST, CalendarCap, Pacer, TokenBucket
+
+HOUR = 3600.0
+
+
+@given(
+    at_most=st.floats(0.5, 500),
+    seconds=st.sampled_from([HOUR, 24 * HOUR]),
+    came=st.lists(st.tuples(st.floats(0, 900), st.integers(1, 60), st.floats(0.001, 1)), min_size=1, max_size=60),
+)
+def test_the_expectation_of_any_stretch_of_time_is_within_the_cap_and_what_the_bucket_holds(at_most, seconds, came):
+    bucket, now, taken = TokenBucket(at_most, 0.0, period=seconds, least=2.0), 0.0, []
+    for wait, cases, wanted in came:
+        now += wait
+        bucket.refill(now)
+        for _ in range(cases):
+            room = bucket.room
+            assert THINNEST <= room <= 1
+            bucket.take(wanted * room)
+            taken.append((now, wanted * room, wanted * THINNEST))
+    for first in {at for at, _, _ in taken}:
+        within = [(chance, floor) for at, chance, floor in taken if first <= at <= first + seconds]
+        extra = sum(floor for _, floor in within)
+        assert sum(chance for chance, _ in within) <= at_most + bucket.size + extra + 1e-9
+
+
+def test_nothing_is_thinned_while_half_of_the_bucket_is_left():
+    bucket = TokenBucket(60.0, 0.0)
+    bucket.refill(HOUR)
+    for _ in range(5):
+        assert bucket.room == 1
+        bucket.take(1.0)
+    bucket.take(1.0)
+    assert bucket.room == pytest.approx(0.8)
+
+
+def test_a_flood_settles_at_what_the_cap_lets_in():
+    bucket, taken = TokenBucket(200.0, 0.0, least=2.0), 0.0
+    for second in range(3 * 3600):
+        bucket.refill(float(second))
+        chance = 0.5 * bucket.room
+        bucket.take(chance)
+        taken += chance if second >= 2 * 3600 else 0.0
+    assert taken == pytest.approx(200, rel=0.01)
+
+
+def test_time_that_goes_backwards_gives_nothing():
+    bucket = TokenBucket(60.0, 100.0)
+    bucket.refill(40.0)
+    assert bucket.level == bucket.size / 2
+
+
+def test_a_bucket_that_refuses_allows_a_sixth_of_the_hour_at_once_and_the_hour_over_time():
+    bucket = TokenBucket(60.0, 0.0, least=1.0, filled=1.0)
+    assert sum(bucket.try_take(0.0) for _ in range(100)) == 10
+    assert not bucket.try_take(59.0)
+    assert bucket.try_take(60.0)
+    assert sum(bucket.try_take(60.0 + second) for second in range(3600)) == pytest.approx(60, abs=1)
+
+
+def test_a_bucket_of_less_than_one_token_a_burst_still_gives_whole_ones():
+    bucket = TokenBucket(2.0, 0.0, least=1.0, filled=1.0)
+    assert [bucket.try_take(at) for at in (0.0, 0.0, 1799.0, 1800.0)] == [True, False, False, True]
+
+
+def test_a_cap_holds_within_a_calendar_period_and_opens_with_the_next():
+    cap = CalendarCap(2, 3600)
+    cap.turn(7199.0)
+    cap.use(2)
+    assert not cap.fits(0.1)
+    assert cap.ends == 7200
+    cap.turn(7200.0)
+    assert cap.fits(2)
+
+
+def test_a_cap_is_not_opened_again_by_a_clock_that_is_set_back():
+    cap = CalendarCap(2, 3600)
+    cap.turn(7200.0)
+    cap.use(2)
+    cap.turn(100.0)
+    assert not cap.fits(1)
+
+
+def test_what_is_left_of_a_cap_follows_the_share():
+    cap = CalendarCap(100, 3600)
+    cap.turn(0.0, 0.5)
+    cap.use(20)
+    cap.turn(0.0, 1.0)
+    assert cap.limit == 80
+    cap.turn(3600.0, 1.0)
+    assert cap.limit == 100
+
+
+def test_the_pace_is_even():
+    """J9: requests_per_minute waits, it does not fail."""
+    pacer = Pacer(60)
+    assert [pacer.turn(0.0) for _ in range(3)] == [0, 1, 2]
+    assert [pacer.turn(10.0) for _ in range(2)] == [0, 1]
+
+
+def test_without_a_pace_nobody_waits():
+    pacer = Pacer(None)
+    assert [pacer.turn(0.0) for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_share_of_the_places_is_as_much_slower():
+    pacer = Pacer(60)
+    assert [pacer.turn(0.0, 0.25) for _ in range(3)] == [0, 4, 8]
