@@ -50,7 +50,7 @@ def benchmark(
     from monitor.cli.console.progress import Bars  # noqa: PLC0415
     from monitor.operations.benchmark import benchmark_file, draw_plot  # noqa: PLC0415
     from monitor.operations.event_loop import run_async  # noqa: PLC0415
-    from monitor.operations.offline import choose_evaluators  # noqa: PLC0415
+    from monitor.operations.offline.scoring import choose_evaluators  # noqa: PLC0415
 
     loaded = configuration.load(config)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)

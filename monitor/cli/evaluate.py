@@ -17,7 +17,7 @@ from monitor.cli.console.text import dollars
 from monitor.quantities import percent, timing
 
 if TYPE_CHECKING:
-    from monitor.operations.offline import EvaluatorSummary, FileEvaluation, RateDifference
+    from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -59,15 +59,17 @@ def evaluate(
     from monitor import config as configuration  # noqa: PLC0415
     from monitor.cli.console.progress import Bars  # noqa: PLC0415
     from monitor.cli.console.signals import stop_on_signal  # noqa: PLC0415
-    from monitor.operations import offline  # noqa: PLC0415
     from monitor.operations.event_loop import run_async  # noqa: PLC0415
+    from monitor.operations.offline.evaluate import compare as differences_of  # noqa: PLC0415
+    from monitor.operations.offline.evaluate import evaluate_files  # noqa: PLC0415
+    from monitor.operations.offline.scoring import choose_evaluators  # noqa: PLC0415
 
     loaded = configuration.load(config)
-    chosen = offline.choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
+    chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
 
     async def score(files: Sequence[Path], to: Path | None) -> FileEvaluation:
         async with stop_on_signal() as stop:
-            return await offline.evaluate_files(
+            return await evaluate_files(
                 loaded,
                 chosen,
                 files,
@@ -86,7 +88,7 @@ def evaluate(
             echo_lines([f"{name}: {files[0]}", *_summary(done), ""] if name else _summary(done))
         if done.cut_short:
             break
-    differences = offline.compare(*ended.values()) if len(ended) > 1 else []
+    differences = differences_of(*ended.values()) if len(ended) > 1 else []
     if as_json:
         typer.echo(_as_json(ended, differences))
     if done.cut_short:
