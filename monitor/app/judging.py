@@ -10,14 +10,20 @@ from monitor.backfill.around import Around
 from monitor.backfill.run import Backfill
 from monitor.config import Config
 from monitor.judge.settings import JudgeSettings
+from monitor.model.case import Case
+from monitor.model.outcome import Judged
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.drawing import Drawing
+from monitor.pipeline.evaluate import LiveEvaluation, Rechecks
+from monitor.pipeline.fair import FairQueue
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.foreign.disliked import Agreement
 from monitor.pipeline.foreign.names import Foreigners
 from monitor.pipeline.publish import Publisher
-from monitor.pipeline.results import Results
+from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.slicing import Slicing
+from monitor.stages import Runtime
 
 _WAITING_FOR_THE_JUDGE = 64 * 1024 * 1024  # characters of cases, before judgements are given up as overloaded
 
@@ -26,7 +32,9 @@ _WAITING_FOR_THE_JUDGE = 64 * 1024 * 1024  # characters of cases, before judgeme
 class Judging:
     """Who makes results, and where what is counted by slices is looked up."""
 
-    evaluation: Evaluation
+    evaluation: LiveEvaluation
+    queue: FairQueue
+    publisher: Publisher
     desk: Desk
     backfill: Backfill
     slicing: Slicing
@@ -38,55 +46,81 @@ def judging(config: Config, parts: Parts) -> Judging:
     agreement = Agreement(runtime.metrics)
     parts.sinks["feedback"] = agreement.heard
     slicing = Slicing(config.slices, runtime.metrics, runtime.clock)
-    counting = Counting(runtime.metrics, slicing)
+    counting = Counting(runtime.metrics, slicing, running.generations)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
-    missed = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
-    backfill = Backfill(missed, config.storage, runtime, parts.versions)
-    evaluation = Evaluation(
+    settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
+    backfill = Backfill(settings, config.storage, runtime, parts.versions)
+    scorer = Scorer(
         running.assignments,
-        judges=parts.judges,
-        pauses={name: judge.pause for name, judge in parts.judges.items()},
-        sinks=parts.sinks,
-        counting=counting,
-        delivered=parts.spool,
-        draws=parts.spool.draws,
+        parts.judges,
         runtime=runtime,
-        salt=config.sampling.salt,
-        waiting_limit=_WAITING_FOR_THE_JUDGE,
-        repeat={name: settings.recheck_share for name, settings in config.all_judges.items()},
-        missed=backfill.miss,
-        turns={name: _turns(settings) for name, settings in config.all_judges.items()},
-        shares=config.traffic.weights,
-        quotas=config.traffic.quotas,
-        results=Results(
-            runtime,
-            slices=config.slices,
-            late_after=config.traffic.late_after,
-            generations=running.generations,
-        ),
-        raises=config.feedback.thumbs_down.probability > 0,
+        slices=config.slices,
+        late_after=config.traffic.late_after,
     )
-    desk = _desk(config, parts, evaluation, counting, agreement)
-    return Judging(evaluation=evaluation, desk=desk, backfill=backfill, slicing=slicing)
+    drawing, queue = _drawing(config, parts, scorer), _queue(config, scorer, runtime)
+    publisher = Publisher(parts.sinks, parts.spool, runtime)
+    share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
+    rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
+
+    def missed(one: Assignment, case: Case, judged: Judged) -> None:
+        backfill.miss(case, judged)
+        parts.judges[one.judge].pause.missed()
+
+    evaluation = LiveEvaluation(
+        scorer, drawing, queue, publisher, counting, rechecks=rechecks, runtime=runtime, missed=missed
+    )
+    desk = _desk(config, parts, evaluation=evaluation, publisher=publisher, counting=counting, agreement=agreement)
+    return Judging(
+        evaluation=evaluation, queue=queue, publisher=publisher, desk=desk, backfill=backfill, slicing=slicing
+    )
 
 
-def around(config: Config, parts: Parts, evaluation: Evaluation) -> Around:
+def around(config: Config, parts: Parts, made: Judging) -> Around:
     """What judging afterwards uses of what runs."""
     return Around(
         assignments=parts.running.assignments,
         judges=config.all_judges,
         versions=parts.versions,
-        deliver=evaluation.deliver_one,
+        deliver=made.publisher.one,
         known=parts.running.history.verdicts,
-        turn=evaluation.spare_turn,
+        turn=made.queue.spare_turn,
         pauses={name: judge.pause for name, judge in parts.judges.items()},
         forgets=lambda case: parts.private.forgets(case, case.answered_at),
         slices=config.slices,
-        salt=config.sampling.salt,
     )
 
 
-def _desk(config: Config, parts: Parts, evaluation: Evaluation, counting: Counting, agreement: Agreement) -> Desk:
+def _drawing(config: Config, parts: Parts, scorer: Scorer) -> Drawing:
+    return Drawing(
+        scorer.evaluators,
+        versions=scorer.versions,
+        draws=parts.spool.draws,
+        runtime=parts.running.runtime,
+        salt=config.sampling.salt,
+        quotas=config.traffic.quotas,
+        raises=config.feedback.thumbs_down.probability > 0,
+    )
+
+
+def _queue(config: Config, scorer: Scorer, runtime: Runtime) -> FairQueue:
+    return FairQueue(
+        {name: _turns(settings) for name, settings in config.all_judges.items()},
+        limit=_WAITING_FOR_THE_JUDGE,
+        shares=config.traffic.weights,
+        clock=runtime.clock,
+        patience=scorer.late_after,
+    )
+
+
+def _desk(
+    config: Config,
+    parts: Parts,
+    *,
+    evaluation: LiveEvaluation,
+    publisher: Publisher,
+    counting: Counting,
+    agreement: Agreement,
+) -> Desk:
     """Where verdicts of others come in."""
     own = {one.evaluator.name for one in config.assignments}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
@@ -95,7 +129,7 @@ def _desk(config: Config, parts: Parts, evaluation: Evaluation, counting: Counti
         names=Foreigners(config.feedback, counting, own, expected),
         evaluation=evaluation,
         counting=counting,
-        delivery=Publisher(parts.sinks, parts.spool, parts.running.runtime),
+        delivery=publisher,
         delivered=parts.spool,
         past=parts.running.history,
         agreement=agreement,

@@ -23,9 +23,10 @@ from monitor.judge.pause import Pause
 from monitor.model.foreign import Via
 from monitor.model.outcome import Judged, Score, Standing
 from monitor.operations import diagnosis
-from monitor.pipeline.assignment import Assignment, versions
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.generations import Generations
 from monitor.pipeline.private import Private
+from monitor.pipeline.scoring import versions
 from monitor.privacy import pseudonyms
 from monitor.privacy.audit import Audit
 from monitor.privacy.erasure import Forgotten
@@ -123,7 +124,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         sinks=sinks,
         private=private,
         recorder=recorder,
-        versions=versions(running.assignments, judges),
+        versions=versions(running.assignments, {name: judge.model for name, judge in judges.items()}),
         arrived=arrived,
     )
 

@@ -23,7 +23,7 @@ from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.foreign import USER_FEEDBACK, Via
 from monitor.page import mounting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.looking import Looking
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
@@ -68,7 +68,7 @@ async def run(
             )
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
-            beside.start_soon(made.backfill.run, around(config, parts, made.evaluation))
+            beside.start_soon(made.backfill.run, around(config, parts, made))
             if recall is not None:
                 beside.start_soon(recall)
             if tries is not None:
@@ -93,7 +93,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
 
 
 async def _recalled(
-    config: Config, parts: Parts, evaluation: Evaluation
+    config: Config, parts: Parts, evaluation: LiveEvaluation
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
     """Have the samplers hear what was judged before; what is still to be heard, and goes on being told, runs beside."""
     history = parts.running.history

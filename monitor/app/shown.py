@@ -49,8 +49,8 @@ def facts(config: Config, parts: Parts, judging: Judging, looking: Looking, trie
 
 def tries(config: Config, parts: Parts) -> Tries | None:
     """For the page; None where it is to have none."""
-    per_hour, salt = config.ui.max_trials_per_hour, config.sampling.salt
+    per_hour = config.ui.max_trials_per_hour
     if not (config.ui.enabled and per_hour):
         return None
     running = parts.running
-    return Tries(per_hour, running.assignments, config.all_judges, salt=salt, runtime=running.runtime)
+    return Tries(per_hour, running.assignments, config.all_judges, runtime=running.runtime)

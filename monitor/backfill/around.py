@@ -32,4 +32,3 @@ class Around:
     pauses: Mapping[str, Pause] = field(default_factory=dict)
     forgets: Callable[[Case], bool] = lambda _case: False
     slices: Sequence[str] = ()
-    salt: str = ""

@@ -1,24 +1,18 @@
-"""Evaluation of its own for what is judged afterwards: own judges under an own budget, own samplers, own counts."""
+"""Judges of its own for what is judged afterwards, under a budget of its own, counted where nobody looks."""
 
 from __future__ import annotations
 
-import random
-import sys
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
 
 from monitor.backfill.around import Around
 from monitor.errors import ConfigError
-from monitor.judge.client import open_judge
 from monitor.judge.prices import tariff
 from monitor.judge.settings import Budget
 from monitor.model.outcome import Standing
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.results import Results
-from monitor.stages import Deliver, Judge, Runtime
+from monitor.pipeline.scoring import Scorer, open_scorer
+from monitor.stages import Runtime
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
@@ -34,19 +28,10 @@ class _Apart(Events):
             super()._emit(level, event, message, {**fields, "during": "backfill"})
 
 
-class _Nothing:
-    def remembered(self, result: str) -> bool:  # noqa: ARG002 - the contract's signature
-        return False
+class Judging(NamedTuple):
+    """The scorer, and the metrics that its judges count in, which nobody scrapes."""
 
-    def remember(self, results: Iterable[str]) -> None:
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """The evaluation, and the metrics that its judges count in, which nobody scrapes."""
-
-    evaluation: Evaluation
+    scorer: Scorer
     metrics: Metrics
 
     @property
@@ -65,29 +50,21 @@ def check(around: Around, budget: Budget) -> None:
 
 
 @asynccontextmanager
-async def open_judging(around: Around, *, budget: Budget, deliver: Deliver, runtime: Runtime) -> AsyncIterator[Judging]:
+async def open_judging(around: Around, *, budget: Budget, runtime: Runtime) -> AsyncIterator[Judging]:
     """For the life of the context. Each judge has a `budget` of its own, and the pause of the live one.
 
     Raises `ConfigError` where a judge cannot work, as with a budget in dollars for a model whose price nobody knows.
     """
     metrics = Metrics()
     apart = Runtime(clock=runtime.clock, metrics=metrics, events=_Apart(metrics), health=Health(), share=runtime.share)
-    async with AsyncExitStack() as stack:
-        judges: dict[str, Judge] = {}
-        for name in dict.fromkeys(one.judge for one in around.assignments if one.evaluator.cost == "judge"):
-            own = around.judges[name].model_copy(update={"budget": budget})
-            opening = open_judge(own, apart, rng=random.Random(), pause=around.pauses.get(name))
-            judges[name] = await stack.enter_async_context(opening)
-        evaluation = Evaluation(
-            around.assignments,
-            judges=judges,
-            sinks={"backfill": deliver},
-            counting=Counting(metrics),
-            delivered=_Nothing(),
-            runtime=apart,
-            salt=around.salt,
-            waiting_limit=sys.maxsize,
-            repeat={},
-            results=Results(apart, slices=around.slices, standing=Standing.BACKFILL),
-        )
-        yield Judging(evaluation, metrics)
+    judges = {name: settings.model_copy(update={"budget": budget}) for name, settings in around.judges.items()}
+    opening = open_scorer(
+        around.assignments,
+        judges,
+        runtime=apart,
+        slices=around.slices,
+        standing=Standing.BACKFILL,
+        pauses=around.pauses,
+    )
+    async with opening as scorer:
+        yield Judging(scorer, metrics)

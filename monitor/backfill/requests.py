@@ -15,7 +15,7 @@ from monitor.backfill.series import Series
 from monitor.backfill.store import Store, Waiting
 from monitor.model.outcome import Judged, Score, Skipped, UnscoredReason, result_id
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.scoring import Scorer
 from monitor.stages import Drawn, Runtime
 from monitor.telemetry.events import Event
 
@@ -46,7 +46,6 @@ class Requests:
         self._around = around
         self._runtime = runtime
         self._assignments = {one.evaluator.name: one for one in around.assignments}
-        self._under_way: dict[tuple[str, str], Waiting] = {}
         self._held: dict[str, float] = {}
         self._why: dict[str, str] = {}
 
@@ -61,7 +60,7 @@ class Requests:
         now = self._runtime.clock.monotonic()
         return {judge: why for judge, why in self._why.items() if self._held.get(judge, now) > now}
 
-    async def judge(self, waiting: Sequence[Waiting], evaluation: Evaluation) -> None:
+    async def judge(self, waiting: Sequence[Waiting], scorer: Scorer) -> None:
         """Judge all that is due of one request, save what has a verdict by now. Raises `MonitorError`."""
         ids = {one.id: self._id(one) for one in waiting if one.item is not None}
         known = await self._around.known(set(ids.values()))
@@ -76,28 +75,24 @@ class Requests:
             else:
                 due.setdefault(self._lane(self._assignments[one.group.evaluator]), []).append(one)
         for lane, those in due.items():
-            await self._at_judge(lane, those, evaluation)
+            await self._at_judge(lane, those, scorer)
 
-    async def _at_judge(self, lane: str, waiting: Sequence[Waiting], evaluation: Evaluation) -> None:
-        chosen, case = [], None
-        for one in waiting:
-            if one.item is not None:
-                case = one.item.case
-                self._under_way[case.request_id, one.group.evaluator] = one
-                drawn = Drawn(one.item.probability, one.item.target)
-                chosen.append((self._assignments[one.group.evaluator], drawn))
-        if case is None:
-            return
-        try:
-            async with self._around.turn(lane) if lane != _LOCAL else nullcontext():
-                await evaluation.run_judged(case, chosen)
-        finally:
-            for assignment, _ in chosen:
-                self._under_way.pop((case.request_id, assignment.evaluator.name), None)
+    async def _at_judge(self, lane: str, waiting: Sequence[Waiting], scorer: Scorer) -> None:
+        due = [(one, one.item) for one in waiting if one.item is not None]
+        items = {one.group.evaluator: one for one, _ in due}
+        chosen = {
+            one.group.evaluator: (self._assignments[one.group.evaluator], Drawn(item.probability, item.target))
+            for one, item in due
+        }
 
-    async def judged(self, judged: Judged) -> None:
-        """What came of a judgement: delivered and struck off, or tried again later."""
-        one = self._under_way[judged.case.request_id, judged.evaluator]
+        async def settle(judged: Judged) -> None:
+            await self._settle(items[judged.evaluator], judged)
+
+        async with self._around.turn(lane) if lane != _LOCAL else nullcontext():
+            await scorer.score(due[-1][1].case, list(chosen.values()), each=settle)
+
+    async def _settle(self, one: Waiting, judged: Judged) -> None:
+        """What came of an item: delivered and struck off, or tried again later."""
         outcome = judged.outcome
         lane = self._lane(self._assignments[judged.evaluator])
         if not isinstance(outcome, Score | Skipped):

@@ -157,9 +157,7 @@ class _Worker:
                     await self._wake.wait()
 
     def _open(self) -> AbstractAsyncContextManager[Judging]:
-        return open_judging(
-            self._around, budget=self._settings.budget, deliver=self._requests.judged, runtime=self._runtime
-        )
+        return open_judging(self._around, budget=self._settings.budget, runtime=self._runtime)
 
     async def _tidy(self, summarise: Summarise) -> None:
         clock = self._runtime.clock
@@ -197,7 +195,7 @@ class _Worker:
 
     async def _one(self, waiting: Sequence[Waiting], judging: Judging) -> None:
         try:
-            await self._requests.judge(waiting, judging.evaluation)
+            await self._requests.judge(waiting, judging.scorer)
         except Exception as error:  # noqa: BLE001 - as above
             self._runtime.events.error(Event.BACKFILL_FAILED, f"a request was not judged afterwards: {_told(error)}")
             await anyio.sleep(_LOOK_EVERY)  # it is found again at once
@@ -210,4 +208,6 @@ class _Worker:
 
 
 def _told(error: Exception) -> str:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
     return str(error) if isinstance(error, MonitorError) else type(error).__name__

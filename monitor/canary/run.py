@@ -1,14 +1,13 @@
 """Judges the canary set on a schedule and holds the verdicts against those of the first runs.
 
-The evaluations are those of production (same evaluators, groups, judges, budget), in a room of their own: on metrics
-that nobody exports, without samplers, history and cache.
+The evaluations are those of production (same evaluators, groups, judges, budget), but no sampler draws, no cache
+answers, and nothing that production counts or keeps hears of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,16 +22,10 @@ from monitor.errors import MonitorError
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score, Skipped
-from monitor.pipeline.assignment import Assignment, Tally, versions
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
-from monitor.samplers.uniform import Uniform
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.scoring import REPEAT_STEP, Scorer
 from monitor.stages import Judge, Runtime
 from monitor.telemetry.events import Event
-from monitor.telemetry.metrics import Metrics
-
-_APART: Final = 1_000
-"""Between the numbers under which two runs ask: more than an evaluator asks the same question within one."""
 
 _HOPELESS: Final = 3
 """Cases in a row without any verdict after which a run is given up: the judge cannot be reached, or its budget is
@@ -64,15 +57,13 @@ class Canary:
         heard: Callable[[CanaryRun], None],
     ) -> None:
         self._settings = settings
-        self._assignments = [
-            replace(one, sampler=Uniform(rate=1.0)) for one in assignments if one.evaluator.cost == "judge"
-        ]
-        self._judges = judges
+        self._assignments = [one for one in assignments if one.evaluator.cost == "judge"]
+        self._scorer = Scorer(self._assignments, judges, runtime=runtime)
         self._cases = cases
         self._runtime = runtime
         self._path = path
         self._heard = heard
-        self._versions = versions(self._assignments, judges)
+        self._versions = self._scorer.versions
         self._keys = {
             one.evaluator.name: _key(self._versions[one.evaluator.name], one, cases) for one in self._assignments
         }
@@ -100,11 +91,8 @@ class Canary:
         self._runtime.metrics.canary_last_run.set(self._state.last_run)
         found: dict[str, dict[str, Judged]] = {name: {} for name in self._versions}
         dollars, hopeless = 0.0, 0
-        judged: list[Judged] = []
-        evaluation = self._room(judged)
         for case_id, case in self._cases.items():
-            judged.clear()
-            await evaluation.run_judged(case, evaluation.judged_for(case))
+            judged = await self._scorer.score(case, repeat=self._number * REPEAT_STEP)
             for one in judged:
                 found[one.evaluator][case_id] = one
                 dollars += one.spending.dollars
@@ -124,25 +112,6 @@ class Canary:
             await anyio.to_thread.run_sync(state.write, self._path, self._state)
         except OSError as error:
             self._failed(f"what the canary has learned cannot be kept: {error.strerror}")
-
-    def _room(self, results: list[Judged]) -> Evaluation:
-        """Where evaluations take place, past the cache; `results` gets what comes of them."""
-
-        async def keep(judged: Judged) -> None:
-            results.append(judged)
-
-        metrics = Metrics()
-        return Evaluation(
-            self._assignments,
-            judges={name: Tally(judge, repeat=self._number * _APART) for name, judge in self._judges.items()},
-            sinks={"canary": keep},
-            counting=Counting(metrics),
-            delivered=_Nothing(),
-            runtime=replace(self._runtime, metrics=metrics),
-            salt="",
-            waiting_limit=sys.maxsize,
-            repeat={},
-        )
 
     def _take(self, name: str, results: Mapping[str, Judged]) -> None:
         """What one evaluator has said in one run. Where less than half of it came about, the run tells nothing."""
@@ -216,16 +185,6 @@ class Canary:
 
     def _failed(self, message: str) -> None:
         self._runtime.events.warning(Event.CANARY_FAILED, message)
-
-
-class _Nothing:
-    """Remembers no result: everything is judged."""
-
-    def remembered(self, result: str) -> bool:  # noqa: ARG002 - the contract's signature
-        return False
-
-    def remember(self, results: Iterable[str]) -> None:
-        pass
 
 
 def _key(version: str, assignment: Assignment, cases: Mapping[str, Case]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from monitor.backfill.cases import Item, Origin
@@ -14,18 +14,16 @@ from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.model.outcome import result_id
-from monitor.pipeline import edges
-from monitor.pipeline.assignment import Assignment, versions
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.drawing import Drawing, score_local
+from monitor.pipeline.scoring import Scorer, scores_of, skip_reason, versions, with_facts
 from monitor.privacy import pseudonyms
 from monitor.privacy.erasure import Forgotten
 from monitor.privacy.redaction import Redactor
-from monitor.stages import FixedSampler, Judge, Prompt, Question, Verdict
+from monitor.stages import FixedSampler, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.history.reader import Reader
-from monitor.trying import apart
 
 _AT_ONCE: Final = 200
 
@@ -64,17 +62,6 @@ class Chosen:
             yield f"  {name}: {self.drawn[name]} chosen, {self.left[name]} not in its sample or nothing it applies to"
 
 
-@dataclass(slots=True)
-class _Named:
-    """A judge as far as versions go by it. Nobody asks it."""
-
-    model: str
-    max_characters: int = 0
-
-    async def ask(self, question: Question | Prompt) -> Verdict:
-        raise NotImplementedError
-
-
 class Choice:
     """Makes items. `done` tells how it went."""
 
@@ -84,8 +71,7 @@ class Choice:
         self.done = Chosen()
         self._working = [one for one in config.assignments if config.works(one)]
         models = {name: settings.model or "" for name, settings in config.all_judges.items()}
-        judges: dict[str, Judge] = {name: _Named(model) for name, model in models.items()}
-        self.versions = versions(self._working, judges)
+        self.versions = versions(self._working, models)
         self._salt = config.sampling.salt
         path = config.storage.path / files.HISTORY
         self._history = Reader(path) if path.exists() else None
@@ -115,19 +101,9 @@ class Choice:
 
     async def of_cases(self, cases: Iterable[Case], origin: Origin) -> list[Item]:
         """The judgements that are due of `cases`, which are redacted as in production, and once of each request."""
-        runtime = apart.runtime()
-        local = [one for one in self._working if one.evaluator.cost == "local"]
-        evaluation = Evaluation(
-            local,
-            judges={},
-            sinks={},
-            counting=Counting(runtime.metrics),
-            delivered=apart.Nothing(),
-            runtime=runtime,
-            salt=self._salt,
-            waiting_limit=sys.maxsize,
-            repeat={},
-        )
+        runtime = Runtime.standalone()
+        scorer = Scorer([one for one in self._working if one.evaluator.cost == "local"], runtime=runtime)
+        drawing = Drawing(scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt)
         users = pseudonyms.at_hand(self._config.storage.path)
         redactor = Redactor(self._config.redaction, users, runtime.metrics)
         forgotten = Forgotten(self._config.storage.path)
@@ -142,8 +118,8 @@ class Choice:
             seen.add(case.request_id)
             self.done.wanted += 1
             redacted = redactor.redact(case)
-            scores, _ = await evaluation.score_local(redacted.seen)
-            found += self._due(edges.with_facts(redacted.case, redacted.facts(scores)), origin)
+            results = await redacted.score(partial(score_local, scorer, drawing))
+            found += self._due(with_facts(redacted.case, scores_of(results)), origin)
         return [item for part in batched(found, _AT_ONCE) for item in self._without_known(part)]
 
     def _due(self, case: Case, origin: Origin) -> Iterator[Item]:
@@ -152,7 +128,7 @@ class Choice:
             share = self._wish.share
             if share is None and isinstance(one.sampler, FixedSampler):
                 share = one.sampler.probability(case)
-            applies = edges.missing(one.evaluator, case) is None
+            applies = skip_reason(one.evaluator, case) is None
             if share is None or not applies or not consistent_sampling.chosen(case.request_id, self._salt, share):
                 self.done.left[name] += 1
                 continue

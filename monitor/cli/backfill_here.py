@@ -19,9 +19,8 @@ from monitor.errors import ConfigError
 from monitor.operations.event_loop import run_async
 from monitor.pipeline.publish import Publisher
 from monitor.sinks.history import History
-from monitor.stages import Deliver, type_name
+from monitor.stages import Deliver, Runtime, type_name
 from monitor.storage import files
-from monitor.trying import apart
 
 
 def work(config: Config, store: Store, batch: str) -> str:
@@ -51,7 +50,7 @@ def work(config: Config, store: Store, batch: str) -> str:
 
 
 async def _run(config: Config, done: partial[bool]) -> None:
-    runtime = apart.runtime()
+    runtime = Runtime.standalone()
     assignments = [one for one in config.assignments if config.works(one)]
     current = Choice(config, Wish(())).versions
     storage = config.storage
@@ -70,11 +69,10 @@ async def _run(config: Config, done: partial[bool]) -> None:
             assignments=assignments,
             judges=config.all_judges,
             versions=current,
-            deliver=Publisher(sinks, apart.Nothing(), runtime).one,
+            deliver=Publisher(sinks, None, runtime).one,
             known=history.verdicts,
             turn=lambda _judge: nullcontext(),
             slices=config.slices,
-            salt=config.sampling.salt,
         )
         await Backfill(config.backfill, storage, runtime, current).run(around, until_done=done)
 

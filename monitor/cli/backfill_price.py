@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 
 from monitor.backfill.cases import Item
 from monitor.cli.console.text import dollars
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
-from monitor.judge.client import open_judge
 from monitor.judge.prices import tariff
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import Budget, CacheSettings
-from monitor.model.outcome import Judged
 from monitor.operations.event_loop import run_async
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
-from monitor.stages import Drawn, Judge
-from monitor.trying import apart
+from monitor.pipeline.scoring import open_scorer
+from monitor.stages import Runtime
 
 
 def lines(config: Config, items: Sequence[Item]) -> Iterator[str]:
@@ -54,28 +47,12 @@ async def _dollars(config: Config, name: str, items: Sequence[Item]) -> float | 
     price = tariff(settings)
     if price is None:
         return None
-    runtime, exchanges = apart.runtime(), list[Exchange]()
-    async with AsyncExitStack() as stack:
-        seam = partial(Recording, exchanges=exchanges, send=False)
-        judge: Judge = await stack.enter_async_context(open_judge(settings, runtime, rng=random.Random(), seam=seam))
-        evaluation = Evaluation(
-            [assignment],
-            judges={assignment.judge: judge},
-            sinks={"price": _nowhere},
-            counting=Counting(runtime.metrics),
-            delivered=apart.Nothing(),
-            runtime=runtime,
-            salt=config.sampling.salt,
-            waiting_limit=sys.maxsize,
-            repeat={},
-        )
+    runtime, exchanges = Runtime.standalone(), list[Exchange]()
+    seam = partial(Recording, exchanges=exchanges, send=False)
+    async with open_scorer([assignment], {assignment.judge: settings}, runtime=runtime, seam=seam) as scorer:
         for item in items:
-            await evaluation.run_judged(item.case, [(assignment, Drawn(1.0, 1.0))])
+            await scorer.score(item.case)
     return sum(
         price.dollars(estimate_tokens(message["content"] for message in one.call.messages), one.call.max_tokens)
         for one in exchanges
     )
-
-
-async def _nowhere(_: Judged) -> None:
-    return

@@ -22,10 +22,10 @@ from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.traffic import TrafficRules
+from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage.spool import retained
 from monitor.storage.spool.format import Record
-from monitor.trying import apart
 
 
 class OfFiles(NamedTuple):
@@ -51,7 +51,7 @@ class Replay:
         conventions = registry.conventions()
         self._rate = config.sampling.traces
         self._read_trace = partial(compose.read, conventions=conventions, settings=config.extraction)
-        self._rules = TrafficRules(config.traffic, config.sampling.salt, apart.runtime())
+        self._rules = TrafficRules(config.traffic, config.sampling.salt, Runtime.standalone())
         self._assembly = Assembly(config.assembly)
         marks = {mark for convention in conventions for mark in convention.record_marks}
         self._head = HeadSampling(self._assembly.is_open, self._assembly.intern, marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -26,13 +25,11 @@ from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
 from monitor.model.outcome import Judged, Score, UnscoredReason
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment, Tally
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.scoring import Scorer
 from monitor.quantities import timing
-from monitor.samplers.uniform import Uniform
 from monitor.stages import Judge, Prompt, Question, Runtime
-from monitor.trying import apart
+from monitor.telemetry.metrics import total
 
 _KNOWN: Final = {"canary-01": False, "canary-02": False, "canary-03": False, "canary-04": True, "canary-05": True}
 """Pairs that ship, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
@@ -105,7 +102,7 @@ async def judges(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -> AsyncIterator[Finding]:
-    runtime = apart.runtime()
+    runtime = Runtime.standalone()
     exchanges: list[Exchange] = []
     hasty = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
     seam = partial(Recording, exchanges=exchanges)
@@ -126,7 +123,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
     except ConfigError as error:
         yield failed(place, str(error), "mend the configuration as it says")
         return
-    spent = apart.paid(runtime)
+    spent = total(runtime.metrics.judge_cost)
     yield ok(place, f"this cost {dollars(spent) if spent else 'nothing, or nobody knows the price'}")
 
 
@@ -179,30 +176,16 @@ def _asked(config: Config, name: str) -> Assignment:
     mine = {one.evaluator.name: one for one in config.assignments if one.judge == name}
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"
     found = next((mine[one] for one in _ON_GROUND if one in mine), None) or assignment({"type": kind}, "doctor")
-    return replace(found, sampler=Uniform(rate=1.0), judge=name, group="")
+    return replace(found, judge=name, group="")
 
 
 async def _pairs(config: Config, name: str, place: str, judge: Judge, runtime: Runtime) -> Finding:
     one = _asked(config, name)
+    scorer = Scorer([one], {name: judge}, runtime=runtime)
     results: dict[str, Judged] = {}
-
-    async def keep(judged: Judged) -> None:
-        results[judged.case.request_id] = judged
-
-    evaluation = Evaluation(
-        [one],
-        judges={name: Tally(judge)},
-        sinks={"doctor": keep},
-        counting=Counting(runtime.metrics),
-        delivered=apart.Nothing(),
-        runtime=runtime,
-        salt="",
-        waiting_limit=sys.maxsize,
-        repeat={},
-    )
     for case in load(None).values():
         if case.request_id in _KNOWN:
-            await evaluation.run_judged(case, evaluation.judged_for(case))
+            (results[case.request_id],) = await scorer.score(case)
     wrong = [key for key, is_defect in _KNOWN.items() if not _is(results.get(key), is_defect)]
     right = len(_KNOWN) - len(wrong)
     said = f"{one.evaluator.name} judges {right} of {len(_KNOWN)} known pairs as a person would"

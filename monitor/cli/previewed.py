@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
@@ -15,20 +12,15 @@ from monitor.cli.trailed import FACTORS, Trailed, together
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
-from monitor.judge.client import open_judge
 from monitor.judge.litellm_provider import count_tokens
 from monitor.judge.prices import tariff
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import Budget, CacheSettings
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.evaluate import Evaluation
-from monitor.samplers.uniform import Uniform
-from monitor.stages import Deliver, FixedSampler, Judge, Runtime
-from monitor.trying import apart
+from monitor.pipeline.drawing import Drawing, score_local
+from monitor.pipeline.scoring import EVERY, open_scorer, scores_of, with_facts
+from monitor.stages import FixedSampler, Runtime
 
 MONTH: Final = 30.0  # days
 
@@ -103,34 +95,33 @@ async def run(config: Config, recorded: Recorded, listed: int) -> Previewed:
     Samplers and quotas that go by time see the traffic at its own pace. Raises `ConfigError`.
     """
     clock = ManualClock(recorded.cases[0][0].answered_at if recorded.cases else 0.0)
-    runtime = replace(apart.runtime(), clock=clock)
+    runtime = Runtime.standalone(clock)
     exchanges: list[Exchange] = []
     done = Previewed(recorded, units(config))
-    async with AsyncExitStack() as stack:
-        judges: dict[str, Judge] = {}
-        for name in dict.fromkeys(unit.members[0].judge for unit in done.units):
-            free = config.all_judges[name].model_copy(
-                update={"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
-            )
-            seam = partial(Recording, exchanges=exchanges, send=False)
-            opening = open_judge(free, runtime, rng=random.Random(), seam=seam)
-            judges[name] = await stack.enter_async_context(opening)
-        who = [one for one in config.assignments if config.works(one)]
-        drawing = _evaluation(config, who, judges, runtime, _nowhere, quotas=True)
-        asking = [
-            _evaluation(config, [replace(one, sampler=Uniform()) for one in unit.members], judges, runtime, _nowhere)
-            for unit in done.units
-        ]
+    who = [one for one in config.assignments if config.works(one)]
+    free = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
+    judges = {name: settings.model_copy(update=free) for name, settings in config.all_judges.items()}
+    seam = partial(Recording, exchanges=exchanges, send=False)
+    async with open_scorer(who, judges, runtime=runtime, seam=seam) as scorer:
+        drawing = Drawing(
+            who,
+            versions=scorer.versions,
+            draws=None,
+            runtime=runtime,
+            salt=config.sampling.salt,
+            quotas=config.traffic.quotas,
+        )
+        judged = [one for one in who if one.evaluator.cost == "judge"]
         cases = recorded.cases or ([(_BARE, 0.0)] if recorded.trailed is not None else [])
         for case, weight in cases:
             clock.advance(max(case.answered_at - clock.now(), 0.0))
-            local, _ = await drawing.score_local(case)
+            local = scores_of(await score_local(scorer, drawing, case))
             known = with_facts(case, local)
-            chosen = {one.evaluator.name for one, _ in drawing.judged_for(known, local)}
+            chosen = {one.evaluator.name for one in judged if drawing.draw(one, known, local) is not None}
             by: list[str] = []
-            for unit, evaluation in zip(done.units, asking, strict=True):
+            for unit in done.units:
                 exchanges.clear()
-                await evaluation.run_judged(known, evaluation.judged_for(known))
+                await scorer.score(known, [(one, EVERY) for one in unit.members])
                 if not exchanges:
                     continue  # does not apply, or is scored by rule
                 mine = [one.evaluator.name for one in unit.members if one.evaluator.name in chosen]
@@ -168,33 +159,6 @@ def _by_trails(done: Previewed, trailed: Trailed) -> None:
         unit.each, unit.unforetold = each, known is not None and 0 < known.applies <= known.unknown
         unit.shares = list(known.shares) if known else [0.0] * len(FACTORS)
         unit.tokens = [share * each for share in unit.shares]
-
-
-def _evaluation(
-    config: Config,
-    who: Sequence[Assignment],
-    judges: dict[str, Judge],
-    runtime: Runtime,
-    deliver: Deliver,
-    *,
-    quotas: bool = False,
-) -> Evaluation:
-    return Evaluation(
-        who,
-        judges=judges,
-        sinks={"preview": deliver},
-        counting=Counting(runtime.metrics),
-        delivered=apart.Nothing(),
-        runtime=runtime,
-        salt=config.sampling.salt,
-        waiting_limit=sys.maxsize,
-        repeat={},
-        quotas=config.traffic.quotas if quotas else None,
-    )
-
-
-async def _nowhere(_: Judged) -> None:
-    return
 
 
 def _add(

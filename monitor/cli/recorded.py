@@ -19,9 +19,9 @@ from monitor.operations.offline.files import CaseFiles
 from monitor.pipeline.ledger import Fate
 from monitor.pipeline.traffic import TrafficRules
 from monitor.sinks.history import History
+from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
-from monitor.trying import apart
 from monitor.trying.kept import of_row
 
 _MOST = 5000
@@ -51,7 +51,7 @@ class Recorded:
 
 def of_files(config: Config, paths: Sequence[Path], notes: TextIO) -> Recorded:
     """Every trace and row of files, through head sampling and the rules of `traffic`, as the pipeline does it."""
-    rules = TrafficRules(config.traffic, config.sampling.salt, apart.runtime())
+    rules = TrafficRules(config.traffic, config.sampling.salt, Runtime.standalone())
     files = CaseFiles(paths, config.extraction, report=lambda message: notes.write(f"{message}\n"))
     done = Recorded()
     times = []

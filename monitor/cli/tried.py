@@ -16,7 +16,8 @@ from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.pipeline.assignment import Assignment
-from monitor.trying import apart, judging
+from monitor.stages import Runtime
+from monitor.trying import judging
 from monitor.trying.judging import Once, Tried
 
 __all__ = ["Once", "Tried", "as_json", "assignments", "lines", "prompt", "run", "verdict"]
@@ -34,7 +35,7 @@ def assignments(config: Config, name: str) -> list[Assignment]:
 async def run(config: Config, who: Sequence[Assignment], case: Case, times: int) -> Tried:
     """Evaluate `times` times, one after the other, past every cache. Raises `ConfigError` where a judge cannot work."""
     settings = config.judge_of(who[0]) if who[0].evaluator.cost == "judge" else None
-    return await judging.run(who, case, times, settings=settings, salt=config.sampling.salt, runtime=apart.runtime())
+    return await judging.run(who, case, times, settings=settings, runtime=Runtime.standalone())
 
 
 def as_json(tried: Tried) -> str:

@@ -14,9 +14,10 @@ from monitor.operations.offline.labelled import LabelledCase, read_labelled, sam
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.assignment import Assignment
+from monitor.stages import Runtime
 from monitor.statistics.quality import plot
 from monitor.statistics.quality.quality import Labelled, Quality, Spread, Tested, measure, spread
-from monitor.trying import apart
+from monitor.telemetry.metrics import total
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ async def benchmark_file(
     # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
     cases = [replace(one.case, request_id=str(number)) for number, one in enumerate(chosen)]
     results: list[Judged] = []
-    runtime = apart.runtime()
+    runtime = Runtime.standalone()
 
     async def deliver(one: Judged) -> None:
         results.append(one)
@@ -102,7 +103,6 @@ async def benchmark_file(
             cases,
             runtime=runtime,
             deliver=deliver,
-            delivered=apart.Nothing(),
             scored=scored,
         )
     results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
@@ -113,7 +113,7 @@ async def benchmark_file(
         groups=len({one.group for one in chosen}),
         unreadable=labelled.unreadable,
         without_answer=labelled.without_answer,
-        paid=apart.paid(runtime),
+        paid=total(runtime.metrics.judge_cost),
         evaluators=tuple(
             _measure(one, [result for result in results if result.evaluator == one.evaluator.name], chosen)
             for one in evaluators

@@ -13,6 +13,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from monitor.model.case import Traffic
 from monitor.model.foreign import Via
 from monitor.model.outcome import DefectRule, Judged, Scale, Score, Skipped, SkippedReason, Standing, UnscoredReason
+from monitor.pipeline.generations import Generations
 from monitor.pipeline.slicing import Slicing
 from monitor.telemetry.metrics import Metrics
 
@@ -102,12 +103,16 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 class Counting:
     """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
 
-    Those of a traffic class other than production exist from its first evaluation on.
+    Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations` are
+    told of each live score.
     """
 
-    def __init__(self, metrics: Metrics, slicing: Slicing | None = None) -> None:
+    def __init__(
+        self, metrics: Metrics, slicing: Slicing | None = None, generations: Generations | None = None
+    ) -> None:
         self._metrics = metrics
         self._slicing = slicing
+        self._generations = generations
         self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
         self._series: dict[tuple[str, str], _Series] = {}
         self._durations: dict[str, Histogram] = {}
@@ -187,8 +192,13 @@ class Counting:
             series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
         lowest = self._known[judged.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(judged.weight * (outcome.value - lowest))
+        app = self._metrics.app(judged.case.app)
         if self._slicing is not None:
-            self._slicing.count(self._metrics.app(judged.case.app), judged)
+            self._slicing.count(app, judged)
+        local = self._known[judged.evaluator].evaluator.cost == "local"
+        told = local or judged.spending.attempts > 0  # else no judge has said which model it is
+        if self._generations is not None and told and judged.via is Via.OWN:
+            self._generations.saw(app, judged.evaluator, judged.generation, judged.judged_at)
 
     def _count_disliked(self, judged: Judged) -> None:
         app = self._metrics.app(judged.case.app)

@@ -15,6 +15,7 @@ from monitor.pipeline import noting
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.quotas import AppQuota, Quotas
 from monitor.pipeline.recent_ids import RecentIds
+from monitor.pipeline.scoring import Scorer, scores_of, skip_reason
 from monitor.pipeline.traffic import Quota
 from monitor.stages import Drawn, Lesson, Runtime
 from monitor.statistics import consistent_sampling
@@ -81,50 +82,52 @@ class Drawing:
                 self._thinned_of(app, name)
 
     def draw(
-        self, assignment: Assignment, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float = 0.0
+        self, assignment: Assignment, case: Case, local: Mapping[str, Score], *, at_least: float = 0.0
     ) -> Drawn | None:
         """With which probability the evaluator has chosen `case`, where it has.
 
         A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
         is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
         """
-        name = assignment.evaluator.name
-        sampling = self._samplings[name]
-        quota = self._quotas.of(case.app) if applies and name in self._judged else None
-        room = 1.0
-        kept_anyway = self._raises and applies and name in self._judged
-        if not sampling.adaptive and quota is None and not kept_anyway:
-            drawn = sampling.draw(case, local)
-        elif not applies:
-            self._note(case, name, None)
-            return None
-        else:
-            key = result_id(case.request_id, name, self._versions[name])
-            kept = self._draws.drawn(key) if self._draws is not None else None
-            if kept is not None:
-                drawn = Drawn(*kept)
-            else:
-                room = 1.0 if quota is None else quota.room()
-                drawn = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
-                if 0 < drawn.probability < at_least and room == 1 and name in self._judged:
-                    if quota is not None:
-                        quota.take(at_least - drawn.probability)
-                    drawn = replace(drawn, probability=at_least)
-                certain = drawn.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
-                if self._draws is not None and drawn.probability > 0 and not certain:
-                    self._draws.keep_draw(key, drawn.probability, drawn.target)
-                if sampling.adaptive:
-                    self._of(case.app, name).add(drawn)
-        chosen = consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
-        self._note(case, name, drawn, chosen=chosen, room=room)
-        return drawn if chosen else None
-
-    def _note(self, case: Case, name: str, drawn: Drawn | None, *, chosen: bool = False, room: float = 1.0) -> None:
+        name, missing = assignment.evaluator.name, skip_reason(assignment.evaluator, case)
+        drawn, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
+        chosen = drawn is not None and consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
         note = noting.current()
         if note is not None:
             if note.draw is None:
                 note.draw = consistent_sampling.value(case.request_id, self._salt)
             note.drew(name, drawn, chosen=chosen, room=room)
+            if missing is not None:
+                note.add(name, missing=missing.value)
+        return drawn if chosen else None
+
+    def _drawn(
+        self, name: str, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float
+    ) -> tuple[Drawn | None, float]:
+        """How the evaluator draws `case`, None where it takes no part, and what was left of the app's quota, 0 to 1."""
+        sampling = self._samplings[name]
+        quota = self._quotas.of(case.app) if applies and name in self._judged else None
+        kept_anyway = self._raises and applies and name in self._judged
+        if not sampling.adaptive and quota is None and not kept_anyway:
+            return sampling.draw(case, local), 1.0
+        if not applies:
+            return None, 1.0
+        key = result_id(case.request_id, name, self._versions[name])
+        kept = self._draws.drawn(key) if self._draws is not None else None
+        if kept is not None:
+            return Drawn(*kept), 1.0
+        room = 1.0 if quota is None else quota.room()
+        drawn = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
+        if 0 < drawn.probability < at_least and room == 1 and name in self._judged:
+            if quota is not None:
+                quota.take(at_least - drawn.probability)
+            drawn = replace(drawn, probability=at_least)
+        certain = drawn.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
+        if self._draws is not None and drawn.probability > 0 and not certain:
+            self._draws.keep_draw(key, drawn.probability, drawn.target)
+        if sampling.adaptive:
+            self._of(case.app, name).add(drawn)
+        return drawn, room
 
     def _within(self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]) -> Drawn:
         """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
@@ -177,6 +180,17 @@ class Drawing:
         if series is None:
             series = self._series[label, evaluator] = _create(self._runtime, label, evaluator)
         return series
+
+
+async def score_local(scorer: Scorer, drawing: Drawing, case: Case) -> list[Judged]:
+    """Score `case` by the local evaluators that draw it, one after the other: as in production, but for no sink."""
+    results: list[Judged] = []
+    for one in scorer.evaluators:
+        drawn = drawing.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None
+        if drawn is not None:
+            results += await scorer.score(case, [(one, drawn)])
+            drawing.judged(drawn, case, results[-1])
+    return results
 
 
 class _Series(NamedTuple):

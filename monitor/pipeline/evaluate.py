@@ -1,119 +1,92 @@
-"""From a case to its results: who evaluates it, when its judge has a turn for it, and what came of it."""
+"""Scoring in the live pipeline: which evaluators score a case, when their judge has a turn, where the results go."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from types import MappingProxyType
+from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
 
-from monitor.judge.panel import Panel, Seat
-from monitor.judge.pause import Pause
 from monitor.model.case import Case
-from monitor.model.outcome import (
-    Judged,
-    Outcome,
-    Score,
-    Selection,
-    Spending,
-    Standing,
-    Unscored,
-    UnscoredReason,
-    result_id,
-)
-from monitor.pipeline import edges, noting
-from monitor.pipeline.again import JudgingAgain
-from monitor.pipeline.assignment import Assignment, Tally, versions
+from monitor.model.outcome import Judged, Score, Spending, Standing, Unscored, UnscoredReason
+from monitor.pipeline import noting
+from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.drawing import Drawing, Draws
-from monitor.pipeline.fair import BACKFILL, LATE, Client, FairQueue
-from monitor.pipeline.publish import Delivered, Publisher, tell_of
-from monitor.pipeline.results import Results
-from monitor.pipeline.traffic import Quota
-from monitor.stages import Deliver, Drawn, Judge, Lesson, Runtime
+from monitor.pipeline.drawing import Drawing
+from monitor.pipeline.fair import LATE, Client, FairQueue
+from monitor.pipeline.publish import Publisher
+from monitor.pipeline.scoring import Chosen, Scorer, scores_of, skip_reason
+from monitor.stages import Drawn, Lesson, Runtime
+from monitor.statistics import consistent_sampling
+from monitor.telemetry.metrics import Metrics
 
-_NO_SCORES: Mapping[str, Score] = MappingProxyType({})
+_NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
 
 
-class Evaluation:
-    """Runs every assignment over every case.
+class Rechecks:
+    """Has a share of the judged cases judged twice, and counts how often the verdicts agree. Changes no result.
 
-    Local evaluators run at once, in a worker thread. Judged ones wait for their turn at the judge, apps in fairness, as
-    many cases at a time as fit into `waiting_limit` characters of text; beyond that a judgement is
+    `share` is by judge, 0 to 1; `salt` is that of the hash that chooses the cases.
+    """
+
+    def __init__(self, scorer: Scorer, share: Mapping[str, float], *, salt: str, metrics: Metrics) -> None:
+        self._scorer = scorer
+        self._share = share
+        self._salt = salt
+        self._counters = {
+            (one.evaluator.name, agreement): metrics.judge_repeats.labels(one.evaluator.name, agreement)
+            for one in scorer.evaluators
+            for agreement in ("same", "other", "unscored")
+            if one.evaluator.cost == "judge"
+        }
+
+    async def check(self, one: Assignment, how: Drawn, case: Case, first: Judged) -> None:
+        """Where `case` is among those chosen: judge it again, and compare with `first`, which is a score."""
+        if not consistent_sampling.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(one.judge, 0.0)):
+            return
+        (second,) = await self._scorer.score(case, [(one, how)], repeat=1)
+        agreement = "unscored"
+        if isinstance(second.outcome, Score):
+            agreement = "same" if second.defect == first.defect else "other"
+        self._counters[one.evaluator.name, agreement].inc()
+
+
+class LiveEvaluation:
+    """Draws cases for the evaluators of `scorer`, has them scored, counts the results and publishes them.
+
+    Local evaluators run at once. Judged ones wait for a turn in `queue`; where it gives a case up, the result is
     `unscored{overloaded}`, so that a slow judge holds up neither the local evaluators nor the receivers.
 
-    Args:
-        judges: by name; `assignments` must not hold judged evaluators whose judge is not among them.
-        pauses: those of the judges, by name: each is told of the judgements that it costs.
-        sinks: by the name under which their failures are counted.
-        draws: keeps the first probability of each case; None where no case can come again.
-        salt: key of the hash that draws: the same in all replicas.
-        repeat: by judge, the share of judged cases that are judged twice, 0 to 1.
-        turns: by judge, how many cases may be at it at once; a judge that is not named takes all.
-        shares: weights by app at the judges, > 0; 1 for others.
-        quotas: of judgements, by app; `"*"` is for each app that is not named.
-        results: what makes them; by default nothing is ever late.
-        raises: whether `judged_for` will be asked to raise probabilities.
-        missed: is told of each judgement that was not made as its judge refuses; quick, never raises.
+    `missed` is called with each result that is `unscored{paused}`; it is quick and never raises.
     """
 
     def __init__(
         self,
-        assignments: Sequence[Assignment],
-        *,
-        judges: Mapping[str, Judge],
-        sinks: Mapping[str, Deliver],
+        scorer: Scorer,
+        drawing: Drawing,
+        queue: FairQueue,
+        publisher: Publisher,
         counting: Counting,
-        delivered: Delivered,
-        draws: Draws | None = None,
+        *,
+        rechecks: Rechecks,
         runtime: Runtime,
-        salt: str,
-        waiting_limit: int,
-        repeat: Mapping[str, float],
-        turns: Mapping[str, int] | None = None,
-        shares: Mapping[str, float] | None = None,
-        quotas: Mapping[str, Quota] | None = None,
-        results: Results | None = None,
-        pauses: Mapping[str, Pause] | None = None,
-        raises: bool = False,
-        missed: Callable[[Case, Judged], None] = lambda _case, _judged: None,
+        missed: Callable[[Assignment, Case, Judged], None] = lambda _one, _case, _judged: None,
     ) -> None:
-        self._local = [one for one in assignments if one.evaluator.cost == "local"]
-        self._judged = [one for one in assignments if one.evaluator.cost == "judge"]
-        self._judges = judges
-        self._pauses = pauses or {}
-        self._missed = missed
-        self._delivery = Publisher(sinks, delivered, runtime)
+        self._scorer = scorer
+        self._drawing = drawing
+        self._queue = queue
+        self._publisher = publisher
         self._counting = counting
-        self._delivered = delivered
-        self._runtime = runtime
-        self._results = results or Results(runtime)
-        self._queue = FairQueue(
-            turns or {},
-            limit=waiting_limit,
-            shares=shares or {},
-            clock=runtime.clock,
-            patience=self._results.late_after,
-        )
-        self._again = JudgingAgain(self._judged, judges, repeat, salt=salt, runtime=runtime)
-        self._versions = versions(assignments, judges)
-        self._drawing = Drawing(
-            assignments, versions=self._versions, draws=draws, runtime=runtime, salt=salt, quotas=quotas, raises=raises
-        )
-        for one in assignments:
-            counting.declare(one.evaluator, one.defect, self._versions[one.evaluator.name])
-
-    @property
-    def waiting(self) -> int:
-        """Characters of text of the cases that wait for a judge or are with one now."""
-        return self._queue.size
-
-    def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
-        """A turn at `judge` when nobody else waits for one, for what is judged afterwards; held for the context."""
-        return self._queue.turn(judge, Client("", BACKFILL), 0)
+        self._rechecks = rechecks
+        self._clock = runtime.clock
+        self._tracer = runtime.tracer
+        self._missed = missed
+        self._local = [one for one in scorer.evaluators if one.evaluator.cost == "local"]
+        self._judged = [one for one in scorer.evaluators if one.evaluator.cost == "judge"]
+        for one in scorer.evaluators:
+            counting.declare(one.evaluator, one.defect, scorer.versions[one.evaluator.name])
 
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
@@ -128,150 +101,97 @@ class Evaluation:
         rest of that trace is read alone.
         """
         if delivered:
-            self._delivered.remember([lesson.result])
+            self._publisher.remember([lesson.result])
         self._drawing.recall(lesson)
 
-    async def run_local(self, case: Case) -> dict[str, Score]:
-        """Every local evaluator on `case`, one after the other; their scores, when the sinks have the results."""
-        scores, results = await self.score_local(case)
-        await self.deliver(results)
-        return scores
+    async def score_local(self, case: Case) -> list[Judged]:
+        """Have every local evaluator that draws `case` score it, one after the other. The results are to be delivered.
 
-    async def deliver_one(self, judged: Judged) -> None:
-        """Returns when the sinks have the result."""
-        await self._delivery.one(judged)
+        Each may draw by the scores of those before it.
+        """
+        results: list[Judged] = []
+        for one in self._local:
+            how = self._draw(one, case, scores_of(results))
+            if how is not None:
+                self._counting.selected(case.app, one.evaluator.name)
+                (result,) = await self._scorer.score(case, [(one, how)])
+                self._finish(one, how, case, result)
+                results.append(result)
+        return results
 
     async def deliver(self, results: Sequence[Judged]) -> None:
         """Returns when the sinks have `results`."""
-        await self._delivery.all(results)
+        await self._publisher.all(results)
 
-    async def score_local(self, case: Case) -> tuple[dict[str, Score], list[Judged]]:
-        """Every local evaluator on `case`, one after the other: their scores, and results that are to be delivered."""
-        scores: dict[str, Score] = {}
-        results: list[Judged] = []
-        for assignment in self._local:
-            drawn = self._draw(assignment, case, scores)
-            if drawn is not None:
-                name = assignment.evaluator.name
-                self._counting.selected(case.app, name)
-                judged = await self._evaluate(assignment, case, drawn, self._runtime.clock.monotonic())
-                results.append(judged)
-                if isinstance(judged.outcome, Score):
-                    scores[name] = judged.outcome
-        return scores, results
-
-    def judged_for(
-        self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0
-    ) -> list[tuple[Assignment, Drawn]]:
-        """The judged evaluators that chose `case`, and how; `local` are the scores of the local ones.
+    def choose(self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0) -> list[Chosen]:
+        """The judged evaluators that draw `case`, and how; `local` are the scores of the local ones.
 
         `at_least` as in `Drawing.draw`.
         """
         drawn = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
         return [(one, how) for one, how in drawn if how is not None]
 
-    def others(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> tuple[Assignment, ...]:
-        """The judged evaluators that apply to `case` and did not choose it."""
-        judged_by = {one.evaluator.name for one, _ in chosen}
-        left = (one for one in self._judged if one.evaluator.name not in judged_by)
-        return tuple(one for one in left if edges.missing(one.evaluator, case) is None)
+    def not_chosen(self, case: Case, chosen: Sequence[Chosen]) -> tuple[Assignment, ...]:
+        """The judged evaluators that apply to `case` and are not among `chosen`."""
+        names = {one.evaluator.name for one, _ in chosen}
+        left = (one for one in self._judged if one.evaluator.name not in names)
+        return tuple(one for one in left if skip_reason(one.evaluator, case) is None)
 
-    async def run_disliked(self, case: Case, assignments: Sequence[Assignment]) -> None:
-        """As `run_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
-        how = Drawn(1.0, 1.0, standing=Standing.DISLIKED)
-        new = [one for one in assignments if not self._delivered.remembered(self._id(one, case))]
-        await self.run_judged(case, [(one, how) for one in new])
-
-    def _id(self, one: Assignment, case: Case) -> str:
-        return result_id(case.request_id, one.evaluator.name, self._versions[one.evaluator.name])
-
-    async def run_judged(self, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
-        """Every evaluator in `chosen` on `case`, side by side; returns when the sinks have the results."""
-        for assignment, _ in chosen:
-            self._counting.selected(case.app, assignment.evaluator.name)
+    async def score_judged(self, case: Case, chosen: Sequence[Chosen]) -> None:
+        """Have `chosen` score `case`, side by side; returns when the sinks have the results."""
+        for one, _ in chosen:
+            self._counting.selected(case.app, one.evaluator.name)
         async with anyio.create_task_group() as side_by_side:
-            for judge in dict.fromkeys(assignment.judge for assignment, _ in chosen):
-                side_by_side.start_soon(self._at_judge, judge, case, [one for one in chosen if one[0].judge == judge])
+            for judge in dict.fromkeys(one.judge for one, _ in chosen):
+                theirs = [(one, how) for one, how in chosen if one.judge == judge]
+                side_by_side.start_soon(self._at_judge, judge, case, theirs)
 
-    async def _at_judge(self, judge: str, case: Case, chosen: Sequence[tuple[Assignment, Drawn]]) -> None:
-        """Those in `chosen` that ask `judge`: they take their turn together, for they may sit on one panel."""
-        began = self._runtime.clock.monotonic()
-        client = Client(case.app, LATE if self._results.is_late(case) else case.traffic)
-        async with AsyncExitStack() as turn:
-            with self._runtime.tracer.part("wait for the judge"):
-                granted = await turn.enter_async_context(self._queue.turn(judge, client, case.text_length))
-            if granted:
-                async with anyio.create_task_group() as side_by_side:
-                    self._start(side_by_side, case, chosen, began)
-                return
-        for assignment, drawn in chosen:
-            full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
-            await self._delivery.one(self._finish(assignment, case, drawn, full, Spending()))
+    async def score_disliked(self, case: Case, evaluators: Sequence[Assignment]) -> None:
+        """As `score_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
+        how = Drawn(1.0, 1.0, standing=Standing.DISLIKED)
+        new = [one for one in evaluators if not self._publisher.has(self._scorer.result_id(one, case))]
+        await self.score_judged(case, [(one, how) for one in new])
 
-    def _start(self, group: TaskGroup, case: Case, chosen: Sequence[tuple[Assignment, Drawn]], began: float) -> None:
-        """Begin all evaluations; those of one group and judge on a panel, if there is more than one of them."""
-        together = Counter((one.group, one.judge) for one, _ in chosen if one.group)
-        panels = {key: Panel(self._judges[key[1]]) for key, number in together.items() if number > 1}
-        for assignment, drawn in chosen:
-            panel = panels.get((assignment.group, assignment.judge))
-            seat = panel.seat() if panel is not None else None
-            group.start_soon(self._evaluate_judged, assignment, case, drawn, began, seat)
-
-    def _draw(
-        self, assignment: Assignment, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0
-    ) -> Drawn | None:
-        """How `case` was drawn, if it was chosen and is not judged yet."""
-        evaluator, note = assignment.evaluator, noting.current()
-        missing = edges.missing(evaluator, case)
-        drawn = self._drawing.draw(assignment, case, local, applies=missing is None, at_least=at_least)
-        if note is not None and missing is not None:
-            note.add(evaluator.name, missing=missing.value)
-        if drawn is None:
-            return None
-        key = result_id(case.request_id, evaluator.name, self._versions[evaluator.name])
-        if not self._delivered.remembered(key):
-            return drawn
-        if note is not None:
-            note.add(evaluator.name, chosen=False, repeated=True)
+    def _draw(self, one: Assignment, case: Case, local: Mapping[str, Score], at_least: float = 0.0) -> Drawn | None:
+        """How `case` was drawn, if it was chosen and has no result yet."""
+        how = self._drawing.draw(one, case, local, at_least=at_least)
+        if how is None or not self._publisher.has(self._scorer.result_id(one, case)):
+            return how
+        if (note := noting.current()) is not None:
+            note.add(one.evaluator.name, chosen=False, repeated=True)
         return None
 
-    async def _evaluate_judged(
-        self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None
-    ) -> None:
-        if (note := noting.current()) is not None:
-            note.admitted(assignment.evaluator.name)
-        with self._runtime.tracer.part(f"evaluate {assignment.evaluator.name}") as work:
-            judged = await self._evaluate(assignment, case, drawn, began, seat)
-            if work.recorded:
-                tell_of(judged, work)
-        await self._delivery.one(judged)
-        asked = judged.spending.attempts > 0 or judged.spending.cached  # else it was scored by rule
-        if asked and isinstance(judged.outcome, Score):
-            await self._again.judge(assignment, case, judged.outcome)
+    async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen]) -> None:
+        """Those in `chosen` that ask `judge`: they take one turn, since they may be asked in one call."""
+        began, note = self._clock.monotonic(), noting.current()
+        client = Client(case.app, LATE if self._scorer.is_late(case) else case.traffic)
+        chosen_by_name = {one.evaluator.name: (one, how) for one, how in chosen}
 
-    async def _evaluate(
-        self, assignment: Assignment, case: Case, drawn: Drawn, began: float, seat: Seat | None = None
-    ) -> Judged:
-        evaluator, clock = assignment.evaluator, self._runtime.clock
-        tally = Tally(seat or self._judges[assignment.judge]) if evaluator.cost == "judge" else None
-        outcome = await edges.outcome_of(evaluator, case, tally, self._runtime.events)
-        if seat is not None:
-            await seat.leave()
-        spent = tally.spending(clock.monotonic() - began) if tally else Spending(seconds=clock.monotonic() - began)
-        return self._finish(assignment, case, drawn, outcome, spent)
+        async def finish(result: Judged) -> None:
+            one, how = chosen_by_name[result.evaluator]
+            self._finish(one, how, case, result)
+            await self._publisher.one(result)
+            asked = result.spending.attempts > 0 or result.spending.cached  # else it was scored by rule
+            if asked and isinstance(result.outcome, Score):
+                await self._rechecks.check(one, how, case, result)
 
-    def _finish(self, assignment: Assignment, case: Case, drawn: Drawn, outcome: Outcome, spending: Spending) -> Judged:
-        version = self._versions[assignment.evaluator.name]
-        selection = Selection(drawn.probability, drawn.target, drawn.inputs, drawn.shift)
-        judged = self._results.make(
-            assignment, version, case, outcome, selection=selection, spending=spending, stands=drawn.standing
-        )
-        self._counting.finished(judged, spending.seconds)
-        self._drawing.judged(drawn, case, judged)
-        if isinstance(outcome, Unscored) and outcome.reason is UnscoredReason.PAUSED:
-            self._missed(case, judged)
-            if (pause := self._pauses.get(assignment.judge)) is not None:
-                pause.missed()
+        async with AsyncExitStack() as turn:
+            with self._tracer.part("wait for the judge"):
+                granted = await turn.enter_async_context(self._queue.turn(judge, client, case.text_length))
+            if granted:
+                if note is not None:
+                    for name in chosen_by_name:
+                        note.admitted(name)
+                await self._scorer.score(case, chosen, began=began, each=finish)
+                return
+        for one, how in chosen:
+            full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
+            await finish(self._scorer.result(one, case, full, how, Spending()))
+
+    def _finish(self, one: Assignment, how: Drawn, case: Case, result: Judged) -> None:
+        self._counting.finished(result, result.spending.seconds)
+        self._drawing.judged(how, case, result)
+        if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.PAUSED:
+            self._missed(one, case, result)
         if (note := noting.current()) is not None:
-            note.finished(judged)
-        return judged
+            note.finished(result)

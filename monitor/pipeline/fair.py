@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -104,6 +104,10 @@ class FairQueue:
             yield mine.granted
         finally:
             self._leave(lane, mine)
+
+    def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
+        """A turn at `judge` when nobody else waits for one, held while the context lasts: for backfill."""
+        return self.turn(judge, Client("", BACKFILL), 0)
 
     def _serve(self, lane: _Lane) -> None:
         """Hand out free turns."""

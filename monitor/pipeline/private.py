@@ -8,8 +8,8 @@ import anyio.to_thread
 
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
+from monitor.pipeline.scoring import scores_of, with_facts
 from monitor.privacy.erasure import Forgotten
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redactor
@@ -52,12 +52,12 @@ class Private:
 
         return masked
 
-    async def score_local(self, evaluation: Evaluation, case: Case) -> LocalScores:
+    async def score_local(self, evaluation: LiveEvaluation, case: Case) -> LocalScores:
         """Run the local evaluators, which see the texts as they came; everybody else sees them masked."""
         if self._redactor is None:
-            scores, results = await evaluation.score_local(case)
+            results = await evaluation.score_local(case)
         else:
             redacted = await anyio.to_thread.run_sync(self._redactor.redact, case)
-            scores, results = await evaluation.score_local(redacted.seen)
-            case, scores, results = redacted.case, redacted.facts(scores), redacted.results(results)
+            case, results = redacted.case, await redacted.score(evaluation.score_local)
+        scores = scores_of(results)
         return LocalScores(with_facts(case, scores), scores, results)

@@ -7,10 +7,9 @@ from typing import Protocol
 
 import anyio
 
-from monitor.model.outcome import Judged, Unscored
+from monitor.model.outcome import Judged
 from monitor.stages import Deliver, Runtime
 from monitor.telemetry.events import Event
-from monitor.telemetry.tracing import Work
 
 
 class Delivered(Protocol):
@@ -30,7 +29,7 @@ class Publisher:
 
     Args:
         sinks: by the name under which their failures are counted; they get a result one after the other.
-        delivered: remembers which results were published.
+        delivered: remembers which results were published; None: nothing does.
         listeners: hear each result before the sinks, since a slow sink must not hold up an alert. They compute and
             return at once; they never raise.
     """
@@ -38,7 +37,7 @@ class Publisher:
     def __init__(
         self,
         sinks: Mapping[str, Deliver],
-        delivered: Delivered,
+        delivered: Delivered | None,
         runtime: Runtime,
         *,
         listeners: Sequence[Callable[[Judged], None]] = (),
@@ -49,6 +48,15 @@ class Publisher:
         self._events = runtime.events
         self._tracer = runtime.tracer
         self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
+
+    def has(self, result: str) -> bool:
+        """Whether the result with this id was published."""
+        return self._delivered is not None and self._delivered.remembered(result)
+
+    def remember(self, results: Iterable[str]) -> None:
+        """The results with these ids were published by another process."""
+        if self._delivered is not None:
+            self._delivered.remember(results)
 
     async def one(self, judged: Judged) -> None:
         """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
@@ -66,27 +74,10 @@ class Publisher:
                     sink=name,
                     error=f"{type(error).__name__}: {error}",
                 )
-        self._delivered.remember([judged.id])
+        self.remember([judged.id])
 
     async def all(self, results: Sequence[Judged]) -> None:
         """Publish several results side by side, so that the answer of a broker is waited for only once."""
         async with anyio.create_task_group() as side_by_side:
             for judged in results:
                 side_by_side.start_soon(self.one, judged)
-
-
-def tell_of(judged: Judged, work: Work) -> None:
-    """Describe an evaluation in our own telemetry: no score, no text."""
-    outcome = judged.outcome
-    work.set(
-        {
-            "rag_monitor.evaluator": judged.evaluator,
-            "rag_monitor.version": judged.version,
-            "rag_monitor.outcome": type(outcome).__name__.lower(),
-            "rag_monitor.attempts": judged.spending.attempts,
-            "rag_monitor.dollars": judged.spending.dollars,
-            "rag_monitor.cached": judged.spending.cached,
-        }
-    )
-    if isinstance(outcome, Unscored):
-        work.fail(outcome.reason.value)

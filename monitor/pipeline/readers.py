@@ -17,7 +17,7 @@ from monitor.errors import TooLarge
 from monitor.model.case import Reading, Status
 from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import Complete, InFlight
 from monitor.pipeline.ledger import Fate
@@ -62,7 +62,7 @@ class Readers:
         conventions: Sequence[Convention],
         settings: ReadingSettings,
         traffic: TrafficRules,
-        evaluation: Evaluation,
+        evaluation: LiveEvaluation,
         private: Private,
         feedback: Desk | None,
         runtime: Runtime,
@@ -108,7 +108,7 @@ class Readers:
         with self._tracer.part("local evaluators"):
             found = await self._private.score_local(self._evaluation, reading.case)
         boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
-        chosen = self._evaluation.judged_for(found.case, found.scores, boost)
+        chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
             self._feedback.after_sampling(found.case, chosen)
         if found.results:
@@ -140,7 +140,7 @@ class Readers:
         async with anyio.create_task_group() as side_by_side:
             if results:
                 side_by_side.start_soon(self._deliver, results)
-            await self._evaluation.run_judged(reading.case, chosen)
+            await self._evaluation.score_judged(reading.case, chosen)
         self._in_flight.end(complete, _OUTCOMES[reading.status], work)
 
     async def _deliver(self, results: Sequence[Judged]) -> None:

@@ -18,7 +18,7 @@ import anyio
 from monitor.alerts.conditions.missing import Expectations
 from monitor.assembly import Assembly
 from monitor.content.settings import ReadingSettings
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest
@@ -60,7 +60,7 @@ class Pipeline:
         conventions: Sequence[Convention],
         reading: ReadingSettings,
         assembly: Assembly,
-        evaluation: Evaluation,
+        evaluation: LiveEvaluation,
         spool: Spool,
         runtime: Runtime,
         rate: float,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SystemClock
 from monitor.share import Share
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
@@ -40,3 +41,19 @@ class Runtime:
     share: Share = field(default_factory=Share)
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
+
+    @classmethod
+    def standalone(cls, clock: Clock | None = None, *, logs: bool = True) -> Runtime:
+        """A runtime for work apart from a running monitor: metrics of its own, which nothing exports.
+
+        `clock` is the system's by default. With `logs` off its events are not logged either.
+        """
+        metrics = Metrics()
+        events = Events(metrics, None if logs else _silent_logger())
+        return cls(clock=clock or SystemClock(), metrics=metrics, events=events, health=Health())
+
+
+def _silent_logger() -> logging.Logger:
+    made = logging.Logger("monitor.silent")  # noqa: LOG001 - one that is registered would hand records to its parents
+    made.addHandler(logging.NullHandler())
+    return made

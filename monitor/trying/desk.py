@@ -6,6 +6,7 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -18,7 +19,8 @@ from monitor.model.outcome import Score
 from monitor.pipeline.assignment import Assignment
 from monitor.stages import Runtime
 from monitor.statistics.limits import CalendarCap
-from monitor.trying import apart, judging
+from monitor.telemetry.metrics import total
+from monitor.trying import judging
 from monitor.trying.judging import Tried
 from monitor.trying.kept import of_row
 
@@ -68,7 +70,6 @@ class Tries:
         per_hour: how many may begin within an hour, 1 or more.
         working: the evaluators that can work.
         judges: the settings of every judge, by name.
-        salt: that of the configuration.
     """
 
     def __init__(
@@ -77,13 +78,11 @@ class Tries:
         working: Sequence[Assignment],
         judges: Mapping[str, JudgeSettings],
         *,
-        salt: str,
         runtime: Runtime,
     ) -> None:
         self._per_hour = per_hour
         self._working = {one.evaluator.name: one for one in working}
         self._judges = judges
-        self._salt = salt
         self._runtime = runtime
         self._allowed = CalendarCap(per_hour, _HOUR)
         self._started = runtime.clock.monotonic()  # the hours are counted from here: no jump of the wall clock matters
@@ -148,7 +147,7 @@ class Tries:
 
     async def _try(self, trial: Trial) -> None:
         first = trial.who[0]
-        aside = await anyio.to_thread.run_sync(lambda: apart.runtime(silent=True))
+        aside = await anyio.to_thread.run_sync(partial(Runtime.standalone, logs=False))
         try:
             with anyio.move_on_after(LONGEST) as limit:
                 await judging.run(
@@ -156,7 +155,6 @@ class Tries:
                     trial.case,
                     trial.times,
                     settings=self._judges[first.judge] if first.evaluator.cost == "judge" else None,
-                    salt=self._salt,
                     runtime=aside,
                     shown=trial.show,
                 )
@@ -167,7 +165,7 @@ class Tries:
         except Exception as error:  # noqa: BLE001 - whatever it is, the monitor goes on
             trial.fault = f"It came to nothing: {type(error).__name__}."
         finally:
-            self._count(trial, apart.paid(aside))
+            self._count(trial, total(aside.metrics.judge_cost))
 
     def _count(self, trial: Trial, paid: float) -> None:
         metrics = self._runtime.metrics

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from monitor.judge.client import open_judge
 from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.assignment import Assignment, Tally
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.evaluate import Evaluation
-from monitor.samplers.uniform import Uniform
-from monitor.stages import Judge, Runtime
-from monitor.trying import apart
-
-_APART: Final = 1_000
-"""Between the numbers under which two repeats ask: more than an evaluator asks the same question within one."""
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.scoring import REPEAT_STEP, open_scorer
+from monitor.stages import Runtime
+from monitor.telemetry.metrics import total
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +56,8 @@ class Tried:
 
 def group(tried: Assignment, working: Iterable[Assignment]) -> list[Assignment]:
     """The evaluator that is tried, and after it those of `working` that production asks in the same call."""
-    others = [
-        replace(one, sampler=Uniform(rate=1.0))
-        for one in working
-        if tried.group and one.group == tried.group and one.judge == tried.judge
-    ]
-    first = replace(tried, sampler=Uniform(rate=1.0))
-    return [first, *(one for one in others if one.evaluator.name != tried.evaluator.name)]
+    others = [one for one in working if tried.group and one.group == tried.group and one.judge == tried.judge]
+    return [tried, *(one for one in others if one.evaluator.name != tried.evaluator.name)]
 
 
 async def run(
@@ -81,7 +66,6 @@ async def run(
     times: int,
     *,
     settings: JudgeSettings | None,
-    salt: str,
     runtime: Runtime,
     shown: Callable[[Tried], Any] = lambda _: None,
 ) -> Tried:
@@ -90,44 +74,20 @@ async def run(
     Args:
         who: the evaluator that is tried, and those that are asked in the same call.
         settings: those of its judge; None where it asks none.
-        salt: that of the configuration.
-        runtime: one of its own, since all that is counted is counted there; see `apart.runtime`.
+        runtime: one of its own, since all that is counted is counted there; see `Runtime.standalone`.
 
     Raises `ConfigError` where a judge cannot work.
     """
     exchanges: list[Exchange] = []
-    results: list[Judged] = []
     together = tuple(other.evaluator.name for other in who[1:])
     tried = Tried(who[0], case, settings, together, (), 0.0)
-
-    async def keep(judged: Judged) -> None:
-        results.append(judged)
-
-    async with AsyncExitStack() as stack:
-        judges: dict[str, Judge] = {}
-        if settings is not None:
-            seam = partial(Recording, exchanges=exchanges)
-            opening = open_judge(settings, runtime, rng=random.Random(), seam=seam)
-            judges[who[0].judge] = await stack.enter_async_context(opening)
+    judges = {who[0].judge: settings} if settings is not None else {}
+    async with open_scorer(who, judges, runtime=runtime, seam=partial(Recording, exchanges=exchanges)) as scorer:
         for number in range(times):
             exchanges.clear()
-            results.clear()
-            evaluation = Evaluation(
-                who,
-                judges={name: Tally(judge, repeat=number * _APART) for name, judge in judges.items()},
-                sinks={"tried": keep},
-                counting=Counting(runtime.metrics),
-                delivered=apart.Nothing(),
-                runtime=runtime,
-                salt=salt,
-                waiting_limit=sys.maxsize,
-                repeat={},
-            )
-            local = await evaluation.run_local(case)
-            known = with_facts(case, local)
-            await evaluation.run_judged(known, evaluation.judged_for(known, local))
+            results = await scorer.score(case, repeat=number * REPEAT_STEP)
             judged = next(result for result in results if result.evaluator == who[0].evaluator.name)
             once = Once(judged, tuple(exchanges))
-            tried = replace(tried, times=(*tried.times, once), paid=apart.paid(runtime))
+            tried = replace(tried, times=(*tried.times, once), paid=total(runtime.metrics.judge_cost))
             shown(tried)
     return tried

@@ -17,9 +17,9 @@ from monitor.errors import ConfigError
 from monitor.model.outcome import Judged, Score
 from monitor.model.span import LogRecord, Span
 from monitor.stages import Component, Evaluator, Observation, Sampler, Sink, Source
+from tests.support.evaluators import case
 from tests.support.http_api import HttpApi
 from tests.support.runtime import runtime
-from tests.unit.pipeline.test_evaluate import case
 
 CONTRACTS = {"sources": Source, "samplers": Sampler, "evaluators": Evaluator, "sinks": Sink}
 COMPONENTS = [

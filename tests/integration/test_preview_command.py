@@ -18,8 +18,8 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score, Selection
 from monitor.sinks.history import History
+from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
-from monitor.trying import apart
 from tests.support import llm as say
 from tests.support.command import command, write_rows
 from tests.support.llm import LLMServer
@@ -171,7 +171,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
 
     async def write() -> None:
         history = History(path=tmp_path / "history.db", texts="all")
-        async with history.open(apart.runtime()) as deliver:
+        async with history.open(Runtime.standalone()) as deliver:
             for number in range(20):
                 case = Case(
                     request_id=f"{number:032x}",

@@ -14,7 +14,7 @@ import yaml
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Judged, Score
 from monitor.sinks.history import History
-from monitor.trying import apart
+from monitor.stages import Runtime
 from tests.support import llm as say
 from tests.support.command import command, judged_by, write_rows
 from tests.support.llm import LLMServer
@@ -161,7 +161,7 @@ def kept(folder: Path, *, texts: str) -> Path:
 
     async def write() -> None:
         history = History(path=folder / "history.db", texts=texts, retention=1e12)
-        async with history.open(apart.runtime()) as deliver:
+        async with history.open(Runtime.standalone()) as deliver:
             await deliver(judged)
 
     anyio.run(write)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 
-from monitor import rows
+from monitor import registry, rows
+from monitor.assembly import Assembly, AssemblySettings
+from monitor.clock import SystemClock
+from monitor.content.settings import ReadingSettings
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
+from monitor.pipeline.run import Pipeline
+from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.stages import Source
+from monitor.storage.spool import open_spool
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, configured, live
 from tests.support.ingest import spans, trace_id
-from tests.support.runtime import total
+from tests.support.runtime import runtime, total
 
 
 class Handed(Source):
@@ -58,15 +67,42 @@ class At:
         return received
 
 
-class Nothing:
-    def remembered(self, result):
-        return False
-
-    def remember(self, results):
-        pass
+@asynccontextmanager
+async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **settings):
+    """A pipeline with a spool of its own, by default with one judged evaluator that scores every request."""
+    lent = runtime(SystemClock())
+    at = made(lent)
+    at.assembly = Assembly(AssemblySettings(**settings))
+    async with open_spool(
+        tmp_path / "spool.db", at_most=2**20, keep=3600.0, clock=lent.clock, metrics=lent.metrics, events=lent.events
+    ) as spool:
+        evaluation = live(
+            evaluators or [configured(JudgedEvaluator())],
+            judges={"": FakeJudge(gate=at.gate)},
+            sinks={"test": at.deliver},
+            lent=lent,
+        )
+        whole = Pipeline(
+            sources=[Handed()], conventions=registry.conventions(), reading=ReadingSettings(),
+            assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
+            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
+        )  # fmt: skip
+        stop, listening = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(whole.run, stop, lambda *_: listening.set())
+            await listening.wait()
+            yield at
+            at.gate.set()
+            stop.set()
 
 
 async def until(holds):
     with anyio.fail_after(5):
         while not holds():  # noqa: ASYNC110 - what is waited for is a number that others count
             await anyio.sleep(0.005)
+
+
+async def settled():
+    """Everything that can go on has gone on: nothing here takes more than a few turns of the loop."""
+    for _ in range(8):
+        await anyio.lowlevel.checkpoint()

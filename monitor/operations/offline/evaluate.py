@@ -19,9 +19,10 @@ from monitor.operations.offline.results_file import ResultRow, RunResults, open_
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.assignment import Assignment
+from monitor.stages import Runtime
 from monitor.statistics.quality.difference import Difference, difference
 from monitor.statistics.rates import Z_95, Estimate, Sums, interval_95
-from monitor.trying.apart import paid, runtime
+from monitor.telemetry.metrics import total
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ async def _score(
     progress: Progress,
     stop: anyio.Event | None,
 ) -> _Ended:
-    aside, done = runtime(), _Ended()
+    aside, done = Runtime.standalone(), _Ended()
     async with anyio.create_task_group() as tasks:
         scope = tasks.cancel_scope
 
@@ -203,9 +204,11 @@ async def _score(
                             return
                     results.add(judged)
 
-                await score(config, evaluators, cases, runtime=aside, deliver=deliver, delivered=results, scored=scored)
+                await score(
+                    config, evaluators, cases, runtime=aside, deliver=deliver, known=results.resume, scored=scored
+                )
         scope.cancel()
-    done.paid = paid(aside)
+    done.paid = total(aside.metrics.judge_cost)
     return done
 
 

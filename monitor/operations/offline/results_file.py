@@ -30,17 +30,14 @@ class RunResults:
         self.resumed = 0
         """How many of them are from an earlier run."""
 
-    def remembered(self, result: str) -> bool:
-        """Tell whether an earlier run has scored it; then it counts as this run's as well."""
+    def resume(self, result: str) -> bool:
+        """Take over the result with this id from an earlier run; whether there is one."""
         row = self._earlier.get(result)
         if row is None:
             return False
         self.found[result] = row
         self.resumed += 1
         return True
-
-    def remember(self, results: Iterable[str]) -> None:
-        """Do nothing: `add` keeps results."""
 
     def add(self, judged: Judged) -> None:
         """Keep a new result."""

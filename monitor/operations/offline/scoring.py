@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import anyio
 
@@ -14,16 +10,11 @@ from monitor import registry
 from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError
-from monitor.judge.client import open_judge
 from monitor.model.case import Case
 from monitor.operations.progress import Report, ignore
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.edges import with_facts
-from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.publish import Delivered
-from monitor.samplers.uniform import Uniform
-from monitor.stages import Deliver, Drawn, Judge, Runtime
+from monitor.pipeline.scoring import EVERY, Chosen, open_scorer, scores_of, with_facts
+from monitor.stages import Deliver, Runtime
 
 
 def choose_evaluators(
@@ -42,7 +33,7 @@ def choose_evaluators(
             raise ConfigError(f"evaluators: there is no {name!r}; there are: {', '.join(known)}")
         one = configured.get(name) or assignment({"type": name}, "evaluators")
         if config.works(one):
-            found.append(replace(one, sampler=Uniform(rate=1.0)))
+            found.append(one)
         elif names is not None:
             raise ConfigError(f"evaluators: {name} needs a language model: set judge.model")
         else:
@@ -54,51 +45,42 @@ def choose_evaluators(
 
 async def score(
     config: Config,
-    assignments: Sequence[Assignment],
+    evaluators: Sequence[Assignment],
     cases: Sequence[Case],
     *,
     runtime: Runtime,
     deliver: Deliver,
-    delivered: Delivered,
     scored: Callable[[], object],
+    known: Callable[[str], bool] = lambda _result: False,
 ) -> None:
-    """Give every result to `deliver`, except those already `delivered`; call `scored` as each case is done.
+    """Score every case by every evaluator. Give each result to `deliver`, call `scored` as each case is done.
+
+    A result whose id is `known`, which is asked once for each, is left out.
 
     Local evaluators run one after the other, so that their times are their own; as many cases at once wait for their
     judges as the one that takes most calls at once takes. Raises `ConfigError` where a judge cannot work.
     """
-    asked = {one.judge: config.judge_of(one) for one in assignments if one.evaluator.cost == "judge"}
-    async with AsyncExitStack() as stack:
-        judges: dict[str, Judge] = {}
-        for name, settings in asked.items():
-            judges[name] = await stack.enter_async_context(open_judge(settings, runtime, rng=random.Random()))
-        evaluation = Evaluation(
-            assignments,
-            judges=judges,
-            sinks={"results": deliver},
-            counting=Counting(runtime.metrics),
-            delivered=delivered,
-            runtime=runtime,
-            salt=config.sampling.salt,
-            waiting_limit=sys.maxsize,  # there is time to wait: `slots` bounds what waits at once
-            repeat={},
-        )
-        slots = anyio.Semaphore(max((settings.max_concurrency for settings in asked.values()), default=1))
+    concurrency = [config.judge_of(one).max_concurrency for one in evaluators if one.evaluator.cost == "judge"]
+    slots = anyio.Semaphore(max(concurrency, default=1))
+    async with (
+        open_scorer(evaluators, config.all_judges, runtime=runtime) as scorer,
+        anyio.create_task_group() as tasks,
+    ):
 
-        async def judge(case: Case, by: Sequence[tuple[Assignment, Drawn]]) -> None:
+        async def judge(case: Case, by: Sequence[Chosen]) -> None:
             try:
-                await evaluation.run_judged(case, by)
+                await scorer.score(case, by, each=deliver)
                 scored()
             finally:
                 slots.release()
 
-        async with anyio.create_task_group() as judging:
-            for case in cases:
-                local = await evaluation.run_local(case)
-                known = with_facts(case, local)
-                by = evaluation.judged_for(known, local)
-                if not by:
-                    scored()
-                    continue
-                await slots.acquire()
-                judging.start_soon(judge, known, by)
+        for case in cases:
+            due = [(one, EVERY) for one in evaluators if not known(scorer.result_id(one, case))]
+            local = [(one, how) for one, how in due if one.evaluator.cost == "local"]
+            judged = [(one, how) for one, how in due if one.evaluator.cost == "judge"]
+            found = await scorer.score(case, local, each=deliver)
+            if not judged:
+                scored()
+                continue
+            await slots.acquire()
+            tasks.start_soon(judge, with_facts(case, scores_of(found)), judged)

@@ -23,7 +23,7 @@ from monitor.model.outcome import Judged, Score, result_id
 from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.disliked import Agreement, Unchosen
 from monitor.pipeline.foreign.known import Known, Past
 from monitor.pipeline.foreign.names import Foreigner, Foreigners
@@ -54,7 +54,7 @@ class Desk:
         settings: ForeignSettings,
         *,
         names: Foreigners,
-        evaluation: Evaluation,
+        evaluation: LiveEvaluation,
         counting: Counting,
         delivery: Publisher,
         delivered: Delivered,
@@ -109,7 +109,7 @@ class Desk:
             while True:
                 while self._waiting or self._disliked:
                     while self._disliked:
-                        group.start_soon(self._evaluation.run_disliked, *self._disliked.popleft())
+                        group.start_soon(self._evaluation.score_disliked, *self._disliked.popleft())
                     if self._waiting:
                         await room.acquire()
                         group.start_soon(self._work_off, *self._waiting.popleft(), room)
@@ -134,7 +134,7 @@ class Desk:
         """Remember `case`, and who did not choose it: they may judge it yet, should a user dislike it."""
         self._known.remember(case)
         if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
-            others = self._evaluation.others(case, chosen)
+            others = self._evaluation.not_chosen(case, chosen)
             if others:
                 self._unchosen.keep(case, others)
 
@@ -158,7 +158,7 @@ class Desk:
 
     def _boost(self, case: Case) -> float:
         vote = self._agreement.vote_on(case.request_id) if self._raises else None
-        if vote is None or not vote.down or not self._evaluation.others(case, ()):
+        if vote is None or not vote.down or not self._evaluation.not_chosen(case, ()):
             return 0.0
         if not self._allowed.try_take(self._runtime.clock.monotonic()):
             return 0.0

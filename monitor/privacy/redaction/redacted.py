@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.model.case import Case, Document, Message, Request
@@ -62,22 +62,16 @@ class Redacted:
         """A case that is shown as it came."""
         return cls(case, case, None)
 
-    def results(self, results: Sequence[Judged]) -> list[Judged]:
-        """Results of local evaluators on `seen` as results on `case`: reasons masked, offsets those of its response."""
+    async def score(self, score: Callable[[Case], Awaitable[Sequence[Judged]]]) -> list[Judged]:
+        """Have `score` score `seen`, and return its results as results on `case`.
+
+        Reasons and facts are masked, and offsets are those of the masked response.
+        """
+        results = await score(self.seen)
         if self.masking is None or not self.masking:
             return list(results)  # their case is `seen`, which is then the same as `case`
         response = self.masking.mask(self.seen.response)
         return [self._result(one, response, self.masking) for one in results]
-
-    def facts(self, scores: dict[str, Score]) -> dict[str, Score]:
-        """The scores of local evaluators, for what comes after them; their facts masked."""
-        if self.masking is None or not self.masking:
-            return scores
-        mask = self.masking.loosely
-        return {
-            name: replace(score, facts={fact: mask(value) for fact, value in score.facts.items()})
-            for name, score in scores.items()
-        }
 
     def _result(self, one: Judged, response: Masked, masking: Masking) -> Judged:
         outcome = _told(one.outcome, masking, response, len(self.seen.response))

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from monitor.backfill import judging, requests
+from monitor.backfill import requests
 from monitor.backfill import run as running
 from monitor.backfill.around import Around
 from monitor.backfill.cases import Item, Origin
@@ -26,10 +26,11 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Judged as Result
 from monitor.model.outcome import Score, Standing, Unscored, UnscoredReason, result_id
+from monitor.pipeline import scoring
 from monitor.pipeline.assignment import Assignment
 from monitor.samplers.uniform import Uniform
+from tests.support.evaluators import JudgedEvaluator
 from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import Judged
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +49,7 @@ class Bench:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
         self.runtime = runtime(SystemClock())
-        self.evaluator = Judged()
+        self.evaluator = JudgedEvaluator()
         self.assignment = Assignment(self.evaluator, Uniform(), self.evaluator.default_defect)
         self.versions = {"judged": "v"}
         self.settings = BackfillSettings(**settings)
@@ -121,7 +122,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
         async def opened(*_: Any, **__: Any):
             yield judge
 
-        monkeypatch.setattr(judging, "open_judge", opened)
+        monkeypatch.setattr(scoring, "open_judge", opened)
         return judge
 
     return use

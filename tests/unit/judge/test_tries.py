@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from monitor.errors import JudgeError
+from monitor.judge.metered import MeteredJudge
 from monitor.judge.panel import Panel
 from monitor.model.outcome import Attempt, UnscoredReason
-from monitor.pipeline.assignment import Tally
 from monitor.stages import Question, Verdict
 from tests.unit.judge.test_client import GOOD, FakeProvider, Rig, down
 from tests.unit.judge.test_panel import question
@@ -62,11 +62,11 @@ class Failing:
 
 
 async def test_an_evaluation_adds_up_the_calls_of_all_its_questions():
-    tally = Tally(Failing())
-    await tally.ask(question("good"))
+    metered = MeteredJudge(Failing())
+    await metered.ask(question("good"))
     with pytest.raises(JudgeError):
-        await tally.ask(question("bad"))
-    assert tally.spending(3.0).tries == (Attempt(1.0, "ok"), Attempt(2.0, "timeout"))
+        await metered.ask(question("bad"))
+    assert metered.spending(3.0).tries == (Attempt(1.0, "ok"), Attempt(2.0, "timeout"))
 
 
 async def test_those_who_ask_together_share_the_calls_that_failed():

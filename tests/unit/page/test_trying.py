@@ -64,7 +64,7 @@ def test_the_token_of_another_process_is_none():
 @pytest.mark.anyio
 async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, salt="s", runtime=site.runtime)
+    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
     trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
     one = answer(1)
     await site.store([one])
@@ -87,7 +87,7 @@ async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
 @pytest.mark.parametrize("name", ["../../etc/?a=b&c#d", "\"'><script>x</script>", "a b\u00e9\u202e{{7*7}}", "a%2f+b"])
 async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path, name):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, salt="s", runtime=site.runtime)
+    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
     pages = Pages(replace(site.pages._facts, tries=tries), site.settings, started_at=NOW)
     await site.store([answer(1, trace_id=name)])
     page = (await pages(f"/case/{name}", "", {})).body.decode()
@@ -106,7 +106,7 @@ async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path
 @pytest.mark.anyio
 async def test_a_history_that_cannot_be_read_is_said(tmp_path):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, salt="s", runtime=site.runtime)
+    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
     trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
     found = await trying.take("/try", FORM, body(trying._door))
     assert found.status == 503

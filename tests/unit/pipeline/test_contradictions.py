@@ -8,8 +8,8 @@ import pytest
 
 from monitor import registry
 from monitor.model.outcome import Score, Standing
-from monitor.pipeline import edges
 from monitor.pipeline.counting import Counting
+from monitor.pipeline.scoring import checked
 from monitor.stages import Evaluator
 from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
@@ -29,7 +29,7 @@ def evaluator(name: str) -> Evaluator:
     [("groundedness", 1, True), ("groundedness", 5, False), ("overlap_groundedness", 0.0, False)],
 )
 def test_a_verdict_of_a_judge_is_marked_and_its_value_left_as_it_is(name, value, marked):
-    outcome = edges.checked(evaluator(name), Score(value, PRAISE))
+    outcome = checked(evaluator(name), Score(value, PRAISE))
     assert isinstance(outcome, Score)
     assert outcome.contradicts is marked
     assert (outcome.value, outcome.explanation) == (value, PRAISE)

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from monitor.errors import JudgeError
-from monitor.evaluators.overlap_groundedness import OverlapGroundedness
-from monitor.model.case import Document, Traffic
+from monitor.model.case import Traffic
 from monitor.model.outcome import UnscoredReason
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.samplers.uniform import Uniform
-from monitor.storage.spool.draws import FirstDraws
-from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import FakeJudge, Judged, Memory, case
+from tests.support.evaluators import FakeJudge, case, run_local
+from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
 
 pytestmark = pytest.mark.anyio
 
 
-class Kept(FirstDraws):
-    def __init__(self):
-        super().__init__(lambda: None)
-
-
-class Bench:
-    """The overlap evaluator on every case and a judged one with `sampler`."""
-
-    def __init__(self, sampler, *, judge=None, memory=None, draws=None):
-        self.runtime, self.results = runtime(), []
-        self.draws = draws if draws is not None else Kept()
-        judged, overlap = Judged(), OverlapGroundedness()
-        self.evaluation = Evaluation(
-            [
-                Assignment(judged, sampler, judged.default_defect),
-                Assignment(overlap, Uniform(rate=1.0), overlap.default_defect),
-            ],
-            judges={"": judge or FakeJudge(score=1)},
-            sinks={"test": self.take},
-            counting=Counting(self.runtime.metrics),
-            delivered=memory or Memory(),
-            draws=self.draws,
-            runtime=self.runtime,
-            salt="s",
-            waiting_limit=1_000_000,
-            repeat={},
-        )
-
-    async def take(self, judged):
-        if judged.evaluator == "judged":
-            self.results.append(judged)
-
-    async def run(self, one):
-        """Whether it was judged, and with which probability it was drawn."""
-        local = await self.evaluation.run_local(one)
-        chosen = self.evaluation.judged_for(one, local)
-        await self.evaluation.run_judged(one, chosen)
-        return chosen[0][1].probability if chosen else None
-
-    def total(self, name, **labels):
-        return total(self.runtime.metrics, f"ragmonitor_{name}", **labels)
-
-    def sampling(self):
-        return self.evaluation._drawing._samplings["judged"]
-
-
-def answered(number: int, response: str = "The library opens at nine.", **more):
-    return replace(case(number), retrieved_context=(Document("The library opens at nine."),), response=response, **more)
-
-
-UNSUPPORTED = "Elephants from Mars repaired 47 submarines yesterday."
-
-
 async def test_the_local_scores_reach_the_sampler_that_boosts_by_them():
-    bench = Bench(Boosted(per_day=1e5, slope=1.2))
+    bench = SamplingBench(Boosted(per_day=1e5, slope=1.2))
     await bench.run(answered(1))
     await bench.run(answered(2, UNSUPPORTED))
     (good, _), (bad, _) = bench.draws._known.values()
@@ -85,18 +25,18 @@ async def test_the_local_scores_reach_the_sampler_that_boosts_by_them():
 
 
 async def test_a_case_that_comes_again_after_a_restart_keeps_its_probability_and_its_fate():
-    first = Bench(Budget(per_day=1e5))
+    first = SamplingBench(Budget(per_day=1e5))
     outcomes = {number: await first.run(answered(number)) for number in range(60)}
-    again = Bench(Budget(per_day=10), draws=first.draws)
+    again = SamplingBench(Budget(per_day=10), draws=first.draws)
     assert {number: await again.run(answered(number)) for number in range(60)} == outcomes
     assert again.total("sampling_cases_total") == 0
     assert {result.weight for result in again.results} == {result.weight for result in first.results}
-    anew = Bench(Budget(per_day=10))
+    anew = SamplingBench(Budget(per_day=10))
     assert {number: await anew.run(answered(number)) for number in range(60)} != outcomes
 
 
 async def test_what_a_small_budget_judges_is_among_what_a_large_rate_judges():
-    small, large = Bench(Budget(per_day=1e5)), Bench(Uniform(rate=0.6))
+    small, large = SamplingBench(Budget(per_day=1e5)), SamplingBench(Uniform(rate=0.6))
     for number in range(100):
         in_small, in_large = await small.run(answered(number)), await large.run(answered(number))
         assert in_large or not in_small
@@ -104,7 +44,7 @@ async def test_what_a_small_budget_judges_is_among_what_a_large_rate_judges():
 
 
 async def test_a_result_weighs_the_inverse_of_all_probabilities_it_had():
-    bench = Bench(Budget(per_day=1e5))
+    bench = SamplingBench(Budget(per_day=1e5))
     for number in range(40):
         chance = await bench.run(answered(number, probability=0.5))
         if chance:
@@ -115,7 +55,7 @@ async def test_a_result_weighs_the_inverse_of_all_probabilities_it_had():
 
 
 async def test_what_the_budget_is_spent_on_is_counted():
-    bench = Bench(Boosted(per_day=1e5, slope=1.2))
+    bench = SamplingBench(Boosted(per_day=1e5, slope=1.2))
     bench.evaluation.prepare("shop")
     assert bench.total("sampling_cases_total", app="shop") == 0
     for number in range(50):
@@ -132,14 +72,14 @@ async def test_what_the_budget_is_spent_on_is_counted():
 
 
 async def test_an_evaluator_without_a_budget_has_none_of_these_series():
-    bench = Bench(Uniform(rate=0.5))
+    bench = SamplingBench(Uniform(rate=0.5))
     bench.evaluation.prepare("shop")
     await bench.run(answered(1))
     assert not [sample for family in bench.runtime.metrics.sampling_cases.collect() for sample in family.samples]
 
 
 async def test_a_case_without_what_the_evaluator_needs_takes_no_part_of_the_budget():
-    bench = Bench(Budget(per_day=1e6))
+    bench = SamplingBench(Budget(per_day=1e6))
     assert await bench.run(case(context="")) is None
     assert bench.total("sampling_cases_total") == 0
 
@@ -152,21 +92,21 @@ async def labels_after(bench, *cases):
 
 async def test_verdicts_teach_and_failures_do_not():
     cases = [answered(number) for number in range(80)]
-    lucky = await labels_after(Bench(Boosted(per_day=1e6, max_per_hour=1e6)), *cases)
+    lucky = await labels_after(SamplingBench(Boosted(per_day=1e6, max_per_hour=1e6)), *cases)
     failing = FakeJudge(error=JudgeError(UnscoredReason.TIMEOUT, "no"))
     assert lucky > 0
-    assert await labels_after(Bench(Boosted(per_day=1e6, max_per_hour=1e6), judge=failing), *cases) == 0
+    assert await labels_after(SamplingBench(Boosted(per_day=1e6, max_per_hour=1e6), judge=failing), *cases) == 0
 
 
 async def test_traffic_that_is_not_production_teaches_nothing():
     cases = [answered(number, traffic=Traffic.SYNTHETIC) for number in range(80)]
-    bench = Bench(Boosted(per_day=1e6, max_per_hour=1e6))
+    bench = SamplingBench(Boosted(per_day=1e6, max_per_hour=1e6))
     assert await labels_after(bench, *cases) == 0
     assert bench.results
 
 
 async def test_the_attributes_that_raise_the_odds_are_seen_when_the_verdict_comes():
-    bench, seen = Bench(Boosted(per_day=1e6, max_per_hour=1e6, odds={"feedback=down": 9.0})), []
+    bench, seen = SamplingBench(Boosted(per_day=1e6, max_per_hour=1e6, odds={"feedback=down": 9.0})), []
     sampling = bench.sampling()
     original = sampling.learn
 
@@ -182,9 +122,9 @@ async def test_the_attributes_that_raise_the_odds_are_seen_when_the_verdict_come
 
 
 async def test_a_verdict_is_learned_with_the_inputs_of_its_draw():
-    bench = Bench(Boosted(per_day=1e6, max_per_hour=1e6, slope=1.2), judge=FakeJudge(score=1))
+    bench = SamplingBench(Boosted(per_day=1e6, max_per_hour=1e6, slope=1.2), judge=FakeJudge(score=1))
     other = answered(1000, UNSUPPORTED)
-    local = await bench.evaluation.run_local(other)
+    local = await run_local(bench.evaluation, other)
     before = bench.sampling().draw(other, local).risk
     for number in range(60):
         await bench.run(answered(number, UNSUPPORTED))

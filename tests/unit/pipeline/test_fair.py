@@ -10,16 +10,11 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.pipeline.fair import BACKFILL, Client, FairQueue
+from tests.support.pipeline import settled
 
 pytestmark = pytest.mark.anyio
 
 SHOP, LOUD = Client("shop"), Client("loud")
-
-
-async def settled():
-    """Everything that can go on has gone on: nothing here takes more than a few turns of the loop."""
-    for _ in range(8):
-        await anyio.lowlevel.checkpoint()
 
 
 class Bench:

@@ -16,17 +16,14 @@ from monitor.model.case import Reading, Status, Traffic
 from monitor.model.foreign import ForeignVerdict, Via
 from monitor.model.outcome import Score, Standing
 from monitor.model.receipt import Receipt
-from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.foreign.disliked import Agreement, Unchosen
 from monitor.pipeline.foreign.names import Foreigners
 from monitor.pipeline.publish import Publisher
 from monitor.samplers.uniform import Uniform
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live
 from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_drawing import Kept
-from tests.unit.pipeline.test_evaluate import FakeJudge, Judged, Memory, case
 
 pytestmark = pytest.mark.anyio
 
@@ -46,20 +43,17 @@ class Bench:
 
     def __init__(self, *, rate=0.1, judge=None, draws=None, **settings):
         self.runtime, self.results, self.past = runtime(), [], Past()
-        metrics, memory, judged = self.runtime.metrics, Memory(), Judged()
+        metrics, memory = self.runtime.metrics, Memory()
         agreement, counting = Agreement(metrics), Counting(metrics)
         sinks = {"test": self.take, "feedback": agreement.heard}
-        self.evaluation = Evaluation(
-            [Assignment(judged, Uniform(rate=rate), judged.default_defect)],
+        self.evaluation = live(
+            [configured(JudgedEvaluator(), Uniform(rate=rate))],
             judges={"": judge or FakeJudge(score=1)},
             sinks=sinks,
             counting=counting,
-            delivered=memory,
-            draws=draws if draws is not None else Kept(),
-            runtime=self.runtime,
-            salt="s",
-            waiting_limit=1_000_000,
-            repeat={},
+            memory=memory,
+            draws=draws if draws is not None else KeptDraws(),
+            lent=self.runtime,
             raises=True,
         )
         options = ForeignSettings.model_validate(settings)
@@ -97,9 +91,9 @@ class Bench:
 
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""
-        chosen = self.evaluation.judged_for(one, {}, await self.boost(one, *said))
+        chosen = self.evaluation.choose(one, {}, await self.boost(one, *said))
         self.desk.after_sampling(one, chosen)
-        await self.evaluation.run_judged(one, chosen)
+        await self.evaluation.score_judged(one, chosen)
         return bool(chosen)
 
     def total(self, name, **labels):
@@ -338,7 +332,7 @@ async def test_who_votes_a_lot_cannot_spend_the_judges_budget():
 
 
 async def test_a_case_that_comes_again_keeps_the_probability_of_its_first_draw():
-    draws = Kept()
+    draws = KeptDraws()
     one = unlucky(None)
     assert not await Bench(draws=draws).process(one)
     assert not await Bench(draws=draws).process(one, vote(one.request_id))  # after a restart, with more known
@@ -360,7 +354,7 @@ async def test_rates_stay_true_although_disliked_answers_are_judged_more_often(s
         dislikes = rng.random() < (0.7 if is_bad else 0.05)
         in_time = rng.random() < 0.75
         said = [vote(one.request_id)] if dislikes and in_time else []
-        chosen = bench.evaluation.judged_for(one, {}, await bench.boost(one, *said))
+        chosen = bench.evaluation.choose(one, {}, await bench.boost(one, *said))
         for _, drawn in chosen:
             weights[is_bad] += 1 / drawn.probability
             biased[is_bad] += 1

@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio
 import pytest
 
-from monitor import registry
-from monitor.assembly import Assembly, AssemblySettings
-from monitor.clock import SystemClock
-from monitor.content.settings import ReadingSettings
 from monitor.errors import Overloaded
 from monitor.pipeline import run
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
-from monitor.pipeline.run import Pipeline
-from monitor.pipeline.traffic import TrafficRules, TrafficSettings
-from monitor.samplers.uniform import Uniform
-from monitor.storage.spool import open_spool
 from tests.support.ingest import spans, trace_id
-from tests.support.pipeline import At, Handed, Nothing, until
-from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import FakeJudge, Judged
+from tests.support.pipeline import Handed, pipeline, until
+from tests.support.runtime import total
 from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def pipeline(tmp_path, closed_limit=5_000, **settings):
-    lent = runtime(SystemClock())
-    at = At(lent)
-    at.assembly = Assembly(AssemblySettings(**settings))
-    evaluator = Judged()
-    async with open_spool(
-        tmp_path / "spool.db", at_most=2**20, keep=3600.0, clock=lent.clock, metrics=lent.metrics, events=lent.events
-    ) as spool:
-        evaluation = Evaluation(
-            [Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)],
-            judges={"": FakeJudge(gate=at.gate)}, sinks={"test": at.deliver}, counting=Counting(lent.metrics),
-            delivered=Nothing(), runtime=lent, salt="s", waiting_limit=1000, repeat={},
-        )  # fmt: skip
-        made = Pipeline(
-            sources=[Handed()], conventions=registry.conventions(), reading=ReadingSettings(),
-            assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
-            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
-        )  # fmt: skip
-        stop, listening = anyio.Event(), anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(made.run, stop, lambda *_: listening.set())
-            await listening.wait()
-            yield at
-            at.gate.set()
-            stop.set()
 
 
 async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_when_the_sinks_have_the_result(tmp_path):

@@ -14,18 +14,18 @@ from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.model.row import Row
 from monitor.model.trail import Step, Trail
 from monitor.pipeline import noting
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.evaluate import LiveEvaluation
+from monitor.pipeline.fair import FairQueue
 from monitor.pipeline.in_flight import WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.noting import Notes
+from monitor.pipeline.scoring import scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.samplers.budget import Budget
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Verdict
+from tests.support.evaluators import JudgedEvaluator, LocalEvaluator, configured, live
 from tests.support.runtime import runtime
-from tests.unit.pipeline.test_evaluate import Judged, Local
 
 pytestmark = pytest.mark.anyio
 
@@ -80,21 +80,12 @@ CASE = Case(request_id="ab" * 16, app="shop", request=Request("q"), retrieved_co
 COMPLETE = WholeRow("shop", "kafka", (), 1.0, 0.5, Row("ab" * 16, "shop", b"{}"))
 
 
-def evaluating(lent, judge, *, sampler=None, **options) -> Evaluation:
-    rule = Judged.default_defect
-    return Evaluation(
-        [
-            Assignment(Local(), Uniform(rate=1.0), rule),
-            Assignment(Judged(), sampler if sampler is not None else Uniform(rate=1.0), rule),
-        ],
+def evaluating(lent, judge, *, sampler=None, memory=None, **options) -> LiveEvaluation:
+    return live(
+        [configured(LocalEvaluator()), configured(JudgedEvaluator(), sampler)],
         judges={"": judge},
-        sinks={},
-        counting=Counting(lent.metrics),
-        delivered=options.pop("delivered", Remembered()),
-        runtime=lent,
-        salt="salt",
-        waiting_limit=10_000,
-        repeat={},
+        memory=memory or Remembered(),
+        lent=lent,
         **options,
     )
 
@@ -105,14 +96,14 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     evaluation = evaluating(lent, Judge(answer), **options)
     notes = Notes(keeper, lent)
     for number in range(before):
-        evaluation.judged_for(replace(case, request_id=f"{number:032x}"))
+        evaluation.choose(replace(case, request_id=f"{number:032x}"))
     note = notes.begin(COMPLETE.trail(2.0))
     assert note is not None
     note.read(Reading(Status.READY, case, joined=(Joined("ask", "01"),)))
-    local, _ = await evaluation.score_local(case)
-    chosen = evaluation.judged_for(case, local)
+    local = scores_of(await evaluation.score_local(case))
+    chosen = evaluation.choose(case, local)
     assert notes.waiting() == dict.fromkeys([one.evaluator.name for one, _ in chosen], 1)
-    await evaluation.run_judged(case, chosen)
+    await evaluation.score_judged(case, chosen)
     assert notes.of(case.request_id) is not None
     notes.end(note, Fate.EVALUATED)
     assert notes.of(case.request_id) is None
@@ -147,14 +138,14 @@ async def test_attempts_that_came_to_nothing_are_kept_with_the_reason(reason):
 async def test_a_case_that_found_the_queue_full_never_left_it():
     lent, keeper, judge = runtime(), Kept(), Judge(OK)
     judge.open = anyio.Event()
-    evaluation = evaluating(lent, judge, turns={"": 1})
+    evaluation = evaluating(lent, judge, queue=FairQueue({"": 1}, limit=10_000, shares={}, clock=lent.clock))
     notes = Notes(keeper, lent)
 
     async def work(number: int, size: int) -> None:
         case = replace(CASE, request_id=f"{number:032x}", response="r" * size)
         complete = WholeRow("shop", "kafka", (), 1.0, 1.0, Row(case.request_id, "shop", b"{}"))
         note = notes.begin(complete.trail(2.0))
-        await evaluation.run_judged(case, evaluation.judged_for(case))
+        await evaluation.score_judged(case, evaluation.choose(case))
         notes.end(note, Fate.EVALUATED)
 
     async with anyio.create_task_group() as group:
@@ -186,7 +177,7 @@ async def test_an_evaluator_that_does_not_apply_keeps_what_is_missing(sampler):
 
 
 async def test_a_case_that_was_judged_before_is_noted_as_such():
-    trail, keeper = await noted(delivered=Remembered(all_of_them=True))
+    trail, keeper = await noted(memory=Remembered(all_of_them=True))
     assert all(one.repeated and not one.chosen for one in trail.choices)
     assert Step("shop", "", "judged", "repeated") in keeper.steps
 

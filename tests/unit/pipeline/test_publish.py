@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-
 import anyio
 import pytest
 
-from monitor import registry
-from monitor.assembly import Assembly, AssemblySettings
-from monitor.clock import SystemClock
-from monitor.content.settings import ReadingSettings
 from monitor.pipeline import readers
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
 from monitor.pipeline.publish import Publisher
-from monitor.pipeline.run import Pipeline
-from monitor.pipeline.traffic import TrafficRules, TrafficSettings
-from monitor.samplers.uniform import Uniform
-from monitor.storage.spool import open_spool
-from tests.support.pipeline import At, Handed, Nothing, until
+from tests.support.evaluators import LocalEvaluator, Memory, configured
+from tests.support.pipeline import At, pipeline, until
 from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import Local, Memory
 from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
@@ -36,36 +23,11 @@ class Slow(At):
         await self.gate.wait()
 
 
-@asynccontextmanager
-async def pipeline(tmp_path):
-    lent = runtime(SystemClock())
-    at, evaluator = Slow(lent), Local()
-    async with open_spool(
-        tmp_path / "spool.db", at_most=2**20, keep=3600.0, clock=lent.clock, metrics=lent.metrics, events=lent.events
-    ) as spool:
-        evaluation = Evaluation(
-            [Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)], judges={}, sinks={"test": at.deliver},
-            counting=Counting(lent.metrics), delivered=Nothing(), runtime=lent, salt="s", waiting_limit=1000, repeat={},
-        )  # fmt: skip
-        made = Pipeline(
-            sources=[Handed()], conventions=registry.conventions(), reading=ReadingSettings(),
-            assembly=Assembly(AssemblySettings()), evaluation=evaluation, spool=spool, runtime=lent,
-            rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0,
-        )  # fmt: skip
-        stop, listening = anyio.Event(), anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(made.run, stop, lambda *_: listening.set())
-            await listening.wait()
-            yield at
-            at.gate.set()
-            stop.set()
-
-
 async def test_a_sink_that_takes_its_time_has_many_results_at_once_and_reading_waits_beyond_the_bound(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(readers, "_DELIVERING", 20)
-    async with pipeline(tmp_path) as at:
+    async with pipeline(tmp_path, [configured(LocalEvaluator())], made=Slow) as at:
         names = [f"r{number}" for number in range(40)]
         for name in names:
             await at.rows(name, receipt=at.receipt(name))

@@ -19,17 +19,11 @@ from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.statistics import consistent_sampling
-from monitor.storage.spool.draws import FirstDraws
+from tests.support.evaluators import JudgedEvaluator, KeptDraws, LocalEvaluator, case
 from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import Judged, Local, case
 
 HOUR, MINUTE = 3600.0, 60.0
 TWO_HOURS = 120  # minutes
-
-
-class Kept(FirstDraws):
-    def __init__(self):
-        super().__init__(lambda: None)
 
 
 class Bench:
@@ -39,11 +33,11 @@ class Bench:
         self.runtime = runtime(ManualClock())
         self.runtime.share.set("kafka", share)
         rule = DefectRule("below", 3)
-        made = [type("One", (Judged,), {"name": name})() for name in evaluators]
+        made = [type("One", (JudgedEvaluator,), {"name": name})() for name in evaluators]
         self.assignments = [Assignment(one, sampler, rule) for one in made]
-        self.draws = draws if draws is not None else Kept()
+        self.draws = draws if draws is not None else KeptDraws()
         self.drawing = Drawing(
-            [*self.assignments, Assignment(Local(), Uniform(rate=0.5), rule)],
+            [*self.assignments, Assignment(LocalEvaluator(), Uniform(rate=0.5), rule)],
             versions={**dict.fromkeys(evaluators, "1"), "local": "1"},
             draws=self.draws,
             runtime=self.runtime,
@@ -54,9 +48,10 @@ class Bench:
 
     def draw(self, number, app="loud", which=0, *, applies=True, **more):
         """Whether the case was chosen, and how."""
-        one = replace(case(number), app=app, request_id=f"{app}-{number}", **more)
+        context = "facts" if applies else ""
+        one = replace(case(number, context), app=app, request_id=f"{app}-{number}", **more)
         before = len(self.draws._known)
-        chosen = self.drawing.draw(self.assignments[which], one, {}, applies=applies)
+        chosen = self.drawing.draw(self.assignments[which], one, {})
         if len(self.draws._known) > before:
             probability, _ = self.draws._known[next(reversed(self.draws._known))]
             self.drawn.append((app, self.runtime.clock.monotonic(), probability))
@@ -152,10 +147,10 @@ def test_all_judged_evaluators_draw_on_the_one_quota_and_local_ones_on_none():
     assert math.fsum(bench.chances("loud")) < 2.1
     assert bench.thinned(evaluator="judged") > 0 < bench.thinned(evaluator="other")
     (local,) = [one for one in bench.drawing._samplings if one == "local"]
-    assignment = Assignment(Local(), Uniform(rate=0.5), DefectRule("below", 3))
+    assignment = Assignment(LocalEvaluator(), Uniform(rate=0.5), DefectRule("below", 3))
     one = replace(case(1), app="loud", request_id="x")
     assert local
-    assert {bench.drawing.draw(assignment, replace(one, request_id=str(n)), {}, applies=True) for n in range(20)} == {
+    assert {bench.drawing.draw(assignment, replace(one, request_id=str(n)), {}) for n in range(20)} == {
         None,
         bench.drawing._samplings["local"].draw(one, {}),
     }
@@ -281,5 +276,5 @@ def test_a_local_score_still_reaches_the_sampler():
     bench = Bench(Looking(rate=1.0), {"loud": {"per_hour": 12}})
     scores = {"local": Score(1, "x")}
     one = replace(case(1), app="loud", traffic=Traffic.SYNTHETIC)
-    bench.drawing.draw(bench.assignments[0], one, scores, applies=True)
+    bench.drawing.draw(bench.assignments[0], one, scores)
     assert seen == [scores]

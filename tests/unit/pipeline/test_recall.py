@@ -17,8 +17,8 @@ from monitor.sinks.history import History
 from monitor.stages import Lesson
 from monitor.storage.history import tables
 from monitor.storage.history.rows import as_json, dump, lesson, load
-from tests.unit.pipeline.test_drawing import UNSUPPORTED, Bench, answered
-from tests.unit.pipeline.test_evaluate import FakeJudge, Memory
+from tests.support.evaluators import FakeJudge, Memory
+from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
 from tests.unit.sinks.results import runtime
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 OPTIONS = Boosted(per_day=1e6, max_per_hour=1e6, slope=1.2)
 
 
-class Process(Bench):
+class Process(SamplingBench):
     """One life of a replica, which judges unsupported answers as defects and keeps all its results as rows."""
 
     def __init__(self, *, score: int = 1, memory: Memory | None = None) -> None:

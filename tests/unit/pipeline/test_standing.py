@@ -7,16 +7,13 @@ import pytest
 
 from monitor.model.case import Case, Document, Request, Traffic
 from monitor.model.outcome import Score, Standing, Unscored, UnscoredReason
-from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import Evaluation
+from monitor.pipeline.fair import FairQueue
 from monitor.pipeline.generations import Generations
-from monitor.pipeline.results import Results
 from monitor.pipeline.slicing import Slicing
-from monitor.samplers.uniform import Uniform
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, LocalEvaluator, configured, live, run_local
+from tests.support.pipeline import settled
 from tests.support.runtime import runtime, total
-from tests.unit.pipeline.test_evaluate import FakeJudge, Judged, Local, Memory
-from tests.unit.pipeline.test_fair import settled
 
 pytestmark = pytest.mark.anyio
 
@@ -26,23 +23,21 @@ MAIN = [f"ragmonitor_evaluation{part}_total" for part in ("s", "_weight", "_weig
 class Bench:
     """An evaluation that knows of traffic, and what its sink got."""
 
-    def __init__(self, evaluator=None, judge=None, **more):
+    def __init__(self, evaluator=None, judge=None, *, turns=None, limit=1_000_000):
         self.runtime = runtime()
         self.results = []
         self.generations = Generations(self.runtime)
-        evaluator = evaluator or Local()
-        self.evaluation = Evaluation(
-            [Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)],
+        metrics, clock = self.runtime.metrics, self.runtime.clock
+        self.queue = FairQueue(turns or {}, limit=limit, shares={}, clock=clock, patience=900.0)
+        self.evaluation = live(
+            [configured(evaluator or LocalEvaluator())],
             judges={"": judge} if judge else {},
             sinks={"test": self.take},
-            counting=Counting(self.runtime.metrics, Slicing(("tenant",), self.runtime.metrics, self.runtime.clock)),
-            delivered=Memory(),
-            runtime=self.runtime,
-            salt="s",
-            waiting_limit=1_000_000,
-            repeat={},
-            results=Results(self.runtime, slices=("tenant",), late_after=900.0, generations=self.generations),
-            **more,
+            lent=self.runtime,
+            queue=self.queue,
+            counting=Counting(metrics, Slicing(("tenant",), metrics, clock), self.generations),
+            slices=("tenant",),
+            late_after=900.0,
         )
 
     async def take(self, judged):
@@ -60,10 +55,10 @@ class Bench:
         return Case(request_id=f"{number:032x}", request=Request("q"), **given)
 
     async def run(self, case):
-        await self.evaluation.run_local(case)
-        chosen = self.evaluation.judged_for(case)
+        await run_local(self.evaluation, case)
+        chosen = self.evaluation.choose(case)
         if chosen:
-            await self.evaluation.run_judged(case, chosen)
+            await self.evaluation.score_judged(case, chosen)
         return self.results[-1]
 
     def total(self, name, **labels):
@@ -96,7 +91,7 @@ async def test_a_late_verdict_adds_to_the_late_series_and_to_no_other_rate():
 
 async def test_what_comes_to_no_verdict_too_late_is_no_part_of_the_share_without_verdict():
     """Else a backlog would raise RagUnscoredHigh: its scores are not among those that the share is taken of."""
-    broken, without = Bench(Local(value=-1)), Bench()
+    broken, without = Bench(LocalEvaluator(value=-1)), Bench()
     await broken.run(broken.case(age=901))
     await without.run(without.case(age=901, retrieved_context=()))
     assert broken.total("ragmonitor_late_evaluations_total", outcome="unscored") == 1
@@ -121,7 +116,7 @@ async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traf
     bench = Bench()
     assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is Standing.ASIDE
     await bench.run(bench.case(2, traffic=traffic, retrieved_context=()))
-    broken = Bench(Local(value=-1))
+    broken = Bench(LocalEvaluator(value=-1))
     await broken.run(broken.case(3, traffic=traffic))
     labels = {"app": "shop", "evaluator": "local", "traffic": traffic.value}
     assert bench.total("ragmonitor_traffic_evaluations_total", outcome="defect", **labels) == 1
@@ -146,7 +141,7 @@ async def test_only_slices_and_harmless_facts_leave_with_a_result():
 async def test_an_evaluator_and_a_sampler_see_all_attributes():
     seen = []
 
-    class Curious(Local):
+    class Curious(LocalEvaluator):
         async def evaluate(self, case, judge):
             seen.append(dict(case.attributes))
             return Score(4, "because")
@@ -157,7 +152,7 @@ async def test_an_evaluator_and_a_sampler_see_all_attributes():
 
 
 async def test_a_result_names_the_versions_behind_it():
-    bench = Bench(Judged(), FakeJudge())
+    bench = Bench(JudgedEvaluator(), FakeJudge())
     told = {"llm.prompt_template.version": "3", "service.version": "1.2", "index.version": "may"}
     result = await bench.run(bench.case(1, attributes=told))
     parts = result.generation.parts
@@ -176,7 +171,7 @@ async def test_a_result_names_the_versions_behind_it():
 async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
     """An empty answer is scored by rule: which model would have answered, and under which name, nobody has said."""
 
-    class ByRule(Judged):
+    class ByRule(JudgedEvaluator):
         async def evaluate(self, case, judge):
             return Score(1, "by rule") if not case.response else await super().evaluate(case, judge)
 
@@ -188,7 +183,7 @@ async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
 
 
 async def test_a_judgement_that_was_given_up_begins_no_generation():
-    bench = Bench(Local(value=-1))
+    bench = Bench(LocalEvaluator(value=-1))
     assert (await bench.run(bench.case())).outcome == Unscored(UnscoredReason.ERROR, "RuntimeError")
     assert bench.total("ragmonitor_generation_info") == 0
 
@@ -212,21 +207,20 @@ class TickingJudge(FakeJudge):
 
 async def test_a_loud_app_pays_itself_for_what_does_not_fit_and_moves_nobody_elses_verdicts():
     judge = TickingJudge()
-    bench = Bench(Judged(), judge, turns={"": 2})
-    bench.evaluation._queue._limit = 40
+    bench = Bench(JudgedEvaluator(), judge, turns={"": 2}, limit=40)
     ticks = {}
     came = {}
 
     async def take(judged):
         ticks[judged.case.request_id] = now - came[judged.case.request_id]
 
-    bench.evaluation._delivery._sinks["test"] = take
+    bench.evaluation._publisher._sinks["test"] = take
     async with anyio.create_task_group() as tasks:
         for now in range(30):
             for number in range(now * 100, now * 100 + 51):
                 one = bench.case(number, app="loud" if number % 100 else "quiet")
                 came[one.request_id] = now
-                tasks.start_soon(bench.evaluation.run_judged, one, bench.evaluation.judged_for(one))
+                tasks.start_soon(bench.evaluation.score_judged, one, bench.evaluation.choose(one))
             await settled()
             await judge.next()
         assert max(ticks[f"{n * 100:032x}"] for n in range(28)) <= 1
@@ -236,5 +230,5 @@ async def test_a_loud_app_pays_itself_for_what_does_not_fit_and_moves_nobody_els
             parts = ("evaluations_total", "unscored_total", "evaluations_pending")
             parts_sum = sum(bench.total(f"ragmonitor_{part}", app=app) for part in parts)
             assert bench.total("ragmonitor_evaluations_selected_total", app=app) == parts_sum
-        assert bench.evaluation.waiting <= 40
+        assert bench.queue.size <= 40
         tasks.cancel_scope.cancel()

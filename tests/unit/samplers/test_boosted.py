@@ -14,7 +14,7 @@ from monitor.errors import ConfigError
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Score
-from monitor.pipeline.edges import run_local
+from monitor.pipeline.scoring import run_local
 from monitor.samplers._features import INPUTS, inputs
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget

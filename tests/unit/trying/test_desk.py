@@ -35,7 +35,7 @@ def assigned(name: str) -> Assignment:
 def tries(per_hour=30, clock=None, **judge):
     lent = runtime(clock)
     working = [assigned(NAME), assigned("groundedness")]
-    return Tries(per_hour, working, {"": JudgeSettings(**judge)}, salt="s", runtime=lent), lent
+    return Tries(per_hour, working, {"": JudgeSettings(**judge)}, runtime=lent), lent
 
 
 async def over(desk, trial):

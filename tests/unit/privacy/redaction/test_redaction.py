@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 
+import anyio
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -22,7 +23,7 @@ from monitor.evaluators.retrieval_overlap import RetrievalOverlap
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.foreign import Via
 from monitor.model.outcome import Evidence, Judged, Outcome, Score
-from monitor.pipeline.edges import run_local, with_facts
+from monitor.pipeline.scoring import run_local, with_facts
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
 from monitor.privacy.redaction.settings import DataType
@@ -50,7 +51,10 @@ def judged(case: Case, name: str, outcome: Outcome, **more: object) -> Judged:
 
 
 def results(found: Redacted) -> list[Judged]:
-    return found.results([judged(found.seen, one.name, run_local(one, found.seen)) for one in LOCAL])
+    async def score(case: Case) -> list[Judged]:
+        return [judged(case, one.name, run_local(one, case)) for one in LOCAL]
+
+    return anyio.run(found.score, score)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,50 @@
+"""What one evaluation costs, over all the questions that its evaluator asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from monitor.errors import JudgeError
+from monitor.model.outcome import Attempt, Spending
+from monitor.stages import Judge, Prompt, Question, Verdict
+
+
+class MeteredJudge:
+    """Adds up what a judge's answers to one evaluator cost; evaluators keep no state, so it is kept here.
+
+    `repeat` is added to that of each question: another number asks the same again, past the cache.
+    """
+
+    def __init__(self, judge: Judge, repeat: int = 0) -> None:
+        self._judge = judge
+        self._repeat = repeat
+        self.model = judge.model
+        self.max_characters = judge.max_characters
+        self._verdicts: list[Verdict] = []
+        self._attempts: list[Attempt] = []
+
+    async def ask(self, question: Question | Prompt) -> Verdict:
+        """See `stages.Judge.ask`."""
+        asked = replace(question, repeat=question.repeat + self._repeat) if self._repeat else question
+        try:
+            verdict = await self._judge.ask(asked)
+        except JudgeError as error:
+            self._attempts += error.tries
+            raise
+        self._attempts += verdict.tries
+        self._verdicts.append(verdict)
+        return verdict
+
+    def spending(self, seconds: float) -> Spending:
+        """What all answers cost together; `seconds` is the wall clock of the whole evaluation."""
+        given = self._verdicts
+        return Spending(
+            model=given[-1].model if given else self.model,
+            dollars=sum(one.dollars for one in given),
+            input_tokens=sum(one.input_tokens for one in given),
+            output_tokens=sum(one.output_tokens for one in given),
+            seconds=seconds,
+            attempts=sum(one.attempts for one in given),
+            cached=bool(given) and all(one.cached for one in given),
+            tries=tuple(self._attempts),
+        )

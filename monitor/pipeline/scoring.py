@@ -1,0 +1,338 @@
+"""Score cases: run evaluators, ask judges, and make a result of whatever comes of it.
+
+A `Scorer` does nothing else. It draws no sample, counts nothing, queues nothing and delivers nothing, so it serves the
+live pipeline (`evaluate.py`) and everything that scores cases apart from it: trials, backfill, the canary set, files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from monitor.content import slices as facts
+from monitor.errors import ConfigError, JudgeError
+from monitor.judge.client import open_judge
+from monitor.judge.contradiction import contradicts
+from monitor.judge.metered import MeteredJudge
+from monitor.judge.panel import Panel, Seat
+from monitor.judge.pause import Pause
+from monitor.judge.provider import Loadable
+from monitor.judge.settings import JudgeSettings
+from monitor.model.case import Case
+from monitor.model.generation import Generation
+from monitor.model.outcome import (
+    Judged,
+    Outcome,
+    Score,
+    Selection,
+    Skipped,
+    SkippedReason,
+    Spending,
+    Standing,
+    Unscored,
+    UnscoredReason,
+    result_id,
+)
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.traffic import standing as standing_of
+from monitor.stages import Drawn, Evaluator, Judge, Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.tracing import Work
+
+_log = logging.getLogger(__name__)
+
+Chosen: TypeAlias = tuple[Assignment, Drawn]
+"""An evaluator that is to score a case, and how it came to choose the case."""
+
+EVERY: Final = Drawn(1.0, 1.0)
+"""How a case is chosen where nothing is sampled."""
+
+REPEAT_STEP: Final = 1_000
+"""Distance between two `repeat` numbers that must share no question: an evaluator asks fewer than this of one case."""
+
+_NO_JUDGES: Final[Mapping[str, Judge]] = MappingProxyType({})
+_NO_PAUSES: Final[Mapping[str, Pause]] = MappingProxyType({})
+
+
+class Scorer:
+    """Scores cases by `evaluators`. Any number of cases may be scored at the same time.
+
+    Args:
+        evaluators: their samplers are not consulted.
+        judges: by name; every judge that an evaluator asks must be among them, else `ConfigError` is raised.
+        runtime: lends clock, events and tracer; by default a standalone one.
+        slices: names of the attributes of a case that its results keep.
+        late_after: seconds after its answer from which a case gives late results.
+        standing: the standing of every result; by default the case decides.
+    """
+
+    def __init__(
+        self,
+        evaluators: Sequence[Assignment],
+        judges: Mapping[str, Judge] = _NO_JUDGES,
+        *,
+        runtime: Runtime | None = None,
+        slices: Sequence[str] = (),
+        late_after: float = math.inf,
+        standing: Standing | None = None,
+    ) -> None:
+        for one in evaluators:
+            if one.evaluator.cost == "judge" and one.judge not in judges:
+                raise ConfigError(f"{one.evaluator.name}: needs a judge; none is open under the name {one.judge!r}")
+        self.evaluators = tuple(evaluators)
+        self.versions = versions(evaluators, {name: judge.model for name, judge in judges.items()})
+        """By evaluator, its version with these options, this judge and this group."""
+        self.late_after = late_after
+        self._judges = judges
+        self._runtime = runtime or Runtime.standalone()
+        self._slices = tuple(slices)
+        self._standing = standing
+
+    async def score(
+        self,
+        case: Case,
+        chosen: Sequence[Chosen] | None = None,
+        *,
+        repeat: int = 0,
+        began: float | None = None,
+        each: Callable[[Judged], Awaitable[None]] | None = None,
+    ) -> list[Judged]:
+        """Score `case` by those `chosen`, by default by all; one result for each, those of local evaluators first.
+
+        Local evaluators run one after the other, each in a worker thread. The facts that they find become attributes of
+        the case. Then the judged ones run side by side; those of one group and judge are asked in one call. What goes
+        wrong in an evaluator or at a judge is a result too: nothing is raised, except by `each`.
+
+        Args:
+            case: what is scored.
+            chosen: by whom, and how each came to choose the case.
+            repeat: another number asks the judges again, past their caches (see `REPEAT_STEP`).
+            began: the monotonic second from which the time of judged evaluations counts; by default now.
+            each: awaited with each result as soon as it is there; no other evaluation waits for that.
+        """
+        everyone = chosen if chosen is not None else [(one, EVERY) for one in self.evaluators]
+        results: dict[str, Judged] = {}
+
+        async def keep(result: Judged) -> None:
+            results[result.evaluator] = result
+            if each is not None:
+                await each(result)
+
+        for one, how in everyone:
+            if one.evaluator.cost == "local":
+                await keep(await self._local(one, case, how))
+        known = with_facts(case, scores_of(results.values()))
+        judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
+        since = began if began is not None else self._runtime.clock.monotonic()
+
+        async def ask(one: Assignment, how: Drawn, seat: Seat | None) -> None:
+            judge = MeteredJudge(seat or self._judges[one.judge], repeat)
+            result = await self._judged(one, known, how, judge, since)
+            if seat is not None:
+                await seat.leave()
+            await keep(result)
+
+        async with anyio.create_task_group() as side_by_side:
+            for (one, how), seat in zip(judged, self._seats(judged), strict=True):
+                side_by_side.start_soon(ask, one, how, seat)
+        local = [one for one, _ in everyone if one.evaluator.cost == "local"]
+        return [results[one.evaluator.name] for one in (*local, *(one for one, _ in judged))]
+
+    def result(self, one: Assignment, case: Case, outcome: Outcome, how: Drawn, spending: Spending) -> Judged:
+        """The result of an evaluation that ends now with `outcome`; `how` its evaluator came to choose the case."""
+        evaluator, now = one.evaluator, self._runtime.clock.now()
+        version = self.versions[evaluator.name]
+        scored = outcome if isinstance(outcome, Score) else None
+        return Judged(
+            case=replace(case, attributes=facts.allowed(case, self._slices)),
+            evaluator=evaluator.name,
+            version=version,
+            outcome=outcome,
+            weight=1 / (case.probability * how.probability),
+            level=evaluator.scale.level(scored.value) if scored else "",
+            defect=bool(scored and one.defect.matches(scored)),
+            spending=spending,
+            judged_at=now,
+            standing=how.standing or self._standing or standing_of(case, now, self.late_after),
+            generation=Generation(
+                evaluator=version,
+                judge=spending.model,
+                prompt=facts.value(case, "prompt.version"),
+                index=facts.value(case, "index.version"),
+                service=facts.value(case, "service.version"),
+            ),
+            selection=Selection(how.probability, how.target, how.inputs, how.shift),
+        )
+
+    def result_id(self, one: Assignment, case: Case) -> str:
+        """The id that the result of this evaluator on `case` has."""
+        return result_id(case.request_id, one.evaluator.name, self.versions[one.evaluator.name])
+
+    def is_late(self, case: Case) -> bool:
+        """Whether a result reached now would be late."""
+        return standing_of(case, self._runtime.clock.now(), self.late_after) is Standing.LATE
+
+    def _seats(self, judged: Sequence[Chosen]) -> list[Seat | None]:
+        """For each evaluator its seat on the panel of its group and judge; None where it is alone there."""
+        together = Counter((one.group, one.judge) for one, _ in judged if one.group)
+        panels = {key: Panel(self._judges[key[1]]) for key, number in together.items() if number > 1}
+        found = (panels.get((one.group, one.judge)) for one, _ in judged)
+        return [panel.seat() if panel is not None else None for panel in found]
+
+    async def _local(self, one: Assignment, case: Case, how: Drawn) -> Judged:
+        began = self._runtime.clock.monotonic()
+        outcome = await self._outcome(one.evaluator, case, None)
+        return self.result(one, case, outcome, how, Spending(seconds=self._runtime.clock.monotonic() - began))
+
+    async def _judged(self, one: Assignment, case: Case, how: Drawn, judge: MeteredJudge, began: float) -> Judged:
+        with self._runtime.tracer.part(f"evaluate {one.evaluator.name}") as work:
+            outcome = await self._outcome(one.evaluator, case, judge)
+            spending = judge.spending(self._runtime.clock.monotonic() - began)
+            result = self.result(one, case, outcome, how, spending)
+            if work.recorded:
+                _describe(result, work)
+        return result
+
+    async def _outcome(self, evaluator: Evaluator, case: Case, judge: Judge | None) -> Outcome:
+        """What comes of `evaluator` on `case`, whatever goes wrong. `judge` is None for a local one."""
+        lacks = skip_reason(evaluator, case)
+        if lacks is not None:
+            return Skipped(lacks)
+        try:
+            if judge is None:
+                found = await anyio.to_thread.run_sync(run_local, evaluator, case)
+            else:
+                found = await evaluator.evaluate(case, judge)
+            return checked(evaluator, found)
+        except JudgeError as error:
+            return Unscored(error.reason, str(error))
+        except Exception as error:  # noqa: BLE001 - the one place where evaluator faults are caught, and counted
+            _log.debug("evaluator %s failed", evaluator.name, exc_info=error)
+            self._runtime.events.error(
+                Event.EVALUATOR_FAILED, "an evaluator failed", evaluator=evaluator.name, error=type(error).__name__
+            )
+            return Unscored(UnscoredReason.ERROR, type(error).__name__)
+
+
+@asynccontextmanager
+async def open_scorer(
+    evaluators: Sequence[Assignment],
+    judges: Mapping[str, JudgeSettings],
+    *,
+    runtime: Runtime | None = None,
+    slices: Sequence[str] = (),
+    standing: Standing | None = None,
+    pauses: Mapping[str, Pause] = _NO_PAUSES,
+    seam: Callable[[Loadable], Loadable] = lambda provider: provider,
+) -> AsyncIterator[Scorer]:
+    """A scorer on judges of its own, open for the life of the context: those that `evaluators` ask, none else.
+
+    `judges` are the settings of all judges, by name; `seam` and `pauses`, by the judge's name, as in `open_judge`. The
+    rest is as in `Scorer`. Raises `ConfigError` where a judge cannot work.
+    """
+    lent = runtime or Runtime.standalone()
+    async with AsyncExitStack() as stack:
+        opened: dict[str, Judge] = {}
+        for name in dict.fromkeys(one.judge for one in evaluators if one.evaluator.cost == "judge"):
+            opening = open_judge(judges[name], lent, rng=random.Random(), seam=seam, pause=pauses.get(name))
+            opened[name] = await stack.enter_async_context(opening)
+        yield Scorer(evaluators, opened, runtime=lent, slices=slices, standing=standing)
+
+
+def versions(evaluators: Sequence[Assignment], models: Mapping[str, str]) -> dict[str, str]:
+    """By evaluator, its version in this process; `models` are those of the judges, by the judge's name.
+
+    With options of its own an evaluator is another instrument; a judged one also with another model, or asked together
+    with others.
+    """
+    return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
+
+
+def _version(one: Assignment, evaluators: Sequence[Assignment], models: Mapping[str, str]) -> str:
+    options = one.evaluator.model_dump_json(exclude_defaults=True)
+    model = models.get(one.judge) if one.evaluator.cost == "judge" else None
+    told = [] if options == "{}" else [options]
+    if model is not None:
+        told.append(model)
+    if model is not None and one.group:
+        told += sorted(other.evaluator.name for other in evaluators if other.group == one.group)
+    if not told:
+        return one.evaluator.version
+    return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(told).encode(), digest_size=4).hexdigest()}"
+
+
+def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
+    """Why the evaluator does not apply to the case; None where it does."""
+    needs = evaluator.needs
+    if "context" in needs and not case.retrieved_context:
+        return SkippedReason.NO_CONTEXT
+    if "history" in needs and not case.request.history:
+        return SkippedReason.NO_HISTORY
+    if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:
+        return SkippedReason.NO_REFERENCE
+    return None
+
+
+def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
+    """A score off its scale would poison every rate: it is not one. One that its explanation contradicts is marked."""
+    if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
+        low, high = evaluator.scale.lowest, evaluator.scale.highest
+        return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
+    if not isinstance(outcome, Score) or evaluator.cost != "judge":
+        return outcome
+    if contradicts(outcome.explanation, outcome.value, evaluator.scale, evaluator.name):
+        return replace(outcome, contradicts=True)
+    return outcome
+
+
+def run_local(evaluator: Evaluator, case: Case) -> Outcome:
+    """Run a local evaluator. It computes and never waits, so its coroutine ends at the first step, in any thread.
+
+    Raises `RuntimeError` where it waits after all.
+    """
+    steps = evaluator.evaluate(case, None)
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    steps.close()
+    raise RuntimeError(f"the local evaluator {evaluator.name} waits for something; declare cost = 'judge'")
+
+
+def scores_of(results: Iterable[Judged]) -> dict[str, Score]:
+    """The scores among `results`, by evaluator."""
+    return {one.evaluator: one.outcome for one in results if isinstance(one.outcome, Score)}
+
+
+def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
+    """The case with the facts that local evaluators found as further attributes, for slices and samplers."""
+    found = {name: text for score in local.values() for name, text in score.facts.items()}
+    return replace(case, attributes={**case.attributes, **found}) if found else case
+
+
+def _describe(result: Judged, work: Work) -> None:
+    """What came of an evaluation, for our own telemetry: no score, no text."""
+    work.set(
+        {
+            "rag_monitor.evaluator": result.evaluator,
+            "rag_monitor.version": result.version,
+            "rag_monitor.outcome": type(result.outcome).__name__.lower(),
+            "rag_monitor.attempts": result.spending.attempts,
+            "rag_monitor.dollars": result.spending.dollars,
+            "rag_monitor.cached": result.spending.cached,
+        }
+    )
+    if isinstance(result.outcome, Unscored):
+        work.fail(result.outcome.reason.value)

@@ -1,0 +1,62 @@
+"""A judged evaluator whose sampler sees the overlap evaluator, and answers that it likes more or less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from monitor.evaluators.overlap_groundedness import OverlapGroundedness
+from monitor.model.case import Case, Document
+from monitor.model.outcome import Judged
+from monitor.pipeline.drawing import Draws
+from monitor.pipeline.publish import Delivered
+from monitor.stages import Judge, Sampler
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live, run_local
+from tests.support.runtime import runtime, total
+
+UNSUPPORTED = "Elephants from Mars repaired 47 submarines yesterday."
+
+
+class SamplingBench:
+    """The overlap evaluator on every case and a judged one with `sampler`."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        *,
+        judge: Judge | None = None,
+        memory: Delivered | None = None,
+        draws: Draws | None = None,
+    ) -> None:
+        self.runtime = runtime()
+        self.results: list[Judged] = []
+        self.draws = draws if draws is not None else KeptDraws()
+        self.evaluation = live(
+            [configured(JudgedEvaluator(), sampler), configured(OverlapGroundedness())],
+            judges={"": judge or FakeJudge(score=1)},
+            sinks={"test": self.take},
+            memory=memory or Memory(),
+            draws=self.draws,
+            lent=self.runtime,
+        )
+
+    async def take(self, judged: Judged) -> None:
+        if judged.evaluator == "judged":
+            self.results.append(judged)
+
+    async def run(self, one: Case) -> float | None:
+        """The probability with which `one` was drawn, if it was judged."""
+        local = await run_local(self.evaluation, one)
+        chosen = self.evaluation.choose(one, local)
+        await self.evaluation.score_judged(one, chosen)
+        return chosen[0][1].probability if chosen else None
+
+    def total(self, name: str, **labels: str) -> float:
+        return total(self.runtime.metrics, f"ragmonitor_{name}", **labels)
+
+    def sampling(self) -> Any:
+        return self.evaluation._drawing._samplings["judged"]
+
+
+def answered(number: int, response: str = "The library opens at nine.", **more: Any) -> Case:
+    return replace(case(number), retrieved_context=(Document("The library opens at nine."),), response=response, **more)
