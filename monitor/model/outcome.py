@@ -226,9 +226,9 @@ class Standing(StrEnum):
 
     LIVE = "live"
     LATE = "late"  # the answer was given too long ago: it would look like news, and is none
-    ASIDE = "aside"  # not production traffic
+    NON_PRODUCTION = "non_production"  # not production traffic
     BACKFILL = "backfill"  # judged afterwards, because somebody asked for it
-    DISLIKED = "disliked"  # judged because its user disliked the answer: chosen for being bad
+    USER_DISLIKED = "user_disliked"  # judged because its user disliked the answer: chosen for being bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

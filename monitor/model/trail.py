@@ -73,8 +73,8 @@ class Step(NamedTuple):
     """What is summed by the minute: where requests ended, and what evaluators did with cases.
 
     Of a request's end `evaluator` is empty and `step` the outcome; else `source` is empty and `step` one of `missing`,
-    `not_chosen`, `repeated`, `score`, `late`, `aside`, `skipped`, `unscored`, with the reason after a colon where there
-    is one (`unscored:auth`).
+    `not_chosen`, `repeated`, `score`, `late`, `non_production`, `skipped`, `unscored`, with the reason after a colon
+    where there is one (`unscored:auth`).
     """
 
     app: str

@@ -32,7 +32,7 @@ from monitor.statistics.rates import Estimate, Sums, interval_95
 from monitor.storage.history.reader import Reader
 from monitor.telemetry.metrics import Metrics
 
-_NOT_IN_RATES = (Standing.ASIDE, Standing.BACKFILL, Standing.DISLIKED)
+_NOT_IN_RATES = (Standing.NON_PRODUCTION, Standing.BACKFILL, Standing.USER_DISLIKED)
 
 
 class _Version(NamedTuple):

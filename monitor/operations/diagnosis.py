@@ -173,7 +173,7 @@ class Inquiry:
         results = Results(self._results)
         apps = (facts.app,) if facts.app else ()
         newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
-        via = newest[0].get("via", Via.OWN) if newest else expected_via(facts.name)
+        via = newest[0].get("score_source", Via.OWN) if newest else expected_via(facts.name)
         if via == Via.OWN or not (newest or expected):
             return None
         numbers = results.numbers(facts.name, facts.since, facts.app or None)

@@ -166,16 +166,16 @@ class Counting:
         """A pending evaluation came to its outcome after `seconds` of wall clock."""
         series = self._of(judged.case.app, judged.evaluator)
         series.pending.dec()
-        outcome, timed = judged.outcome, judged.standing not in (Standing.ASIDE, Standing.DISLIKED)
+        outcome, timed = judged.outcome, judged.standing not in (Standing.NON_PRODUCTION, Standing.USER_DISLIKED)
         if judged.via is Via.OWN:  # how long others took is not known here
             self._durations[judged.evaluator].observe(seconds)
         if judged.lag is not None and isinstance(outcome, Score) and timed and judged.via is Via.OWN:
             self._lags[judged.evaluator].observe(judged.lag)
         if isinstance(outcome, Score) and outcome.contradicts:
             series.contradictions[judged.defect].inc()
-        if judged.standing is Standing.ASIDE:
+        if judged.standing is Standing.NON_PRODUCTION:
             self._aside_of(judged).add(judged)
-        elif judged.standing is Standing.DISLIKED:
+        elif judged.standing is Standing.USER_DISLIKED:
             self._count_disliked(judged)
         elif judged.standing is Standing.LATE:
             series.late.add(judged)

@@ -148,7 +148,7 @@ class LiveEvaluation:
 
     async def score_disliked(self, case: Case, evaluators: Sequence[Assignment]) -> None:
         """As `score_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
-        how = Drawn(1.0, 1.0, standing=Standing.DISLIKED)
+        how = Drawn(1.0, 1.0, standing=Standing.USER_DISLIKED)
         new = [one for one in evaluators if not self._publisher.has(self._scorer.result_id(one, case))]
         await self.score_judged(case, [(one, how) for one in new])
 

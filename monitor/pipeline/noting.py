@@ -161,7 +161,7 @@ def step_of(choice: Choice) -> str:
     if choice.repeated:
         return "repeated"
     if choice.outcome == "score":
-        return _SCORED.get(choice.standing, "aside")
+        return _SCORED.get(choice.standing, "non_production")
     if choice.missing:
         return f"missing:{choice.missing}"
     if not choice.chosen:

@@ -190,6 +190,6 @@ def _is_health_check(attributes: Mapping[str, str]) -> bool:
 def standing(case: Case, judged_at: float, late_after: float) -> Standing:
     """Whether a verdict reached at `judged_at` counts. A case that does not say when it was answered is never late."""
     if case.traffic is not Traffic.PRODUCTION:
-        return Standing.ASIDE
+        return Standing.NON_PRODUCTION
     late = case.answered_at > 0 and judged_at - case.answered_at > late_after
     return Standing.LATE if late else Standing.LIVE

@@ -52,7 +52,7 @@ def tell(judged: Judged, *, explanations: bool) -> Told:
         "model": clean(judged.spending.model),
     }
     if judged.via is not Via.OWN:
-        facts["via"] = judged.via.value
+        facts["score_source"] = judged.via.value
     if score is not None:
         facts |= {"defect": judged.defect, "level": clean(judged.level)}
     return Told(

@@ -49,7 +49,7 @@ class OtelEvents(OtlpSettings, Sink):
     | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
     | `rag_monitor.app`, `.version`, `.model` | the judged service; of the evaluator; the judge |
     | `rag_monitor.defect`, `.level`, `.weight`, `.standing` | as in the other sinks |
-    | `rag_monitor.via` | of a verdict that others have reached: how it came, such as `feedback` |
+    | `rag_monitor.score_source` | of a verdict that others have reached: how it came, such as `feedback` |
     | `rag_monitor.request_id` | of a case that came as a row and has no trace |
 
     Its time is that of the answer, its observed time that of the verdict, its resource `service.name` `rag-monitor`.

@@ -116,7 +116,7 @@ def _judged(name: str, standing: str, took: str, situation: Situation) -> Step:
     if standing == "late":
         text = f"judged, more than {human_duration(situation.late_after)} after the answer"
         return Step("verdict", text, "traffic.late_after: longer", name, Cause.LATE)
-    if standing == "aside":
+    if standing == "non_production":
         return Step(
             "verdict",
             "judged, and its traffic is not production",

@@ -58,8 +58,12 @@ class _Counts:
         self.missing = self._by_reason("missing")
         self.skipped = self._by_reason("skipped")
         self.unscored = self._by_reason("unscored")
-        self.live, self.late, self.aside = self.steps["score"], self.steps["late"], self.steps["aside"]
-        self.scored = self.live + self.late + self.aside
+        self.live, self.late, self.non_production = (
+            self.steps["score"],
+            self.steps["late"],
+            self.steps["non_production"],
+        )
+        self.scored = self.live + self.late + self.non_production
         self.chosen = self.scored + sum(self.skipped.values()) + sum(self.unscored.values())
         self.repeated = self.steps["repeated"]
         self.applies = self.chosen + self.steps["not_chosen"] + self.repeated
@@ -138,7 +142,11 @@ def _worked(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating) -> li
         told = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
         steps.append(Step("no verdict", f"{number:,}: {told.text}", told.setting, name, Cause.UNSCORED, reason))
     if counts.scored:
-        apart = [f"{number:,} {word}" for number, word in ((counts.late, "late"), (counts.aside, "aside")) if number]
+        apart = [
+            f"{number:,} {word}"
+            for number, word in ((counts.late, "late"), (counts.non_production, "not production"))
+            if number
+        ]
         of_them = f", of them {' and '.join(apart)}" if apart else ""
         steps.append(Step("verdicts", f"{counts.scored:,}{of_them}", evaluator=name))
     return steps
@@ -189,11 +197,11 @@ def _with_verdicts(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating
 
 
 def _apart(counts: _Counts, situation: Situation) -> Step:
-    if counts.late >= counts.aside:
+    if counts.late >= counts.non_production:
         text = f"It ran, and all that counts came too late: {several(counts.late, 'verdict')} were reached more than"
         text += f" {human_duration(situation.late_after)} after the answer, and are in no live rate"
         return Step("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
-    text = f"It ran, but none of it was production traffic: {several(counts.aside, 'verdict')} stand aside"
+    text = f"It ran, but none of it was production traffic: {several(counts.non_production, 'verdict')} stand aside"
     return Step(
         "", text, "traffic.class_attribute: the attribute that says what is production", cause=Cause.NON_PRODUCTION
     )

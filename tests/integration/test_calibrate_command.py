@@ -210,7 +210,11 @@ def serving(text: str) -> Iterator[str]:
 
 
 def test_traffic_that_is_not_production_is_in_no_rate(tmp_path: Path) -> None:
-    rows = [result(1, defect=True), result(2, defect=True, standing="aside"), result(3, defect=False, standing="late")]
+    rows = [
+        result(1, defect=True),
+        result(2, defect=True, standing="non_production"),
+        result(3, defect=False, standing="late"),
+    ]
     labels = write_rows(tmp_path / "labels.jsonl", [label(number, defect=True) for number in (1, 2, 3)])
     ended = command("calibrate", labels, "-r", write_rows(tmp_path / "results.jsonl", rows), "--json")
     found = json.loads(ended.stdout)

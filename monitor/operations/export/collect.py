@@ -84,7 +84,9 @@ def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> E
         found = history.search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
-    results = [row for row in found if row["standing"] != Standing.ASIDE and row["traffic"] == Traffic.PRODUCTION]
+    results = [
+        row for row in found if row["standing"] != Standing.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
+    ]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]
     if results and not complete:
         raise ConfigError(
@@ -110,7 +112,7 @@ def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> E
 
 def _with_texts(row: dict[str, Any], history: Reader) -> dict[str, Any]:
     """Add the texts of the case to an external score: they are stored with the monitor's own results."""
-    if "response" in row or row.get("via", Via.OWN) == Via.OWN:
+    if "response" in row or row.get("score_source", Via.OWN) == Via.OWN:
         return row
     with suppress(MonitorError):
         ours = next((one for one in history.by_trace(row["trace_id"]) if "response" in one), {})

@@ -51,8 +51,10 @@ class Verdict(View):
     versions: dict[str, str]
     """What stood behind it besides: the judge's model, and the service's own `prompt`, `index` and `service`, as far as
     they were stated."""
-    standing: Literal["live", "late", "aside", "backfill", "disliked"]
-    """Only `live` is in the rates; `late`: judged too long after the answer; `aside`: not production traffic."""
+    standing: Literal["live", "late", "non_production", "backfill", "user_disliked"]
+    """Only `live` is in the rates; `late`: judged too long after the answer; `non_production`: not production
+    traffic.
+    """
 
 
 class Turn(View):

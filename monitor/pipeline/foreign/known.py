@@ -46,19 +46,19 @@ class Known:
                 rows = await self._past.by_trace(request_id)
         earlier = {} if any(map(_is_vote, rows)) else {row["evaluator"]: row["defect"] for row in rows if _counts(row)}
         if known is None:
-            own = next((row for row in rows if row.get("via", Via.OWN) == Via.OWN), {})
+            own = next((row for row in rows if row.get("score_source", Via.OWN) == Via.OWN), {})
             known = _bare(verdict, own)
         return known, earlier
 
 
 def _is_vote(row: dict[str, Any]) -> bool:
     """Whether a row is what a user said of the answer."""
-    return row.get("outcome") == "score" and is_vote(row.get("via"), row.get("evaluator"), row.get("label"))
+    return row.get("outcome") == "score" and is_vote(row.get("score_source"), row.get("evaluator"), row.get("label"))
 
 
 def _counts(row: dict[str, Any]) -> bool:
     """Whether a row is a verdict of ours on production traffic."""
-    ours = row.get("via", Via.OWN) == Via.OWN and row.get("traffic") == Traffic.PRODUCTION
+    ours = row.get("score_source", Via.OWN) == Via.OWN and row.get("traffic") == Traffic.PRODUCTION
     return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
 
 

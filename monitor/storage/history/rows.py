@@ -18,10 +18,11 @@ or means something else, raises it.
 | `weight` | the requests that this one stands for |
 | `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator chose it; null where nothing did |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
-| `standing` | `live`; `late`: judged too long after the answer; `aside`: not production; `disliked`: chosen for it;
+| `standing` | `live`; `late`: judged too long after the answer; `non_production`: not production; `user_disliked`:
+chosen for it;
   `backfill`: judged afterwards, as somebody asked for it. Only `live` is in the rates |
 | `origin` | of `backfill` only: `kafka`, `spool`, `file` or `missed`, where the case came from |
-| `via` | `own`; of a verdict of others how it came: `gen_ai_events`, `openinference`, `feedback` |
+| `score_source` | `own`; of a verdict of others how it came: `gen_ai_events`, `openinference`, `feedback` |
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
 | `attributes` | the configured slices, and harmless facts such as versions |
 | `generation` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions behind it |
@@ -81,7 +82,7 @@ def as_json(judged: Judged, *, texts: bool = True, quotes: bool = True) -> dict[
         "sampling": asdict(judged.selection) if judged.selection else None,
         "judge": _judge(judged),
         "standing": judged.standing.value,
-        "via": judged.via.value,
+        "score_source": judged.via.value,
         "traffic": case.traffic.value,
         "attributes": dict(case.attributes),
         "generation": {"fingerprint": judged.generation.fingerprint, **judged.generation.parts},
@@ -132,7 +133,7 @@ def lesson(row: Mapping[str, Any]) -> Lesson | None:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
-        asked_for = row.get("standing") in (Standing.BACKFILL, Standing.DISLIKED)
+        asked_for = row.get("standing") in (Standing.BACKFILL, Standing.USER_DISLIKED)
         counts = counts and not asked_for  # what was asked for by hand, or by its user, is no fair sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])

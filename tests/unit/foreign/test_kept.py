@@ -46,8 +46,8 @@ def test_two_verdicts_of_others_on_one_request_are_two_results_and_a_repeat_is_n
 
 def test_a_row_of_others_says_how_it_came_and_has_no_texts_of_the_case():
     row = as_json(theirs(judged(1)))
-    assert (row["via"], row["explanation"], "response" in row) == ("feedback", "out of date", False)
-    assert as_json(judged(1))["via"] == "own"
+    assert (row["score_source"], row["explanation"], "response" in row) == ("feedback", "out of date", False)
+    assert as_json(judged(1))["score_source"] == "own"
 
 
 def test_an_id_of_ours_is_what_it_was_before_others_had_any():
@@ -63,7 +63,7 @@ def test_an_export_of_what_users_disliked_has_the_texts_of_the_answers(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("standing", "teaches"), [(Standing.LIVE, True), (Standing.DISLIKED, False), (Standing.BACKFILL, False)]
+    ("standing", "teaches"), [(Standing.LIVE, True), (Standing.USER_DISLIKED, False), (Standing.BACKFILL, False)]
 )
 def test_what_was_chosen_for_being_disliked_teaches_no_sampler(standing, teaches):
     assert (lesson(as_json(replace(judged(1), standing=standing))).defect is not None) == teaches

@@ -35,7 +35,7 @@ def test_a_verdict_of_a_judge_is_marked_and_its_value_left_as_it_is(name, value,
     assert (outcome.value, outcome.explanation) == (value, PRAISE)
 
 
-@pytest.mark.parametrize("standing", [Standing.LIVE, Standing.LATE, Standing.ASIDE])
+@pytest.mark.parametrize("standing", [Standing.LIVE, Standing.LATE, Standing.NON_PRODUCTION])
 def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
     metrics = Metrics()
     counting = Counting(metrics)

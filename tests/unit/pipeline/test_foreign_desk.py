@@ -145,7 +145,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
 async def test_an_annotation_of_a_person_is_a_vote_also_where_only_the_history_knows_of_an_earlier_one():
     bench = Bench()
     ours = {"trace_id": "r", "evaluator": "judged", "traffic": "production", "outcome": "score", "defect": True}
-    theirs = {"via": "openinference", "evaluator": "thumbs", "label": "thumbs-down", "outcome": "score"}
+    theirs = {"score_source": "openinference", "evaluator": "thumbs", "label": "thumbs-down", "outcome": "score"}
     said = replace(vote("r"), evaluator="thumbs", via=Via.OPENINFERENCE, annotator="HUMAN")
     bench.past.rows = [{**ours, **dict.fromkeys(("app", "source", "session_id", "model", "span_id"), "")}]
     bench.past.rows[0] |= {"convention": "", "attributes": {}}
@@ -217,7 +217,7 @@ async def test_a_verdict_from_outside_is_on_the_app_and_class_of_its_request():
     await bench.process(one)
     await bench.tell(vote(one.request_id, app="the-tool"))
     (judged,) = [judged for judged in bench.results if judged.via is Via.FEEDBACK]
-    assert (judged.case.app, judged.standing) == ("shop", Standing.ASIDE)
+    assert (judged.case.app, judged.standing) == ("shop", Standing.NON_PRODUCTION)
 
 
 async def test_a_request_that_is_no_longer_remembered_is_looked_up_in_the_history():
@@ -240,7 +240,7 @@ async def test_a_request_that_is_no_longer_remembered_is_looked_up_in_the_histor
     await bench.tell(vote("r", app="elsewhere"))
     assert bench.results[0].case.app == "shop"
     assert bench.total("feedback_agreement_total", evaluator="judged", judge="passed", user="down") == 1
-    bench.past.rows.append({**row, "via": "feedback"})
+    bench.past.rows.append({**row, "score_source": "feedback"})
     bench.past.rows[0]["trace_id"] = bench.past.rows[1]["trace_id"] = "q"
     await bench.tell(vote("q"))
     assert bench.total("feedback_agreement_total") == 1  # another user had spoken before: that was counted then
@@ -298,7 +298,7 @@ async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_onc
     await bench.tell(vote(one.request_id))
     await bench.tell(vote(one.request_id, user="another"))
     judged = [judged for judged in bench.results if judged.evaluator == "judged"]
-    assert [one.standing for one in judged] == [Standing.DISLIKED]
+    assert [one.standing for one in judged] == [Standing.USER_DISLIKED]
     assert isinstance(judged[0].outcome, Score)
     assert bench.total("disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("evaluations_total", evaluator="judged") == 0

@@ -75,10 +75,10 @@ async def test_without_a_choice_every_evaluator_scores_every_case_local_ones_fir
 
 async def test_a_result_weighs_the_inverse_of_both_probabilities_and_stands_as_it_was_chosen():
     scorer, one = Scorer([configured(LocalEvaluator())]), configured(LocalEvaluator())
-    (result,) = await scorer.score(case(probability=0.1), [(one, Drawn(0.5, 0.4, standing=Standing.DISLIKED))])
+    (result,) = await scorer.score(case(probability=0.1), [(one, Drawn(0.5, 0.4, standing=Standing.USER_DISLIKED))])
     assert result.weight == pytest.approx(20)
     assert (result.selection.probability, result.selection.target) == (0.5, 0.4)
-    assert result.standing is Standing.DISLIKED
+    assert result.standing is Standing.USER_DISLIKED
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))

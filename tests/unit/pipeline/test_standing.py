@@ -114,7 +114,7 @@ async def test_an_answer_from_the_future_has_no_lag_below_zero():
 @pytest.mark.parametrize("traffic", [Traffic.EXPERIMENT, Traffic.SYNTHETIC, Traffic.INTERNAL])
 async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traffic):
     bench = Bench()
-    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is Standing.ASIDE
+    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is Standing.NON_PRODUCTION
     await bench.run(bench.case(2, traffic=traffic, retrieved_context=()))
     broken = Bench(LocalEvaluator(value=-1))
     await broken.run(broken.case(3, traffic=traffic))

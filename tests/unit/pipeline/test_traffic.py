@@ -130,7 +130,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
         (999.0, Traffic.PRODUCTION, Standing.LATE),
         (5000.0, Traffic.PRODUCTION, Standing.LIVE),
         (0.0, Traffic.PRODUCTION, Standing.LIVE),
-        (999.0, Traffic.SYNTHETIC, Standing.ASIDE),
+        (999.0, Traffic.SYNTHETIC, Standing.NON_PRODUCTION),
     ],
 )
 def test_a_verdict_is_late_by_the_time_of_its_answer(answered_at, traffic, expected):

@@ -233,7 +233,7 @@ async def test_an_answer_from_the_future_counts_when_it_was_judged(history: Hist
     assert [row.at for row in await history.sums_since(0)] == [int(one.judged_at // 60 * 60)]
 
 
-@pytest.mark.parametrize("standing", [Standing.LATE, Standing.ASIDE])
+@pytest.mark.parametrize("standing", [Standing.LATE, Standing.NON_PRODUCTION])
 async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(history: History, standing: Standing) -> None:
     """Else the windows of alerts would hold it after a restart."""
     await deliver(history, judged(1, standing=standing))

@@ -57,7 +57,7 @@ def facts(outcomes=(), steps=(), **fields) -> EvaluatorFacts:
         (facts({"evaluated": 5}, {"skipped:no_request": 5}), Cause.SKIPPED, "it needs a question", ""),
         (facts({"evaluated": 5}, {"late": 5}), Cause.LATE, "too late", "traffic.late_after"),
         (
-            facts({"evaluated": 5}, {"aside": 5}),
+            facts({"evaluated": 5}, {"non_production": 5}),
             Cause.NON_PRODUCTION,
             "none of it was production",
             "traffic.class_attribute",
@@ -110,7 +110,7 @@ def test_without_any_record_it_says_that_nothing_is_kept():
 
 
 STEPS = [
-    *("score", "late", "aside", "not_chosen", "repeated", "unfinished"),
+    *("score", "late", "non_production", "not_chosen", "repeated", "unfinished"),
     *(f"missing:{one}" for one in SkippedReason),
     *(f"skipped:{one}" for one in SkippedReason),
     *(f"unscored:{one}" for one in UnscoredReason),

@@ -75,7 +75,7 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
         ({"missing": "no_context", "outcome": "skipped", "reason": "no_context"}, Cause.DOES_NOT_APPLY, "needs", ""),
         ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "none came", ""),
         ({"standing": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
-        ({"standing": "aside"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
+        ({"standing": "non_production"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
         ({"outcome": "", "waited": None}, Cause.WAITING, "waits for its turn", "judge.max_concurrency"),
         ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),
     ],

@@ -105,7 +105,7 @@ def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path:
 
 
 def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
-    assert collect(stored(tmp_path, "Two years.", standing=Standing.ASIDE), ExportFilter()).rows == []
+    assert collect(stored(tmp_path, "Two years.", standing=Standing.NON_PRODUCTION), ExportFilter()).rows == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
