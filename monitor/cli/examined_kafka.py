@@ -41,15 +41,17 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         return
     from kafka import KafkaAdminClient  # noqa: PLC0415 - slow to import, and few need it
 
-    from monitor.kafka._clients import named, opened  # noqa: PLC0415
+    from monitor.kafka.connection import describe, open_client  # noqa: PLC0415
 
     quiet_client()
     options = part.client_options()
     options.pop("metrics_enabled", None)
     try:
-        client = opened(KafkaAdminClient, **options, bootstrap_timeout_ms=_PATIENCE_MS, request_timeout_ms=_PATIENCE_MS)
+        client = open_client(
+            KafkaAdminClient, **options, bootstrap_timeout_ms=_PATIENCE_MS, request_timeout_ms=_PATIENCE_MS
+        )
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what stands in the way
-        yield failed(place, f"{part.address} cannot be used: {named(error)}", mend)
+        yield failed(place, f"{part.address} cannot be used: {describe(error)}", mend)
         return
     group = getattr(part, "group", None)
     try:
@@ -57,7 +59,7 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         there = set(client.list_topics())
         joins = group is not None and _may_join(client, group)
     except Exception as error:  # noqa: BLE001 - as above
-        yield failed(place, f"{part.address} tells of no topics: {named(error)}", "may this user describe topics?")
+        yield failed(place, f"{part.address} tells of no topics: {describe(error)}", "may this user describe topics?")
         return
     finally:
         with contextlib.suppress(Exception):

@@ -1,14 +1,13 @@
-"""Clients of kafka-python for sending: made, asked about topics, ended; and what of that is worth saying, said once."""
+"""Producer clients of kafka-python: connect, look topics up, close; each outage is logged once."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.kafka.connection import KafkaConnection
+from monitor.clock import Clock
+from monitor.kafka.connection import KafkaConnection, describe, open_client
 from monitor.telemetry.events import Event, Events
 
 _CONNECT_AGAIN = 1.0  # seconds
@@ -35,24 +34,25 @@ class Sending:
 class Clients:
     """Makes producers of kafka-python, for use in one thread. None of its methods raises."""
 
-    def __init__(self, connection: KafkaConnection, sending: Sending, events: Events) -> None:
+    def __init__(self, connection: KafkaConnection, sending: Sending, events: Events, clock: Clock) -> None:
         self._connection = connection
         self._sending = sending
         self._events = events
+        self._clock = clock
         self._connect_at = 0.0
         self._ask_at: dict[str, float] = {}
         self._there: set[str] = set()
         self._told: set[str] = set()
 
     def connect(self, *, idempotent: bool) -> Any:
-        """A new client; None where no broker can be reached, which is tried once a second and takes three."""
-        if time.monotonic() < self._connect_at:
+        """Make a client; None where no broker can be reached. Tries at most once a second, for three seconds."""
+        if self._clock.monotonic() < self._connect_at:
             return None
         from kafka import KafkaProducer  # noqa: PLC0415 - a monitor without Kafka does not pay for it
 
         timeout = self._sending.delivery_timeout
         try:
-            client = opened(
+            client = open_client(
                 KafkaProducer,
                 **self._connection.client_options(),
                 acks="all",
@@ -69,7 +69,7 @@ class Clients:
                 allow_auto_create_topics=False,
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-            self._connect_at = time.monotonic() + _CONNECT_AGAIN
+            self._connect_at = self._clock.monotonic() + _CONNECT_AGAIN
             self._say("", "no broker can be reached; what is due waits", error)
             return None
         self._there.clear()
@@ -77,17 +77,17 @@ class Clients:
         return client
 
     def is_there(self, client: Any, topic: str) -> bool:
-        """Whether the topic has partitions; asks the brokers now and then."""
+        """Whether the topic has partitions; asks the brokers at most every two seconds."""
         if topic in self._there:
             return True
-        if time.monotonic() < self._ask_at.get(topic, 0.0):
+        if self._clock.monotonic() < self._ask_at.get(topic, 0.0):
             return False
         from kafka.errors import KafkaError  # noqa: PLC0415
 
         try:
             client.partitions_for(topic)
         except KafkaError as error:
-            self._ask_at[topic] = time.monotonic() + _TOPIC_AGAIN
+            self._ask_at[topic] = self._clock.monotonic() + _TOPIC_AGAIN
             message = "no broker tells of a topic: is it there, and may this user write to it? What is due waits"
             self._say(topic, message, error)
             return False
@@ -96,20 +96,20 @@ class Clients:
         return True
 
     def missing(self, client: Any, topic: str) -> tuple[str, float]:
-        """What stands in the way of a record, and the seconds until that is looked at again."""
-        now = time.monotonic()
+        """Why a record for `topic` cannot be sent now, and the seconds until the next attempt may succeed."""
+        now = self._clock.monotonic()
         if client is None:
             return "no broker can be reached", self._connect_at - now
         return "no broker tells of the topic", self._ask_at.get(topic, 0.0) - now
 
     @staticmethod
     def close(client: Any) -> None:
-        """End a client: what it still has fails. Takes some two seconds at most."""
+        """Close a client; its unsent records fail. Takes about two seconds at most."""
         if client is None:
             return
         try:
             client.close(timeout=0.5)
-        except Exception:  # noqa: BLE001 - it gives up when it cannot flush, without having ended
+        except Exception:  # noqa: BLE001 - it raises when it cannot flush, without having ended
             with contextlib.suppress(Exception):
                 client._sender.force_close()  # noqa: SLF001 - there is no public way
                 client._sender.join(1.0)  # noqa: SLF001
@@ -117,7 +117,11 @@ class Clients:
     def _say(self, what: str, message: str, error: Exception) -> None:
         if what not in self._told:
             self._told.add(what)
-            fields = {"brokers": self._connection.address, "error": named(error), **({"topic": what} if what else {})}
+            fields = {
+                "brokers": self._connection.address,
+                "error": describe(error),
+                **({"topic": what} if what else {}),
+            }
             self._events.error(Event.KAFKA_TOPIC_MISSING if what else Event.KAFKA_UNREACHABLE, message, **fields)
 
     def _good(self, what: str) -> None:
@@ -125,27 +129,3 @@ class Clients:
             self._told.discard(what)
             fields = {"brokers": self._connection.address, **({"topic": what} if what else {})}
             self._events.info(Event.KAFKA_BACK, "what is due is sent again", **fields)
-
-
-def opened(kind: Callable[..., Any], **options: Any) -> Any:
-    """A client of this class. Where it cannot be made, nothing of it is left open, which it would not see to itself."""
-    made: list[Any] = []
-
-    def network(**given: Any) -> Any:
-        made.append(kind.DEFAULT_CONFIG["kafka_client"](**given))  # type: ignore[attr-defined]
-        return made[-1]
-
-    try:
-        return kind(**options, kafka_client=network)
-    except BaseException:
-        for one in made:
-            with contextlib.suppress(Exception):
-                one.close()
-        raise
-
-
-def named(error: BaseException) -> str:
-    """An exception in words, with its type."""
-    text = str(error)
-    name = type(error).__name__
-    return text if text.startswith(name) else f"{name}: {text}" if text else name

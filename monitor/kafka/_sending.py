@@ -13,14 +13,14 @@ import heapq
 import itertools
 import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from monitor.clock import Clock
 from monitor.errors import InvalidData, MonitorError
-from monitor.kafka._clients import Clients, Sending, named
-from monitor.kafka.connection import KafkaConnection
+from monitor.kafka._clients import Clients, Sending
+from monitor.kafka.connection import KafkaConnection, describe
 from monitor.telemetry.events import Events
 
 _AGAIN = 0.2  # seconds, after a send that failed
@@ -39,7 +39,7 @@ _REFUSALS: Final = (
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One record on its way. `deadline` is on `time.monotonic`; `trouble` is what stood in its way last."""
+    """One record to be sent. `deadline` is on the monotonic clock; `trouble` is why its last attempt failed."""
 
     topic: str
     key: bytes | None
@@ -73,9 +73,11 @@ class SendingThread:
         connection: KafkaConnection,
         sending: Sending,
         events: Events,
+        clock: Clock,
         ended: Callable[[Record, MonitorError | None], None],
     ) -> None:
-        self._clients = Clients(connection, sending, events)
+        self._clients = Clients(connection, sending, events, clock)
+        self._clock = clock
         self._largest = sending.largest
         self._ended = ended
         self._inbox: queue.SimpleQueue[Record | _Failed | Callable[[], None] | None] = queue.SimpleQueue()
@@ -126,7 +128,7 @@ class SendingThread:
                 self._try(item)
             elif item is not None:
                 item()
-            while self._later and self._later[0][0] <= time.monotonic():
+            while self._later and self._later[0][0] <= self._clock.monotonic():
                 self._try(heapq.heappop(self._later)[2])
         self._clients.close(self._client)
         self._clients.close(self._single)
@@ -134,7 +136,7 @@ class SendingThread:
             self._end(record, MonitorError("the monitor stops"))
 
     def _until_next(self) -> float | None:
-        return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
+        return max(0.0, self._later[0][0] - self._clock.monotonic()) if self._later else None
 
     def _left(self) -> list[Record]:
         left = [record for _, _, record in self._later]
@@ -151,10 +153,10 @@ class SendingThread:
         try:
             self._attempt(record)
         except Exception as error:  # noqa: BLE001 - nothing of the client may end this thread
-            self._again(record, named(error), _AGAIN)
+            self._again(record, describe(error), _AGAIN)
 
     def _attempt(self, record: Record) -> None:
-        if time.monotonic() >= record.deadline:
+        if self._clock.monotonic() >= record.deadline:
             trouble = record.trouble or "no acknowledgement"
             self._end(record, MonitorError(f"{record.topic}: not delivered in time: {trouble}"))
         elif record.alone or record.size >= self._doubtful.get(record.topic, self._largest + 1):
@@ -174,9 +176,9 @@ class SendingThread:
         try:
             future = client.send(record.topic, key=record.key, value=record.value, headers=record.headers)
         except (MessageSizeTooLargeError, ValueError, TypeError) as error:
-            self._end(record, InvalidData(f"{record.topic}: {named(error)}"))
+            self._end(record, InvalidData(f"{record.topic}: {describe(error)}"))
         except KafkaError as error:
-            self._again(record, named(error), _AGAIN)
+            self._again(record, describe(error), _AGAIN)
             self._drop(client)
         else:
             future.add_callback(lambda _: self._end(record, None))
@@ -190,7 +192,7 @@ class SendingThread:
         if not isinstance(error, RetriableError):
             self._drop(failed.client)
         record.alone = record.alone or type(error).__name__ in _REFUSALS
-        self._again(record, named(error), 0.0 if record.alone else _AGAIN)
+        self._again(record, describe(error), 0.0 if record.alone else _AGAIN)
 
     def _send_alone(self, record: Record) -> None:
         """Not beside others, whose end it might be; not idempotent, for then the client outlives a refusal."""
@@ -203,15 +205,15 @@ class SendingThread:
             return
         try:
             future = self._single.send(record.topic, key=record.key, value=record.value, headers=record.headers)
-            future.get(timeout=min(_ALONE, max(0.1, record.deadline - time.monotonic())))
+            future.get(timeout=min(_ALONE, max(0.1, record.deadline - self._clock.monotonic())))
         except (KafkaError, ValueError, TypeError) as error:
             if type(error).__name__ not in _REFUSALS and not isinstance(error, ValueError | TypeError):
-                self._again(record, named(error), _AGAIN)
+                self._again(record, describe(error), _AGAIN)
                 return
             if isinstance(error, MessageSizeTooLargeError):
                 known = self._doubtful.get(record.topic, record.size)
                 self._doubtful[record.topic] = min(known, record.size)
-            self._end(record, InvalidData(f"{record.topic}: {named(error)}"))
+            self._end(record, InvalidData(f"{record.topic}: {describe(error)}"))
         else:
             self._end(record, None)
 
@@ -221,7 +223,7 @@ class SendingThread:
 
     def _again(self, record: Record, trouble: str, seconds: float) -> None:
         record.trouble = trouble
-        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._number), record))
+        heapq.heappush(self._later, (self._clock.monotonic() + seconds, next(self._number), record))
 
     def _end(self, record: Record, error: MonitorError | None) -> None:
         self._ended(record, error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,6 +11,8 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import AuthorizationError, KafkaConnectionError, SaslAuthenticationFailedError
 from kafka.net.compat import KafkaNetClient
+
+from monitor.clock import Clock
 
 _ASK_MS: Final = 3_000
 _ASK_TIMES: Final = 4
@@ -39,7 +40,7 @@ class ConsumerSettings:
     """Topics that are written to and must be there, too."""
 
 
-def make_consumer(settings: ConsumerSettings) -> Any:
+def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
     """A consumer of the group, connected. Raises `KafkaTimeoutError` where no broker answers within ten seconds."""
     made: list[Any] = []
 
@@ -74,14 +75,14 @@ def make_consumer(settings: ConsumerSettings) -> Any:
     except Exception as error:
         if not made:
             raise
-        cause = _why(made[0])
+        cause = _why(made[0], clock)
         made[0].close()  # its thread and its sockets outlive the failure otherwise
         if isinstance(cause, KafkaConnectionError) and "sasl_mechanism" in settings.client:
             raise KafkaConnectionError(f"{cause}; a wrong password may look like this, too") from None
         raise cause or error from None
 
 
-def _why(client: Any) -> Exception | None:
+def _why(client: Any, clock: Clock) -> Exception | None:
     """Why no broker could be reached: kafka-python logs that and raises nothing but a time-out."""
 
     async def connect() -> None:
@@ -91,9 +92,9 @@ def _why(client: Any) -> Exception | None:
             await manager.get_connection(broker.node_id, timeout_ms=_ASK_MS, refresh_metadata_on_err=False)
 
     cause: Exception | None = None
-    until = time.monotonic() + _ASK_AT_MOST
+    until = clock.monotonic() + _ASK_AT_MOST
     for _ in range(_ASK_TIMES):
-        if time.monotonic() > until:
+        if clock.monotonic() > until:
             break
         try:
             client._manager.run(connect)  # noqa: SLF001

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -174,6 +176,30 @@ def quiet_client() -> None:
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)
+
+
+def open_client(kind: Callable[..., Any], **options: Any) -> Any:
+    """Make a client of kafka-python. Where that fails, close its sockets and threads, which it leaves open itself."""
+    made: list[Any] = []
+
+    def network(**given: Any) -> Any:
+        made.append(kind.DEFAULT_CONFIG["kafka_client"](**given))  # type: ignore[attr-defined]
+        return made[-1]
+
+    try:
+        return kind(**options, kafka_client=network)
+    except BaseException:
+        for one in made:
+            with contextlib.suppress(Exception):
+                one.close()
+        raise
+
+
+def describe(error: BaseException) -> str:
+    """The message of an exception, with its type."""
+    text = str(error)
+    name = type(error).__name__
+    return text if text.startswith(name) else f"{name}: {text}" if text else name
 
 
 def _path(path: Path | None) -> str | None:

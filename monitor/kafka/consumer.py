@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import anyio
+from kafka.errors import AuthorizationError, FencedInstanceIdError, KafkaConnectionError, KafkaTimeoutError
+from kafka.errors import SaslAuthenticationFailedError as SaslRefused
 
-from monitor.kafka.causes import POLL_STUCK, SAID, cause_of
 from monitor.kafka.client import ConsumerSettings
 from monitor.kafka.owner import Owner
 from monitor.kafka.series import ConsumerSeries
-from monitor.kafka.values import Look, Partition, Passed, Unreadable
+from monitor.kafka.values import Flow, Look, Partition, PartitionStuck, Passed, Unreadable
 from monitor.model.receipt import Receipt
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
@@ -31,6 +32,25 @@ _FINISH_EVERY: Final = 0.02
 _FINISH: Final = 4.0
 _LEAVE: Final = 2.0
 _LOOKS: Final = 3  # a topic may not be known yet when one first looks
+
+_POLL_STUCK: Final = "poll_stuck"
+
+_CAUSES: Final = (
+    ("partition_stuck", PartitionStuck),
+    ("fenced", FencedInstanceIdError),
+    ("unauthorised", (AuthorizationError, SaslRefused)),
+    ("unreachable", (KafkaTimeoutError, KafkaConnectionError)),
+)
+
+_SAID: Final = {
+    _POLL_STUCK: (Event.KAFKA_POLL_STUCK, "a poll did not return: going on with a new consumer"),
+    "partition_stuck": (Event.KAFKA_PARTITION_STUCK, "a partition does not move: going on with a new consumer"),
+    "unreachable": (Event.KAFKA_UNREACHABLE, "no broker answers"),
+    "unauthorised": (Event.KAFKA_UNREACHABLE, "the brokers refuse this client"),
+    "fenced": (Event.KAFKA_REBUILT, "another process has the same `group_instance_id`"),
+    "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
+}
+"""The event and its message, by the reason for which a poll thread has ended."""
 
 
 class Consumer:
@@ -58,7 +78,7 @@ class Consumer:
         self._loop = asyncio.get_running_loop()
         self._series = ConsumerSeries(runtime.metrics, settings.topics)
         self._partitions: dict[Partition, None] = {}
-        self._inbox: deque[tuple[Owner, Partition, Any]] = deque()
+        self._inbox: deque[tuple[Flow, Partition, Any]] = deque()
         self._arrival = anyio.Event()
         self._owner: Owner | None = None
         self._total = 0
@@ -77,14 +97,14 @@ class Consumer:
         """
         inbox = self._inbox
         while inbox:
-            owner, partition, item = inbox.popleft()
-            owner.accepted += 1
+            flow, partition, item = inbox.popleft()
+            flow.accepted += 1
             if type(item) is Passed:
                 if not partition.closed:
                     partition.offsets.pass_to(item.offset)
                 continue
             if type(item) is not Unreadable and item.value is not None:
-                owner.accepted_bytes += len(item.value)
+                flow.accepted_bytes += len(item.value)
             if not partition.closed:
                 return partition, item
         return None
@@ -158,10 +178,10 @@ class Consumer:
             waited = waited + _WATCH_EVERY if owner.polled_at == polled_at else 0.0
             polled_at = owner.polled_at
             if owner.ended.is_set():
-                return cause_of(owner.error)
+                return _reason_of(owner.error)
             if waited > _STUCK_AFTER:
                 owner.abandon()
-                return POLL_STUCK
+                return _POLL_STUCK
 
     def _forget(self, owner: Owner) -> None:
         owner.over = True
@@ -169,7 +189,7 @@ class Consumer:
         self._close(list(self._partitions))
 
     def _say(self, reason: str, error: BaseException | None) -> None:
-        event, message = SAID[reason]
+        event, message = _SAID[reason]
         told = "" if error is None else f"{type(error).__name__}: {error}"[:300]
         if event is Event.KAFKA_UNREACHABLE:
             self.answering(ok=False, why=f"{message}: {told}")
@@ -217,9 +237,9 @@ class Consumer:
         self._series.rebalances["lost"].inc()
         self._close(partitions)
 
-    def arrived(self, owner: Owner, found: list[tuple[Partition, list[Any]]]) -> None:
+    def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
         """See `values.Group`."""
-        self._inbox.extend((owner, partition, item) for partition, items in found for item in items)
+        self._inbox.extend((flow, partition, item) for partition, items in found for item in items)
         self._arrival.set()
 
     def looked(self, look: Look) -> None:
@@ -294,3 +314,8 @@ class Consumer:
         self._series.count(self._partitions)
         held = len(self._partitions)
         self._runtime.share.set(self._part, min(held / self._total, 1.0) if self._total else 0.0)
+
+
+def _reason_of(error: BaseException | None) -> str:
+    """Why a poll thread has ended, from a closed set."""
+    return next((name for name, kinds in _CAUSES if isinstance(error, kinds)), "error")

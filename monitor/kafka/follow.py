@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from typing import Any, Final, Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from monitor.kafka._clients import opened
-from monitor.kafka.connection import KafkaConnection, quiet_client
+from monitor.clock import Clock
+from monitor.kafka.connection import KafkaConnection, open_client, quiet_client
 from monitor.telemetry.events import Event, Events
 
 T = TypeVar("T")
@@ -49,6 +48,7 @@ async def follow(
     topic: str,
     read: Callable[[bytes], T | None],
     events: Events,
+    clock: Clock,
     *,
     newest: int,
 ) -> AsyncGenerator[list[T], None]:
@@ -72,7 +72,7 @@ async def follow(
         return None
 
     follower = _Follower(
-        connection, topic, read=read, events=events, hand_over=hand_over, stopped=stopped, newest=newest
+        connection, topic, read=read, events=events, clock=clock, hand_over=hand_over, stopped=stopped, newest=newest
     )
     thread = threading.Thread(target=follower.run, name=f"kafka follow {topic}", daemon=True)
     thread.start()
@@ -95,6 +95,7 @@ class _Follower(Generic[T]):
         *,
         read: Callable[[bytes], T | None],
         events: Events,
+        clock: Clock,
         hand_over: Callable[[list[T]], None],
         stopped: threading.Event,
         newest: int,
@@ -103,6 +104,7 @@ class _Follower(Generic[T]):
         self._topic = topic
         self._read = read
         self._events = events
+        self._clock = clock
         self._hand_over = hand_over
         self._stopped = stopped
         self._newest = newest
@@ -123,7 +125,7 @@ class _Follower(Generic[T]):
     def _with_client(self) -> None:
         from kafka import KafkaConsumer  # noqa: PLC0415 - a monitor without Kafka does not pay for it
 
-        consumer = opened(
+        consumer = open_client(
             KafkaConsumer,
             **self._connection.client_options(),
             group_id=None,
@@ -144,7 +146,7 @@ class _Follower(Generic[T]):
         look_at = 0.0
         looked: dict[Any, tuple[int, int]] = {}  # by partition, where reading stood, and the end
         while not self._stopped.is_set():
-            if time.monotonic() >= look_at:
+            if self._clock.monotonic() >= look_at:
                 ends = self._assign(consumer)
                 if not ends:
                     self._say("", Event.KAFKA_TOPIC_MISSING)
@@ -153,7 +155,7 @@ class _Follower(Generic[T]):
                 if any(looked[one][0] == self._place.next[one] < looked[one][1] for one in looked):
                     raise RuntimeError("a partition does not move")
                 looked = {one: (self._place.next[one], end) for one, end in ends.items()}
-                look_at = time.monotonic() + _LOOK_EVERY
+                look_at = self._clock.monotonic() + _LOOK_EVERY
                 self._told = False
             self._take(consumer.poll(timeout_ms=int(1000 * _POLL)), consumer)
 

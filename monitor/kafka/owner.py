@@ -15,11 +15,10 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from monitor.clock import Clock
-from monitor.kafka import damage
+from monitor.kafka import corrupt_batches
 from monitor.kafka.client import ConsumerSettings, clear_slot, known_partitions, make_consumer, pending_fault
-from monitor.kafka.commits import LAST_COMMIT_MS, Commits
-from monitor.kafka.rebalance import Listener, pause_for
-from monitor.kafka.values import Group, Look, Partition, PartitionStuck, Passed, Unreadable
+from monitor.kafka.group import LAST_COMMIT_MS, Commits, Listener, pause_for
+from monitor.kafka.values import Flow, Group, Look, Partition, PartitionStuck, Passed, Unreadable
 
 _POLL_MS: Final = 200
 _ROUND_TRIP_MS: Final = 3_000
@@ -33,9 +32,7 @@ _NO_ANSWER: Final = (KafkaError, AttributeError)
 
 
 class Owner:
-    """See the module. What the event loop writes: `quiet` (fetch nothing), `accepted` and `accepted_bytes` (what it has
-    taken out of what was sent to it), `over` (nobody listens any more) and `stop`.
-    """
+    """See the module. The event loop writes `quiet` (fetch nothing), `over` (it listens no longer) and `stop`."""
 
     def __init__(
         self,
@@ -50,10 +47,10 @@ class Owner:
         self._call = call
         self._assigned: dict[Any, Partition] = {}
         self._commits = Commits(
-            self._assigned, partial(self.post, group.committed), request_timeout=settings.request_timeout
+            self._assigned, partial(self.post, group.committed), clock, request_timeout=settings.request_timeout
         )
         self._new: set[Any] = set()
-        self._sent = self._sent_bytes = 0
+        self._flow = Flow()
         self._holding = False
         self._unanswered = 0
         self._commit_at = self._look_at = self._ask_at = 0.0
@@ -61,7 +58,6 @@ class Owner:
         self._thread = threading.Thread(target=self._run, name="kafka-owner", daemon=True)
         self.polled_at = clock.monotonic()
         self.quiet = False
-        self.accepted = self.accepted_bytes = 0
         self.stop = threading.Event()
         self.over = False
         self.ended = threading.Event()
@@ -77,13 +73,13 @@ class Owner:
         self.stop.set()
         consumer = self._consumer
         if consumer is not None:
-            threading.Thread(target=damage.close_from_outside, args=(consumer,), daemon=True).start()
+            threading.Thread(target=_close_from_outside, args=(consumer,), daemon=True).start()
 
     # -- the thread
 
     def _run(self) -> None:
         try:
-            self._consumer = consumer = make_consumer(self._settings)
+            self._consumer = consumer = make_consumer(self._settings, self._clock)
             self._answered(None)
             try:
                 consumer.subscribe(list(self._settings.topics), listener=Listener(self))
@@ -102,7 +98,7 @@ class Owner:
     def _turn(self, consumer: Any) -> None:
         self.polled_at = self._clock.monotonic()
         if not pending_fault(consumer):
-            self._flow(consumer)
+            self._pause(consumer)
         clear_slot(consumer)
         try:
             found = consumer.poll(timeout_ms=_POLL_MS)
@@ -121,9 +117,9 @@ class Owner:
             self._look_at = now + _LOOK_EVERY
             self._look(consumer, now)
 
-    def _flow(self, consumer: Any) -> None:
+    def _pause(self, consumer: Any) -> None:
         """Pause what must wait: everything while too much is on its way to the event loop, new ones until placed."""
-        messages, size = self._sent - self.accepted, self._sent_bytes - self.accepted_bytes
+        messages, size = self._flow.messages, self._flow.size
         share = 2 if self._holding else 1  # half of it must be gone before more is fetched
         limits = self._settings
         self._holding = messages > limits.max_in_flight // share or size > limits.max_in_flight_bytes // share
@@ -144,27 +140,27 @@ class Owner:
             if records[0].offset < partition.position:
                 raise ValueError(f"{at.topic}/{at.partition} goes back from {partition.position}: was it made anew?")
             partition.moved(records[-1].offset + 1, now)
-            self._sent += len(records)
-            self._sent_bytes += sum([len(one.value) for one in records if one.value is not None])
+            self._flow.sent += len(records)
+            self._flow.sent_bytes += sum([len(one.value) for one in records if one.value is not None])
             sent.append((partition, records))
         if sent:
-            self.post(self._group.arrived, self, sent)
+            self.post(self._group.arrived, self._flow, sent)
 
     def _step_over(self, consumer: Any, error: Exception) -> None:
         """Go on behind what cannot be read, and say where it was. Raises `error` where it is another matter."""
-        at = damage.place(consumer, error)
+        at = corrupt_batches.partition_of(consumer, error)
         partition = self._assigned.get(at)
         if partition is None:
             raise error
         offset = consumer.position(at, timeout_ms=_ROUND_TRIP_MS)
-        following = damage.end(self._settings, at, offset)
+        following = corrupt_batches.end_of(self._settings, at, offset)
         if following <= offset:
             raise error
         consumer.seek(at, following)
         partition.moved(following, self._clock.monotonic())
-        self._sent += 1
-        fault = Unreadable(offset, following, damage.reason(error), f"{type(error).__name__}: {error}")
-        self.post(self._group.arrived, self, [(partition, [fault])])
+        self._flow.sent += 1
+        fault = Unreadable(offset, following, corrupt_batches.reason_of(error), f"{type(error).__name__}: {error}")
+        self.post(self._group.arrived, self._flow, [(partition, [fault])])
 
     # -- the group
 
@@ -208,7 +204,7 @@ class Owner:
             return
         answered = threading.Event()
         self.post(self._group.give_up, partitions, answered)
-        await pause_for(answered.is_set, self._settings.revoke_timeout + 1.0)
+        await pause_for(answered.is_set, self._settings.revoke_timeout + 1.0, self._clock)
         if answered.is_set():
             await self._commits.last_of(self._consumer, partitions)
 
@@ -264,8 +260,8 @@ class Owner:
                 position = consumer.position(at, timeout_ms=0)
                 if position is not None and position > one.position:  # the mark of a transaction is no message
                     one.moved(position, now)
-                    self._sent += 1
-                    self.post(self._group.arrived, self, [(one, [Passed(position)])])
+                    self._flow.sent += 1
+                    self.post(self._group.arrived, self._flow, [(one, [Passed(position)])])
 
     def _check_progress(self, consumer: Any, now: float) -> None:
         paused = consumer.paused()
@@ -287,3 +283,11 @@ class Owner:
     def post(self, method: Callable[..., None], *arguments: Any, **named: Any) -> None:
         """Call a method of the group on the event loop, unless this owner is over by then."""
         self._call(self, method, arguments, named)
+
+
+def _close_from_outside(consumer: Any) -> None:
+    """Close a consumer whose own thread does not return, so that its heartbeats end. May never return."""
+    with contextlib.suppress(Exception):
+        consumer._fetcher.close()  # noqa: SLF001 - ends a fetch that loops
+    with contextlib.suppress(Exception):
+        consumer.close(timeout_ms=_ROUND_TRIP_MS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -38,6 +37,7 @@ class Producer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._timeout = sending.delivery_timeout
+        self._clock = runtime.clock
         self._metrics = runtime.metrics
         self._series: dict[str, tuple[dict[str, Counter], Histogram]] = {}
         self._waiting: dict[Record, asyncio.Future[None]] = {}
@@ -48,7 +48,7 @@ class Producer:
         self._all_ended = asyncio.Event()
         for topic in topics:
             self._of(topic)
-        self._thread = SendingThread(connection, sending, runtime.events, self._has_ended)
+        self._thread = SendingThread(connection, sending, runtime.events, runtime.clock, self._has_ended)
 
     async def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
@@ -59,7 +59,7 @@ class Producer:
         was not acknowledged within the delivery timeout; even so it may arrive. A caller that is cancelled takes
         nothing back.
         """
-        began = time.monotonic()
+        began = self._clock.monotonic()
         outcomes, seconds = self._of(topic)
         record = Record(topic, key, value, list(headers), began + self._timeout)
         error: MonitorError | None = MonitorError(f"{topic}: not delivered in time: the client says nothing")
@@ -76,7 +76,7 @@ class Producer:
             self._thread.renew()
         if error is None:
             outcomes["delivered"].inc()
-            seconds.observe(time.monotonic() - began)
+            seconds.observe(self._clock.monotonic() - began)
             return
         outcomes["refused" if isinstance(error, InvalidData) else "failed"].inc()
         raise error

@@ -1,4 +1,4 @@
-"""The series of a consumer, those of its partitions only as long as it has them."""
+"""The series of a consumer; those of a partition exist only while this process reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REBUILDS = ("unreachable", "unauthorised", "fenced", "poll_stuck", "partition_s
 
 
 class ConsumerSeries:
-    """Every label set that is known beforehand is there from the start, at 0."""
+    """Creates every label set that is known beforehand at 0."""
 
     def __init__(self, metrics: Metrics, topics: Sequence[str]) -> None:
         self.rebalances = {kind: metrics.consumer_rebalances.labels(kind) for kind in ("assigned", "revoked", "lost")}
@@ -25,7 +25,7 @@ class ConsumerSeries:
         self._shown: set[Partition] = set()
 
     def count(self, partitions: Iterable[Partition]) -> None:
-        """How many there are of each topic."""
+        """Set how many partitions of each topic this process reads."""
         numbers = dict.fromkeys(self._partitions, 0)
         for one in partitions:
             numbers[one.topic] += 1
@@ -33,7 +33,7 @@ class ConsumerSeries:
             self._partitions[topic].set(number)
 
     def show(self, ends: Sequence[tuple[Partition, int]]) -> None:
-        """Where each partition ends; what it lags behind follows."""
+        """Set the lag, and the number and age of unfinished messages, from the end offset of each partition."""
         oldest: dict[str, float] = {}
         for one, end in ends:
             self._shown.add(one)
@@ -46,7 +46,7 @@ class ConsumerSeries:
             child.set(oldest.get(topic, 0.0))
 
     def remove(self, partitions: Iterable[Partition]) -> None:
-        """These show up elsewhere from now on."""
+        """Remove the series of partitions that this process reads no longer: their new reader exports them."""
         for one in partitions:
             if one in self._shown:
                 self._shown.discard(one)

@@ -1,26 +1,43 @@
-"""What passes between the owner of a consumer and the event loop."""
+"""The values that pass between the poll thread of a consumer and the event loop."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from monitor.kafka.offsets import Offsets
 
-if TYPE_CHECKING:
-    from monitor.kafka.owner import Owner
+
+class PartitionStuck(Exception):  # noqa: N818 - never leaves this package
+    """A partition that is not paused has messages, and none arrives."""
 
 
-class PartitionStuck(Exception):  # noqa: N818 - never leaves this room
-    """Messages are there, none comes, and nothing is paused."""
+@dataclass(slots=True)
+class Flow:
+    """How much the poll thread has sent, and how much of it the event loop has accepted. Each writes its own side."""
+
+    sent: int = 0
+    sent_bytes: int = 0
+    accepted: int = 0
+    accepted_bytes: int = 0
+
+    @property
+    def messages(self) -> int:
+        """Messages that the event loop has not accepted yet."""
+        return self.sent - self.accepted
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self.sent_bytes - self.accepted_bytes
 
 
 class Partition:
     """A partition while it is assigned here.
 
-    To the event loop belong `offsets`, `closed` (nothing more of it is taken) and `released` (what was left of it is
-    void); the rest to the owner.
+    The event loop writes `offsets`, `closed` (no more of its messages are taken) and `released` (its open receipts are
+    void); the poll thread writes the rest.
     """
 
     def __init__(self, at: Any, start: int, now: float) -> None:
@@ -34,12 +51,12 @@ class Partition:
         self.waits_since: float | None = None
 
     def moved(self, position: int, now: float) -> None:
-        """What lies before `position` is on its way to the event loop."""
+        """Note that all messages before the offset `position` have been sent to the event loop."""
         self.position, self.moved_at, self.waits_since = position, now, None
 
 
 class Unreadable(NamedTuple):
-    """Messages from `offset` to before `following` that nobody can read: in place of them in the order of messages."""
+    """Stands in the order of messages for those that cannot be read, from `offset` up to but without `following`."""
 
     offset: int
     following: int
@@ -48,17 +65,17 @@ class Unreadable(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Nothing is there before `offset`."""
+    """Stands in the order of messages for the end of a transaction: there is no message before `offset`."""
 
     offset: int
 
 
 @dataclass(slots=True)
 class Look:
-    """What a look around found.
+    """The state of the group, once a second.
 
-    Where partitions end, how many there are in all, which topics are missing, and whether this process is a member of
-    the group that knows its part.
+    The end offset of each assigned partition; the number of partitions of all topics; the topics that do not exist;
+    whether this process is a member of the group and knows its partitions.
     """
 
     ends: list[tuple[Partition, int]]
@@ -68,28 +85,28 @@ class Look:
 
 
 class Group(Protocol):
-    """The event loop's side. Every method is called there."""
+    """The side of the event loop, on which each method is called."""
 
     def assigned(self, partitions: list[Partition]) -> None:
-        """These are read from now on."""
+        """Partitions are read from now on."""
 
     def give_up(self, partitions: list[Partition], answered: threading.Event) -> None:
-        """Another member will have these. `answered` is set once their marks are final and the rest is void."""
+        """Partitions will go to another member. Set `answered` once their offsets are final and the rest is void."""
 
     def lost(self, partitions: list[Partition]) -> None:
-        """Another member has these already."""
+        """Partitions have gone to another member."""
 
-    def arrived(self, owner: Owner, found: list[tuple[Partition, list[Any]]]) -> None:
-        """Messages, and what stands for them, in order."""
+    def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
+        """Messages, or what stands for them, in order. Each counts as accepted in `flow` once it is taken."""
 
     def looked(self, look: Look) -> None:
-        """Once a second."""
+        """The state of the group, once a second."""
 
     def committed(self, *, ok: bool) -> None:
-        """An offset commit was answered, or not."""
+        """Whether an offset commit succeeded."""
 
     def expired(self, topic: str, messages: int) -> None:
-        """Retention has deleted messages before they were read."""
+        """The topic's retention deleted messages before they were read."""
 
     def answering(self, *, ok: bool, why: str = "") -> None:
-        """Whether the brokers answered a question."""
+        """Whether the brokers answered a request; if not, why."""

@@ -98,7 +98,7 @@ class Kafka(KafkaConnection, Sink):
 
     async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:
         """The newest `replay` results of the topic, whoever sent them, oldest first, and on, until cancelled."""
-        results = follow(self, self.topic, _lesson, runtime.events, newest=self.replay)
+        results = follow(self, self.topic, _lesson, runtime.events, runtime.clock, newest=self.replay)
         async with aclosing(results):
             async for found in results:
                 for number, one in enumerate(found):

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from kafka.errors import FencedInstanceIdError, KafkaTimeoutError
 
-from monitor.clock import SystemClock
+from monitor.clock import Clock, SystemClock
 from monitor.kafka import consumer as under_test
 from monitor.kafka import owner
 from monitor.kafka.client import ConsumerSettings
@@ -163,7 +163,7 @@ async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exceptio
     """A consumer over these clients, one after the other."""
     waiting = list(clients)
 
-    def make(_settings: ConsumerSettings) -> Client:
+    def make(_settings: ConsumerSettings, _clock: Clock) -> Client:
         found = waiting.pop(0) if waiting else KafkaTimeoutError("no more")
         if isinstance(found, Exception):
             raise found
@@ -285,7 +285,7 @@ async def test_revoked_partitions_finish_for_a_while_then_commit_and_let_go(monk
         drive(client.listener.on_partitions_revoked({client.at}))
 
     client.faults = iter([None, None, revoke])
-    monkeypatch.setattr("monitor.kafka.rebalance.KernelEvent", lambda *_: _Now())
+    monkeypatch.setattr("monitor.kafka.group.KernelEvent", lambda *_: _Now())
     async with consuming(monkeypatch, client) as bench:
         first, second, third = await take(bench, 3)
         turn.set()

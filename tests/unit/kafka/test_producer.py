@@ -24,7 +24,7 @@ class Thread:
 
     made: list[Thread]
 
-    def __init__(self, connection: Any, sending: Any, events: Any, ended: Any) -> None:
+    def __init__(self, connection: Any, sending: Any, events: Any, clock: Any, ended: Any) -> None:
         self.ended, self.records, self.renewed, self.stopped = ended, [], 0, False
         Thread.made.append(self)
 

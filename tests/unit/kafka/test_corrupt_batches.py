@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.kafka.stepping import next_readable
+from monitor.kafka.corrupt_batches import next_readable
 
 logs = st.lists(st.tuples(st.integers(1, 400), st.booleans()), min_size=1, max_size=12)
 
