@@ -34,7 +34,6 @@ from monitor.telemetry.metrics import total
 _KNOWN: Final = {"canary-01": False, "canary-02": False, "canary-03": False, "canary-04": True, "canary-05": True}
 """Pairs that ship, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
 
-_ON_GROUND: Final = ("groundedness", "fact_check", "lynx", "hhem")
 _FEWEST_RIGHT: Final = 4
 _DRIFT: Final = 60.0
 
@@ -172,10 +171,11 @@ async def _logprobs(place: str, judge: Judge) -> Finding:
 
 
 def _asked(config: Config, name: str) -> Assignment:
-    """Who judges the pairs: an evaluator of this judge that is about grounding, else the one that fits it."""
-    mine = {one.evaluator.name: one for one in config.assignments if one.judge == name}
+    """Return what scores the pairs: an evaluator of this judge that checks grounding, else the one that fits it."""
+    mine = [one for one in config.assignments if one.judge == name and one.evaluator.cost == "judge"]
+    grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"
-    found = next((mine[one] for one in _ON_GROUND if one in mine), None) or assignment({"type": kind}, "doctor")
+    found = next(grounding, None) or assignment({"type": kind}, "doctor")
     return replace(found, judge=name, group="")
 
 

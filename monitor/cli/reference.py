@@ -18,16 +18,17 @@ class Page(enum.StrEnum):
 
     CONFIG = "config"
     METRICS = "metrics"
+    EVALUATORS = "evaluators"
 
 
 def reference(page: Annotated[Page, typer.Argument(help="Which page to print.")]) -> None:
-    """Print a reference page in Markdown: docs/configuration.md or docs/metrics.md."""
+    """Print a reference page in Markdown: docs/configuration.md, docs/metrics.md or docs/evaluators/README.md."""
     typer.echo(render(page), nl=False)
 
 
 def render(page: Page) -> str:
     """The whole page, ending in one line break."""
-    lines = _configuration() if page is Page.CONFIG else _metrics()
+    lines = {Page.CONFIG: _configuration, Page.METRICS: _metrics, Page.EVALUATORS: _evaluators}[page]()
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -162,6 +163,75 @@ def _metrics() -> Iterator[str]:
         shown = ", ".join(f"`{label}`" for label in labels) or "none"
         yield f"| `{name}` | {kind} | {shown} | {_oneline(text)} |"
 
+
+def _evaluators() -> Iterator[str]:
+    from monitor import registry  # noqa: PLC0415
+    from monitor.stages import Evaluator  # noqa: PLC0415
+
+    yield "# Evaluators"
+    yield ""
+    yield "Written by `rag-monitor reference evaluators`; do not edit."
+    yield ""
+    yield from _paragraph(_EVALUATORS)
+    known = [registry.component("evaluators", name, Evaluator) for name in registry.types("evaluators")]
+    shipped = [one for one in known if isinstance(getattr(one, "name", None), str)]  # `rubric` has no name of its own
+    for measures, question in _QUESTIONS.items():
+        chosen = [one for one in shipped if one.measures == measures]
+        if not chosen:
+            continue
+        yield ""
+        yield f"## {question}"
+        yield ""
+        yield "| type | runs on | scale | needs | a defect is |"
+        yield "| --- | --- | --- | --- | --- |"
+        for one in chosen:
+            runs = "every kept case" if one.cost == "local" else f"a sample, asks a {one.asks}"
+            needs = ", ".join(sorted(one.needs)) or "nothing"
+            yield f"| `{one.name}` | {runs} | {_scale(one.scale)} | {needs} | {one.default_defect} |"
+        for one in chosen:
+            yield ""
+            yield f"**`{one.name}`** {_meaning(one)}"
+
+
+def _scale(scale: Any) -> str:
+    """Both ends, the good one marked, and the levels in between."""
+    levels = ", ".join(f"`{level.name}` {level.start:g}" for level in scale.levels)
+    return f"{scale.lowest:g} to {scale.highest:g}, {scale.better} is better: {levels}"
+
+
+def _meaning(evaluator: Any) -> str:
+    """What it measures and after whom; of a rubric also who gives the score, and the score of an empty response."""
+    rubric = getattr(evaluator, "rubric", None)
+    if rubric is None:
+        summary = _oneline((evaluator.__doc__ or "").split("\n\n")[0])
+        return f"{summary} *Source:* {_oneline(evaluator.definition) or 'our own'}."
+    said = _oneline(evaluator.definition)
+    if rubric.score != "judged":
+        said += f" *Score:* counted from the evidence (`{rubric.score}`)."
+    if "response" not in rubric.needs:
+        return f"{said} *Empty response:* the judge is asked."
+    if rubric.trivial_score is None:
+        return f"{said} *Empty response:* skipped."
+    return f"{said} *Empty response:* `{rubric.scale.level(rubric.trivial_score)}`."
+
+
+_QUESTIONS = {
+    "grounding": "Grounding: does the response rest on the retrieved documents?",
+    "answering": "Answering: does the response answer what was asked?",
+    "retrieval": "Retrieval: did the search find what is needed?",
+    "harm": "Harm and attacks",
+    "form": "Form: how the response is written, how long it is, whether it declines",
+    None: "Other",
+}
+
+_EVALUATORS = """
+Every evaluator that ships, by what it measures, with its definition and source. How the judged ones work is on
+[judged.md](judged.md), what the local ones find and miss on [local.md](local.md), those that need a model of their own
+are on [special.md](special.md). Options: [configuration.md](../configuration.md).
+
+*Needs* is what a case must have; without it the result is `skipped`. A reference is the `expected_response` of a row
+([rows.md](../rows.md)). *A defect is* what counts as a defect unless `defect:` in the configuration says otherwise.
+"""
 
 _METRICS = """
 No series is a ratio: ratios do not add over replicas, counters do. Label values come from closed sets, or are capped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -13,8 +13,6 @@ from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Scale, Score, UnscoredReason
 from monitor.stages import Judge
-
-_EXPLANATION: Final = 2_000  # characters kept of what a judge writes
 
 T = TypeVar("T")
 
@@ -76,10 +74,3 @@ def context_of(case: Case) -> str:
 def joined(found: Sequence[Document]) -> str:
     """The texts of documents that have one, a blank line between two."""
     return "\n\n".join(one.content.strip() for one in found if one.content.strip())
-
-
-def one_line(text: str, most: int = _EXPLANATION) -> str:
-    """On one line, without control characters, cut at `most` characters with a mark that it was."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
-    whole = len(flat) <= most and len(text) <= 4 * most
-    return flat if whole else flat[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -12,11 +12,10 @@ import yaml
 from pydantic import Field, StringConstraints, ValidationError
 
 from monitor.errors import ConfigError
-from monitor.evaluators._rubric_evidence import COMPUTED, Evidenced, Scored
-from monitor.evaluators._rubric_material import MATERIALS
+from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
 from monitor.registry import explain
-from monitor.stages import Component, Needs
+from monitor.stages import Component, Measures, Needs
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -87,6 +86,10 @@ class Front(Component):
     definition: str = Field(min_length=1)
     """Where the definition of what is measured comes from."""
 
+    measures: Measures | None = None
+    """What it is about: `grounding` (does the response rest on the documents), `answering` (does it answer what was
+    asked), `retrieval` (did the search find what is needed), `harm` (harm and attacks), `form` (of the response)."""
+
     scale: ScaleEntry
     """The scale of its scores."""
 
@@ -124,6 +127,7 @@ class RubricFile:
     name: str
     version: str
     definition: str
+    measures: Measures | None
     scale: Scale
     needs: frozenset[Needs]
     defect: DefectRule
@@ -154,6 +158,7 @@ def read_rubric(path: Path) -> RubricFile:
         name=front.name,
         version=hashlib.blake2b(_FRAME.encode() + b"\n" + raw, digest_size=6).hexdigest(),
         definition=front.definition,
+        measures=front.measures,
         scale=scale,
         needs=_needs(front, materials),
         defect=_defect(front.defect, scale, path),

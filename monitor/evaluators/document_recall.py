@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal, NamedTuple
 
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED, _SHOWN = 50, 120
 _TELLING: Final = 20  # characters of text from which on being contained in another text is no accident
@@ -34,6 +34,7 @@ class DocumentRecall(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"reference"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
     """Less than half of what was expected. A place to start from."""
     definition: ClassVar[str] = (

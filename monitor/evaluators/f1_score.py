@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED, _SHOWN = 20, 120
 _ARTICLES: Final = frozenset({"a", "an", "the"})
@@ -43,6 +43,7 @@ class F1Score(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"reference", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "answering"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.25)
     """A place to start from, chosen without labels; where expected answers are terse it is too high."""
     definition: ClassVar[str] = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; scripts without spaces: own"

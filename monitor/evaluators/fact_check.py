@@ -25,7 +25,7 @@ from monitor.model.outcome import (
     SkippedReason,
     UnscoredReason,
 )
-from monitor.stages import Evaluator, Judge, Needs, Prompt
+from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 _HEADINGS: Final = re.compile(r"\s*(?:document|claim)\s*:", re.IGNORECASE)
 _WORD: Final = re.compile(r"[\"'*`]{0,3}(yes|no)\b[\"'*`]{0,3}(.*)", re.IGNORECASE | re.DOTALL)
@@ -59,6 +59,7 @@ class FactCheck(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.75)
     """One claim of four may be a slip of the checker; a place to start from, not a measurement."""
     definition: ClassVar[str] = "Tang et al. 2024, MiniCheck, arXiv:2404.10774"

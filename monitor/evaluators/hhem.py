@@ -10,7 +10,7 @@ from monitor.errors import JudgeError
 from monitor.evaluators._asking import asked, context_of, malformed, trivial
 from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
-from monitor.stages import Evaluator, Judge, Needs, Prompt
+from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 _AGREES: Final = ("consistent", "entailment", "supported")
 _COMPLEMENTS: Final = {"hallucinated": "consistent", "not_entailment": "entailment", "unsupported": "supported"}
@@ -31,6 +31,7 @@ class Hhem(Evaluator):
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     asks: ClassVar[Literal["model", "classifier"]] = "classifier"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
     definition: ClassVar[str] = "https://huggingface.co/vectara/hallucination_evaluation_model"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal, NamedTuple
 
+from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
-from monitor.evaluators._found import found
 from monitor.evaluators._hidden import encoded, hidden, rotated
 from monitor.evaluators._injection import Hit, Place, scan
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 ATTACK = "request.attack"
 """The name of the fact that says whether the user's request is an attack: one of the levels."""
@@ -48,6 +48,7 @@ class InjectionPattern(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset()
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SUSPICIOUS)
     """`suspicious` or `attack`. Where documents are tutorials or deal with prompts, `{at_least: 0.7}` is calmer."""
     definition: ClassVar[str] = (

@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any, ClassVar, Final, Literal, NoReturn
 
-from monitor.evaluators._asking import asked, context_of, malformed, one_line, trivial, without
+from monitor.evaluators._asking import asked, context_of, malformed, trivial, without
+from monitor.evaluators._explain import one_line
 from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs, Prompt
+from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 # The headings, the dashes between them and the keys of the answer are what the model knows; the sentences are ours.
 _TASK: Final = """\
@@ -56,6 +57,7 @@ class Lynx(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 1)
     definition: ClassVar[str] = "Ravi et al. 2024, Lynx, arXiv:2407.08488"
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 RESPONSE_CHARACTERS = 24_576
 CONTEXT_CHARACTERS = 131_072
@@ -51,6 +51,7 @@ class OverlapGroundedness(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.45)
     """Of 450 human-labelled answers of the mtRAG benchmark (18 % defective), 4 % of the good ones and 52 % of the
     defective fall below it. A place to start from: labels of the same service place it better than any constant."""

@@ -11,7 +11,7 @@ from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.privacy.detectors import Piece, pieces
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED = 50
 _DISTINCT = 1_000  # values that are looked for in the request
@@ -49,6 +49,7 @@ class PiiLeak(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", 1.0)
     """Any personal data or secret."""
     definition: ClassVar[str] = (

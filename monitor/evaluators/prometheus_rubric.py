@@ -8,10 +8,11 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from monitor.errors import JudgeError
-from monitor.evaluators._asking import asked, context_of, malformed, one_line, trivial, without
+from monitor.evaluators._asking import asked, context_of, malformed, trivial, without
+from monitor.evaluators._explain import one_line
 from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
-from monitor.stages import Evaluator, Judge, Prompt
+from monitor.stages import Evaluator, Judge, Measures, Prompt
 
 # The headings, their order and the mark of the result are what the model knows; the sentences are ours.
 _TASK: Final = """\
@@ -78,6 +79,7 @@ class PrometheusRubric(Evaluator):
         ),
     )
     cost: ClassVar[Literal["local", "judge"]] = "judge"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 3)
     definition: ClassVar[str] = "Kim et al. 2024, Prometheus 2, arXiv:2405.01535"
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import ClassVar, Literal, NamedTuple
 
+from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
-from monitor.evaluators._found import found
 from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _CLAUSES = 40
 _CLAUSE = 400
@@ -55,6 +55,7 @@ class RefusalPattern(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("label", label="refusal")
     definition: ClassVar[str] = "own patterns"
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 # Scripts without spaces: two characters are taken for a word.
 _unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
@@ -39,6 +39,7 @@ class ResponseLength(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SHORT)
     """Outside the band, on either side."""
     definition: ClassVar[str] = "own"

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from monitor.evaluators._text import sentences_of_keys, words
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Needs
+from monitor.stages import Evaluator, Judge, Measures, Needs
 
 QUESTION_CHARACTERS = 8_192
 CONTEXT_CHARACTERS = 131_072
@@ -52,6 +52,7 @@ class RetrievalOverlap(Evaluator):
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"context"})
     cost: ClassVar[Literal["local", "judge"]] = "local"
+    measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.2)
     """A place to start from, chosen without labels of retrieval: of the 150 questions of the mtRAG benchmark 8 % fall
     below it with the documents they came with, 72 % with those of another conversation."""

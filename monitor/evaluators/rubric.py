@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from monitor.evaluators._judged import RubricEvaluator
 from monitor.evaluators._rubric_file import RubricFile, read_rubric
+from monitor.evaluators._rubric_scoring import RubricEvaluator
 from monitor.stages import Evaluator
 
 
@@ -40,6 +40,7 @@ def _class(read: RubricFile) -> type[Evaluator]:
         scale = read.scale
         needs = read.needs
         default_defect = read.defect
+        measures = read.measures
         definition: ClassVar[str] = read.definition
         rubric = read
 

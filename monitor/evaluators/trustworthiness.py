@@ -12,10 +12,11 @@ import anyio.to_thread
 from pydantic import Field, JsonValue
 
 from monitor.evaluators._agreement import agreement
-from monitor.evaluators._asking import asked, one_line, together, trivial
+from monitor.evaluators._asking import asked, together, trivial
+from monitor.evaluators._explain import one_line
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Prompt, Question, Verdict
+from monitor.stages import Evaluator, Judge, Measures, Prompt, Question, Verdict
 
 _WEIGHTS: Final = {"agreement": 0.7, "reflection": 0.3, "probability": 0.25}
 _SENDABLE: Final = frozenset({"system", "user", "assistant"})
@@ -56,6 +57,7 @@ class Trustworthiness(Evaluator):
         levels=(Level("untrustworthy", 0.0), Level("doubtful", 0.4), Level("fair", 0.6), Level("trustworthy", 0.8)),
     )
     cost: ClassVar[Literal["local", "judge"]] = "judge"
+    measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
     definition: ClassVar[str] = (
         "Agreement, reflection and their weights after Chen and Mueller 2023, arXiv:2308.16175; the mean probability "

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 from monitor.judge.contradiction_patterns import HEDGED, LEFT_BAD, LEFT_GOOD, RIGHTLY, STATEMENTS
 from monitor.model.outcome import Scale
+from monitor.stages import Measures
 
 END: Final = 0.25
 """Of the scale: how near its end a score must be to be contradicted by praise, or by a fault."""
@@ -37,10 +38,10 @@ _UNSAID: Final = re.compile(
 )
 
 
-def contradicts(explanation: str, value: float, scale: Scale, evaluator: str) -> bool:
+def contradicts(explanation: str, value: float, scale: Scale, measures: Measures | None) -> bool:
     """Whether the explanation of a score says the opposite of it, beyond doubt. Never raises; reads 4,000 characters.
 
-    `value` lies on `scale`; `evaluator` is the name of who gave it.
+    `value` lies on `scale`; `measures` is what its evaluator is about.
     """
     text = _plain(explanation)
     if _names_another(text, value, scale):
@@ -50,12 +51,12 @@ def contradicts(explanation: str, value: float, scale: Scale, evaluator: str) ->
         goodness = 1.0 - goodness
     if END < goodness < 1.0 - END:
         return False
-    return reading(explanation, evaluator) == ("good" if goodness <= END else "bad")
+    return reading(explanation, measures) == ("good" if goodness <= END else "bad")
 
 
-def reading(explanation: str, evaluator: str) -> Literal["good", "bad"] | None:
+def reading(explanation: str, measures: Measures | None) -> Literal["good", "bad"] | None:
     """What an explanation says beyond doubt: that all is well, or that there is the fault. None for anything else."""
-    known = STATEMENTS.get(evaluator)
+    known = STATEMENTS.get(measures) if measures is not None else None
     text = _plain(explanation)
     if known is None or HEDGED.search(text):
         return None

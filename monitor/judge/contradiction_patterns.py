@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from monitor.stages import Measures
+
 _NOT: Final = r"(?:not|never|neither|nowhere|hardly|cannot|\w+n't)"
 _NO: Final = r"(?:no|nothing|none|without|neither|never|not|free (?:of|from)|lacks|\w+n't)"
 _FEW: Final = r"(?:[\w-]+ ){0,4}?"
@@ -117,19 +119,19 @@ _HARMING: Final = _made(
     good=(rf"{_ANSWER} (?:is|are) (?:perfectly )?{_QUITE}(?:safe|harmless|benign|neutral|inoffensive)\b",),
 )
 
-STATEMENTS: Final[Mapping[str, Statements]] = {
-    **dict.fromkeys(("groundedness", "faithfulness"), _GROUNDING),
-    **dict.fromkeys(("relevance", "relevancy", "completeness", "correctness"), _ANSWERING),
-    **dict.fromkeys(("retrieval", "chunk_relevance", "context_sufficiency"), _RETRIEVAL),
-    **dict.fromkeys(("violence", "hate_unfairness", "sexual", "self_harm", "safety"), _HARMING),
+STATEMENTS: Final[Mapping[Measures, Statements]] = {
+    "grounding": _GROUNDING,
+    "answering": _ANSWERING,
+    "retrieval": _RETRIEVAL,
+    "harm": _HARMING,
 }
-"""By evaluator. The explanations of others are not read."""
+"""By what an evaluator measures. Other explanations are not read."""
 
 HEDGED: Final = re.compile(
     r"\b(?:but|however|although|though|except|while|whereas|yet|still|despite|nonetheless|nevertheless|otherwise"
     r"|instead|unless|if|would|could|should|might|may|perhaps|apart|aside|partly|partial\w*|mostly|largely|mainly"
     r"|somewhat|minor|slight\w*|some|several|few|only|nearly|almost|mixed|unclear|ambiguous|borderline|one of|two of"
-    r"|half|rather|hypothetical\w*|whether|even)\b|\?"
+    r"|\d+ (?:out )?of|half|rather|hypothetical\w*|whether|even)\b|\?"
 )
 """A word of these, and the explanation is of two minds, or speaks of what might be."""
 RIGHTLY: Final = re.compile(

@@ -66,7 +66,7 @@ class Drawing:
         self._draws = draws
         self._runtime = runtime
         self._salt = salt
-        self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator.name, runtime) for one in assignments}
+        self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in assignments}
         self._series: dict[tuple[str, str], _Series] = {}
         self._taught = RecentIds(_TAUGHT)
         self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)

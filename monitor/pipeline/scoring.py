@@ -291,7 +291,7 @@ def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
         return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")
     if not isinstance(outcome, Score) or evaluator.cost != "judge":
         return outcome
-    if contradicts(outcome.explanation, outcome.value, evaluator.scale, evaluator.name):
+    if contradicts(outcome.explanation, outcome.value, evaluator.scale, evaluator.measures):
         return replace(outcome, contradicts=True)
     return outcome
 

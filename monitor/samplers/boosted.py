@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,14 +15,11 @@ from monitor.samplers._budget import Budgeted, SamplingBudget
 from monitor.samplers._features import INPUTS, are_inputs, inputs
 from monitor.samplers._gain import DAYS, Watch
 from monitor.samplers._learner import Learner
-from monitor.stages import Drawn, Lesson, Runtime, Sampling
+from monitor.stages import Drawn, Evaluator, Lesson, Runtime, Sampling
 from monitor.telemetry.events import Event
 
 _APPS = 200
 _SLOPE = 1.2  # the middle of what was fitted on twelve labelled sets, from -0.1 to 3.1
-_GROUNDED: Final = frozenset(
-    {"fact_check", "faithfulness", "groundedness", "hhem", "lynx", "prometheus_rubric", "trustworthiness"}
-)
 _PAUSE = DAYS * 86400.0
 _LOOK_EVERY = 50  # verdicts
 
@@ -42,7 +39,7 @@ class Boosted(Budgeted):
 
     slope: float | None = Field(default=None, ge=-5, le=5)
     """How much a standard deviation of missing overlap raises the log odds of a defect, before anything is learned.
-    Default: 1.2 for evaluators of groundedness, 0 (nothing) for all others."""
+    Default: 1.2 for evaluators that measure grounding, 0 (nothing) for all others."""
 
     odds: dict[_Marked, Annotated[float, Field(ge=1, le=1000)]] = Field(default={})
     """By `attribute=value`, what multiplies the odds of a defect of such a case: `{feedback=down: 5}`. For thumbs down,
@@ -56,7 +53,7 @@ class Boosted(Budgeted):
         """The local evaluator that is named in `boost`."""
         return self.boost
 
-    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+    def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
         """Begin with the prior for every app; what earlier processes have learned comes by `recall`."""
         return _Boosting(self, evaluator, runtime)
 
@@ -64,12 +61,13 @@ class Boosted(Budgeted):
 class _Boosting:
     adaptive = True
 
-    def __init__(self, options: Boosted, evaluator: str, runtime: Runtime) -> None:
+    def __init__(self, options: Boosted, evaluator: Evaluator, runtime: Runtime) -> None:
         self._options = options
-        self._evaluator = evaluator
+        self._evaluator = evaluator.name
         self._runtime = runtime
-        self._budget = SamplingBudget(options, evaluator, runtime)
-        slope = options.slope if options.slope is not None else (_SLOPE if evaluator in _GROUNDED else 0.0)
+        self._budget = SamplingBudget(options, evaluator.name, runtime)
+        expected = _SLOPE if evaluator.measures == "grounding" else 0.0
+        slope = expected if options.slope is None else options.slope
         self._slopes = (slope, *(0.0 for _ in INPUTS[1:]))
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()

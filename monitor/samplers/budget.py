@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, SamplingBudget
-from monitor.stages import Drawn, Lesson, Runtime, Sampling
+from monitor.stages import Drawn, Evaluator, Lesson, Runtime, Sampling
 
 
 class Budget(Budgeted):
     """So many judgements, or dollars, a day: the share of cases follows from the traffic, the same for all of them."""
 
-    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+    def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
         """Begin with a share of 10 %; after an hour it is that of the traffic."""
         return _Spending(self, evaluator, runtime)
 
@@ -21,8 +21,8 @@ class Budget(Budgeted):
 class _Spending:
     adaptive = True
 
-    def __init__(self, options: Budget, evaluator: str, runtime: Runtime) -> None:
-        self._budget = SamplingBudget(options, evaluator, runtime)
+    def __init__(self, options: Budget, evaluator: Evaluator, runtime: Runtime) -> None:
+        self._budget = SamplingBudget(options, evaluator.name, runtime)
 
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - the contract's
         return self._budget.draw(None, part=part)

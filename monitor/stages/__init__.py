@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from monitor.stages.component import Component, Runtime, type_name
 from monitor.stages.incoming import Accepted, Convention, Intake, Observation, Source
-from monitor.stages.judging import Evaluator, Judge, Needs, Prompt, Question, Verdict
+from monitor.stages.judging import Evaluator, Judge, Measures, Needs, Prompt, Question, Verdict
 from monitor.stages.outgoing import Deliver, Sink
 from monitor.stages.sampling import Drawn, FixedSampler, Lesson, Sampler, Sampling
 
@@ -29,6 +29,7 @@ __all__ = [
     "Intake",
     "Judge",
     "Lesson",
+    "Measures",
     "Needs",
     "Observation",
     "Prompt",

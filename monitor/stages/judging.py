@@ -83,6 +83,10 @@ class Judge(Protocol):
 
 Needs = Literal["context", "history", "reference", "response"]
 
+Measures = Literal["grounding", "answering", "retrieval", "harm", "form"]
+"""What an evaluator is about: whether the response rests on the context, whether it answers what was asked, whether the
+search found what is needed, whether somebody is harmed or attacked, or the form of the response."""
+
 
 class Evaluator(Component, ABC):
     """Scores one case. Stateless: called concurrently, for many cases, in any order.
@@ -101,6 +105,10 @@ class Evaluator(Component, ABC):
 
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
     """What a case must have; without it the outcome is `Skipped` and the evaluator is not called."""
+
+    measures: ClassVar[Measures | None] = None
+    """What it is about. Decides how its judge's explanations are read and what a boosted sample assumes; None: nothing
+    is assumed."""
 
     cost: ClassVar[Literal["local", "judge"]] = "local"
     """`local`: milliseconds of processor, scores every kept case. `judge`: calls a language model, is sampled."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from monitor.model.case import Case
 from monitor.model.outcome import Score, Standing
 from monitor.stages.component import Component, Runtime
+from monitor.stages.judging import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Sampler(Component, ABC):
         return ""
 
     @abstractmethod
-    def open(self, evaluator: str, runtime: Runtime) -> Sampling:
+    def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
         """Begin to sample for `evaluator`. What is learned lives in what is returned."""
 
 
@@ -96,7 +97,7 @@ class FixedSampler(Sampler):
     def probability(self, case: Case) -> float:
         """The probability, 0 <= p <= 1, with which `case` is chosen."""
 
-    def open(self, evaluator: str, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
+    def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
         """Nothing to learn, nothing to keep."""
         return _Fixed(self.probability)
 

@@ -19,6 +19,7 @@ from monitor.model.span import LogRecord, Span
 from monitor.stages import Component, Evaluator, Observation, Sampler, Sink, Source
 from tests.support.evaluators import case
 from tests.support.http_api import HttpApi
+from tests.support.rubrics import shipped
 from tests.support.runtime import runtime
 
 CONTRACTS = {"sources": Source, "samplers": Sampler, "evaluators": Evaluator, "sinks": Sink}
@@ -100,7 +101,11 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("name", registry.types("samplers"))
 def test_a_sampler_gives_a_probability_the_same_for_the_same_case_unless_it_adapts(name: str) -> None:
-    sampling = registry.component("samplers", name, Sampler).model_validate(SAMPLERS[name]).open("any", runtime())
+    sampling = (
+        registry.component("samplers", name, Sampler)
+        .model_validate(SAMPLERS[name])
+        .open(shipped("groundedness"), runtime())
+    )
     found = [sampling.draw(case(number), {}).probability for number in (1, 1, 2)]
     assert all(0 <= one <= 1 for one in found)
     assert sampling.adaptive or found[0] == found[1]
@@ -108,7 +113,11 @@ def test_a_sampler_gives_a_probability_the_same_for_the_same_case_unless_it_adap
 
 @pytest.mark.parametrize("name", registry.types("samplers"))
 def test_a_sampler_hears_what_came_of_a_case_or_that_nothing_did(name: str) -> None:
-    sampling = registry.component("samplers", name, Sampler).model_validate(SAMPLERS[name]).open("any", runtime())
+    sampling = (
+        registry.component("samplers", name, Sampler)
+        .model_validate(SAMPLERS[name])
+        .open(shipped("groundedness"), runtime())
+    )
     for defect in (True, False, None):
         sampling.learn(case(1), sampling.draw(case(1), {}), defect=defect, dollars=0.001)
 

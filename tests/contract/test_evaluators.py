@@ -8,17 +8,18 @@ import math
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
-from monitor.evaluators._judged import RubricEvaluator
+from monitor.evaluators._rubric_scoring import RubricEvaluator
+from monitor.judge.contradiction import contradicts
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, Unscored, UnscoredReason
-from monitor.stages import Evaluator, Prompt, Question
+from monitor.stages import Evaluator, Measures, Prompt, Question
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,6 @@ TRIVIAL = ["", " \n", ":", ".", "Thought process:", "\u200b"]
 REPLIES = ["Yes", "No", "no.", "PASS", "FAIL", "4", "0.7", "text", ""]  # of models that have a form of their own
 REPLIES += ["Feedback: most of it is there. [RESULT] 4", '{"REASONING": ["It is there."], "SCORE": "PASS"}']
 REPLIES += ['[[{"label": "consistent", "score": 0.8}, {"label": "hallucinated", "score": 0.2}]]']
-SHOWN_AND_NOT_NEEDED = {"jailbreak", "indirect_attack"}  # examine an attack on the service, and then what came of it
 
 _texts = [
     "Mars has two moons, Phobos and Deimos.",
@@ -106,6 +106,7 @@ def test_it_declares_what_it_is(type_name):
     assert isinstance(evaluator.scale, Scale)
     assert evaluator.needs <= {"context", "history", "reference", "response"}
     assert evaluator.cost in ("local", "judge")
+    assert evaluator.measures in get_args(Measures)
     assert type_name in ("rubric", evaluator.name)
 
 
@@ -135,6 +136,16 @@ async def test_a_score_lies_on_its_scale_and_says_why(type_name):
             assert found.label in ("", evaluator.scale.level(found.value))
             for one in found.evidence:
                 assert (one.start, one.end) == (-1, -1) or 0 <= one.start < one.end <= len(case.response)
+
+
+@pytest.mark.parametrize("type_name", ALL)
+async def test_an_explanation_that_it_writes_itself_never_contradicts_its_score(type_name):
+    """Only a judge can contradict itself: here its words state no verdict."""
+    evaluator = made(type_name)
+    for case in CASES:
+        found = await outcome(evaluator, case)
+        if isinstance(found, Score):
+            assert not contradicts(found.explanation, found.value, evaluator.scale, evaluator.measures), found
 
 
 @pytest.mark.parametrize("type_name", ALL)
@@ -186,7 +197,7 @@ async def test_who_needs_no_response_is_helped_and_harmed_by_none(type_name, res
     whole = replace(CASES[0], expected_retrieved_context=(Document("Mars has two moons: Phobos."),))
     without = await evaluator.evaluate(replace(whole, response=response), judge)
     assert without == await evaluator.evaluate(whole, judge)
-    assert shown == (type_name in SHOWN_AND_NOT_NEEDED)
+    assert shown == (isinstance(evaluator, RubricEvaluator) and "response" in evaluator.rubric.materials)
 
 
 @pytest.mark.parametrize("type_name", ALL)

@@ -29,7 +29,10 @@ def here(example: Example) -> str:
     return str(example)
 
 
-@pytest.mark.parametrize(("page", "name"), [(Page.CONFIG, "configuration.md"), (Page.METRICS, "metrics.md")])
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [(Page.CONFIG, "configuration.md"), (Page.METRICS, "metrics.md"), (Page.EVALUATORS, "evaluators/README.md")],
+)
 def test_the_reference_is_fresh(page: Page, name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == render(page), f"rag-monitor reference {page} > docs/{name}"
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped
 from monitor.stages import Evaluator, Question
 from tests.support.replies import MALFORMED
+from tests.support.rubrics import shipped, verdict
 
 pytestmark = pytest.mark.anyio
 
@@ -27,39 +28,6 @@ RUBRICS = sorted(path.stem for path in (ROOT / "monitor" / "evaluators" / "rubri
 GOLDEN = ROOT / "tests" / "golden"
 
 
-class Expected(NamedTuple):
-    """What the catalogue promises of a rubric: its levels from bad to good, what it needs and what is a defect."""
-
-    bad: str
-    good: str
-    needs: set[str]
-    defect: str
-    trivial: str  # the level of a response without content; "skip", or "judge"
-
-
-EXPECTED = {
-    "chunk_relevance": Expected("irrelevant", "relevant", {"context"}, "below 0.25", "judge"),
-    "coherence": Expected("incoherent", "coherent", {"response"}, "below 3", "incoherent"),
-    "completeness": Expected("empty", "complete", {"context", "response"}, "below 3", "empty"),
-    "context_sufficiency": Expected("no", "yes", {"context"}, "below 1", "judge"),
-    "correctness": Expected("wrong", "correct", {"reference", "response"}, "below 0.5", "wrong"),
-    "faithfulness": Expected("unfaithful", "faithful", {"context", "response"}, "below 0.8", "unfaithful"),
-    "fluency": Expected("unreadable", "native", {"response"}, "below 3", "unreadable"),
-    "groundedness": Expected("ungrounded", "grounded", {"context", "response"}, "below 3", "ungrounded"),
-    "hate_unfairness": Expected("high", "very_low", {"response"}, "at least 4", "very_low"),
-    "indirect_attack": Expected("followed", "none", {"context"}, "at least 1", "judge"),
-    "jailbreak": Expected("succeeded", "none", set(), "at least 2", "judge"),
-    "likert_judge": Expected("useless", "excellent", {"response"}, "below 3", "useless"),
-    "refusal": Expected("refusal", "answer", {"response"}, "label 'refusal'", "skip"),
-    "relevance": Expected("irrelevant", "relevant", {"response"}, "below 3", "irrelevant"),
-    "relevancy": Expected("no", "yes", {"context", "response"}, "below 1", "no"),
-    "retrieval": Expected("nothing", "all", {"context"}, "below 3", "judge"),
-    "safety": Expected("no", "yes", {"response"}, "below 1", "skip"),
-    "self_harm": Expected("high", "very_low", {"response"}, "at least 4", "very_low"),
-    "sexual": Expected("high", "very_low", {"response"}, "at least 4", "very_low"),
-    "similarity": Expected("different", "equivalent", {"reference", "response"}, "below 3", "different"),
-    "violence": Expected("high", "very_low", {"response"}, "at least 4", "very_low"),
-}
 CASE = Case(
     request_id="1",
     request=Request("How many moons has Mars?", (Message("user", "Hello"), Message("assistant", "Hi"))),
@@ -82,28 +50,6 @@ HOSTILE = Case(
 )
 
 
-def shipped(name: str) -> Evaluator:
-    return registry.read("evaluators", {"type": name}, Evaluator, "evaluators[0]")
-
-
-def verdict(question: Question, *, good: bool, value: float | None = None) -> dict[str, Any]:
-    """An answer of the form that is asked for; `value` where the judge gives the score."""
-    properties: Any = question.schema["properties"]
-    holds = "supported" if good else "contradicted"
-    parts: dict[str, Any] = {
-        "observations": ["seen"],
-        "claims": [{"quote": "It is red.", "verdict": holds, "note": "document 1"}],
-        "intents": [{"intent": "How many moons?", "documents": ["1", "2"] if good else [], "note": "two"}],
-        "documents": {
-            number: {"note": "moons", "relevant": good}
-            for number in properties.get("documents", {}).get("required", ())
-        },
-        "explanation": "because",
-        "score": value,
-    }
-    return {name: parts[name] for name in properties}
-
-
 async def judged(evaluator: Evaluator, case: Case, *, good: bool) -> tuple[Outcome, Question]:
     lowest = (evaluator.scale.better == "lower") == good
     value = evaluator.scale.lowest if lowest else evaluator.scale.highest
@@ -112,15 +58,10 @@ async def judged(evaluator: Evaluator, case: Case, *, good: bool) -> tuple[Outco
     return found, judge.questions[0]
 
 
-def test_every_rubric_has_its_promise_here():
-    assert sorted(EXPECTED) == RUBRICS
-
-
 @pytest.mark.parametrize("name", RUBRICS)
-def test_a_rubric_needs_and_reports_what_the_catalogue_says(name):
-    made, expected = shipped(name), EXPECTED[name]
-    assert made.needs == expected.needs
-    assert str(made.default_defect) == expected.defect
+def test_a_rubric_says_what_it_measures_and_where_that_comes_from(name):
+    made = shipped(name)
+    assert made.measures is not None
     assert len(made.definition) > 60
     assert "our own" in made.definition
 
@@ -128,11 +69,14 @@ def test_a_rubric_needs_and_reports_what_the_catalogue_says(name):
 @pytest.mark.parametrize("name", RUBRICS)
 async def test_a_good_verdict_is_the_good_end_and_a_bad_one_a_defect(name):
     """No direction is inverted on the way from the judge to the level."""
-    made, expected = shipped(name), EXPECTED[name]
-    for good, level in ((True, expected.good), (False, expected.bad)):
+    made = shipped(name)
+    worst, best = made.scale.lowest, made.scale.highest
+    if made.scale.better == "lower":
+        worst, best = best, worst
+    for good, end in ((True, best), (False, worst)):
         found, _ = await judged(made, CASE, good=good)
         assert isinstance(found, Score)
-        assert found.label == level
+        assert found.label == made.scale.level(end)
         assert made.default_defect.matches(found) is not good
         assert "because" in found.explanation
 
@@ -180,9 +124,9 @@ async def test_a_malformed_verdict_of_any_kind_is_refused(name):
 
 @pytest.mark.parametrize("name", RUBRICS)
 @pytest.mark.parametrize("response", ["", ":", "Thought process:"])
-async def test_a_response_without_content_is_treated_as_the_catalogue_says(name, response):
+async def test_a_response_without_content_is_treated_as_the_file_says(name, response):
     """S15."""
-    made, expected = shipped(name), EXPECTED[name]
+    made: Any = shipped(name)
     case = Case(
         request_id="3",
         request=CASE.request,
@@ -192,12 +136,14 @@ async def test_a_response_without_content_is_treated_as_the_catalogue_says(name,
     )
     judge = ScriptedJudge(lambda question: verdict(question, good=True, value=made.scale.lowest))
     found = await made.evaluate(case, judge)
-    assert bool(judge.questions) == (expected.trivial == "judge")
-    if expected.trivial == "skip":
+    assert bool(judge.questions) == ("response" not in made.needs)
+    if judge.questions:
+        return
+    if made.rubric.trivial_score is None:
         assert isinstance(found, Skipped)
-    elif expected.trivial != "judge":
+    else:
         assert isinstance(found, Score)
-        assert found.label == expected.trivial
+        assert found.value == made.rubric.trivial_score
 
 
 @pytest.mark.parametrize("name", sorted(set(RUBRICS) - {"fluency"}))
@@ -255,23 +201,7 @@ def test_a_shipped_rubric_can_be_copied_as_a_rubric_of_ones_own(tmp_path, name):
     assert from_file(own).name == "my_own"
 
 
-@pytest.mark.parametrize("name", RUBRICS)
-def test_the_page_says_of_a_rubric_what_it_is(name):
-    made: Any = shipped(name)
-    page = (ROOT / "docs" / "evaluators" / "judged.md").read_text()
-    star = "" if made.rubric.score == "judged" else " *"
-    yes_no = [level.name for level in made.scale.levels] == ["no", "yes"]
-    scale = "no, yes" if yes_no else f"{made.scale.lowest:g} to {made.scale.highest:g}"
-    needs = ", ".join(sorted(made.needs)) or "nothing"
-    row = f"| `{name}`{star} | {scale} | {made.scale.better} | {needs} | {made.default_defect} |"
-    assert row in page
-    described = re.findall(r"^\*\*(.+?)\*\*", page, re.MULTILINE)
-    assert f"`{name}`" in ", ".join(described)
-
-
-def test_the_page_has_the_name_elsewhere_of_every_rubric_and_every_local_evaluator():
-    """A newcomer looks for the name that he knows."""
+def test_every_name_in_the_table_of_names_elsewhere_is_one_that_ships():
     page = (ROOT / "docs" / "evaluators" / "judged.md").read_text().split("## Their names elsewhere")[1]
     rows = " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
-    local = [one for one in registry.types("evaluators") if one != "rubric" and shipped(one).cost == "local"]
-    assert [one for one in [*RUBRICS, *local] if f"`{one}`" not in rows] == []
+    assert set(re.findall(r"`(\w+)`", rows)) <= set(registry.types("evaluators"))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import registry
 from monitor.judge.contradiction import contradicts, reading
 from monitor.model.outcome import Level, Scale
-from monitor.stages import Evaluator
+from monitor.stages import Measures
+from tests.support.rubrics import shipped
 
 GRADES = Scale(1, 5, "higher", (Level("bad", 1), Level("good", 3)), whole=True)
 HARM = Scale(0, 7, "lower", (Level("low", 0), Level("high", 4)), whole=True)
@@ -118,6 +118,7 @@ NEITHER = [
     ("violence", "The response describes violence in a historical, educational way."),
     ("violence", "The text contains mild violence that may be harmful."),
     ("safety", "The response is not safe."),
+    ("groundedness", "0 of 4 claims are supported by the context."),
     # nothing that is known
     ("groundedness", ""),
     ("groundedness", "Die Antwort ist durch den Kontext belegt."),
@@ -127,19 +128,24 @@ NEITHER = [
 ]
 
 
+def measures(evaluator: str) -> Measures | None:
+    """What an evaluator that ships measures; None for one that says nothing of it."""
+    return shipped(evaluator).measures if evaluator != "tone" else None
+
+
 @pytest.mark.parametrize(("evaluator", "text"), GOOD)
 def test_an_explanation_that_only_praises_is_read_as_good(evaluator, text):
-    assert reading(text, evaluator) == "good"
+    assert reading(text, measures(evaluator)) == "good"
 
 
 @pytest.mark.parametrize(("evaluator", "text"), BAD)
 def test_an_explanation_that_only_blames_is_read_as_bad(evaluator, text):
-    assert reading(text, evaluator) == "bad"
+    assert reading(text, measures(evaluator)) == "bad"
 
 
 @pytest.mark.parametrize(("evaluator", "text"), NEITHER)
 def test_what_is_of_two_minds_or_about_something_else_is_read_as_neither(evaluator, text):
-    assert reading(text, evaluator) is None
+    assert reading(text, measures(evaluator)) is None
 
 
 @pytest.mark.parametrize(
@@ -172,27 +178,27 @@ def test_what_is_of_two_minds_or_about_something_else_is_read_as_neither(evaluat
     ],
 )
 def test_a_score_is_contradicted_at_the_ends_of_its_scale_only(scale, value, text, evaluator, expected):
-    assert contradicts(text, value, scale, evaluator) is expected
+    assert contradicts(text, value, scale, measures(evaluator)) is expected
 
 
 def test_praise_never_contradicts_a_good_score_nor_blame_a_bad_one():
     for evaluator, text in GOOD:
-        assert not contradicts(text, 5, GRADES, evaluator)
-        assert contradicts(text, 1, GRADES, evaluator)
+        assert not contradicts(text, 5, GRADES, measures(evaluator))
+        assert contradicts(text, 1, GRADES, measures(evaluator))
     for evaluator, text in BAD:
-        assert not contradicts(text, 1, GRADES, evaluator)
-        assert contradicts(text, 5, GRADES, evaluator)
+        assert not contradicts(text, 1, GRADES, measures(evaluator))
+        assert contradicts(text, 5, GRADES, measures(evaluator))
 
 
 @pytest.mark.parametrize("evaluator", sorted({name for name, _ in GOOD}))
 def test_the_evaluators_that_can_be_read_are_those_that_ship(evaluator):
-    assert registry.read("evaluators", {"type": evaluator}, Evaluator, "here").cost == "judge"
+    assert shipped(evaluator).cost == "judge"
 
 
 @given(st.text(), st.sampled_from(GOOD + BAD), st.integers(1, 5))
 def test_no_text_is_an_exception(text, known, value):
     for one in (text, f"{text} {known[1]}", f"{known[1]} {text}"):
-        contradicts(one, value, GRADES, known[0])
+        contradicts(one, value, GRADES, measures(known[0]))
 
 
 @given(
@@ -206,5 +212,5 @@ def test_a_single_word_of_doubt_makes_it_neither(known, doubt):
 def test_the_longest_text_takes_no_time(piece):
     began = time.perf_counter()
     for evaluator in ("groundedness", "relevance", "retrieval", "violence"):
-        contradicts(piece * 4_000, 1, GRADES, evaluator)
+        contradicts(piece * 4_000, 1, GRADES, measures(evaluator))
     assert time.perf_counter() - began < 0.5

@@ -6,22 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from monitor import registry
 from monitor.model.outcome import Score, Standing
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.scoring import checked
-from monitor.stages import Evaluator
 from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
 from tests.support.page import Site, answer
+from tests.support.rubrics import shipped
 
 pytestmark = pytest.mark.anyio
 
 PRAISE = "All claims in the response are supported by the context."
-
-
-def evaluator(name: str) -> Evaluator:
-    return registry.read("evaluators", {"type": name}, Evaluator, "here")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +24,7 @@ def evaluator(name: str) -> Evaluator:
     [("groundedness", 1, True), ("groundedness", 5, False), ("overlap_groundedness", 0.0, False)],
 )
 def test_a_verdict_of_a_judge_is_marked_and_its_value_left_as_it_is(name, value, marked):
-    outcome = checked(evaluator(name), Score(value, PRAISE))
+    outcome = checked(shipped(name), Score(value, PRAISE))
     assert isinstance(outcome, Score)
     assert outcome.contradicts is marked
     assert (outcome.value, outcome.explanation) == (value, PRAISE)
@@ -40,7 +35,7 @@ def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
     metrics = Metrics()
     counting = Counting(metrics)
     for name in ("groundedness", "overlap_groundedness"):
-        counting.declare(evaluator(name), evaluator(name).default_defect, "1")
+        counting.declare(shipped(name), shipped(name).default_defect, "1")
     counting.prepare("shop")
 
     def counted(name: str, what: str) -> float | None:
@@ -52,7 +47,7 @@ def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
     judged = answer(1, evaluator="groundedness", level="ungrounded", defect=True, standing=standing)
     for one in (Score(1, PRAISE, contradicts=True), Score(1, "no")):
         counting.selected("shop", "groundedness")
-        level = evaluator("groundedness").scale.level(1)
+        level = shipped("groundedness").scale.level(1)
         counting.finished(replace(judged, outcome=one, level=level), 1.0)
     assert [counted("groundedness", what) for what in ("defect", "passed")] == [1, 0]
 

@@ -20,6 +20,7 @@ from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.statistics import consistent_sampling
 from tests.support.evaluators import JudgedEvaluator, KeptDraws, LocalEvaluator, case
+from tests.support.rubrics import shipped
 from tests.support.runtime import runtime, total
 
 HOUR, MINUTE = 3600.0, 60.0
@@ -230,7 +231,7 @@ def test_what_a_thinned_verdict_teaches_does_not_depend_on_how_much_was_left():
             parts.append(part)
             return base.draw(case, local, part)
 
-    parts, base = [], Budget(per_day=1e6).open("any", runtime())
+    parts, base = [], Budget(per_day=1e6).open(shipped("groundedness"), runtime())
     sampling = Sampling()
     bench = Bench(Watched(), {"loud": {"per_hour": 12}})
     drawn = [bench.draw(number) for number in range(300)]

@@ -20,6 +20,7 @@ from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
+from tests.support.rubrics import shipped
 from tests.support.runtime import runtime, total
 
 GOOD, BAD = "The library opens at nine.", "Elephants from Mars repaired 47 submarines in Paris yesterday."
@@ -48,20 +49,20 @@ def test_what_the_context_does_not_support_stands_out_in_every_input() -> None:
 
 
 def test_an_unsupported_answer_is_likelier_judged_from_the_first_case_on() -> None:
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
     good, bad = sampling.draw(case(GOOD), local(GOOD)), sampling.draw(case(BAD), local(BAD))
     assert bad.probability > 2 * good.probability
     assert good.probability >= good.target / 2
 
 
 def test_an_evaluator_that_has_nothing_to_do_with_overlap_begins_evenly() -> None:
-    sampling = Boosted(per_day=24_000).open("hate_unfairness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("hate_unfairness"), runtime())
     good, bad = sampling.draw(case(GOOD), local(GOOD)), sampling.draw(case(BAD), local(BAD))
     assert good.probability == pytest.approx(bad.probability, rel=0.001)
 
 
 def test_without_the_local_score_a_case_has_the_mean_chance_and_teaches_nothing() -> None:
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
     drawn = sampling.draw(case(), {})
     assert (drawn.probability, drawn.risk) == (drawn.target, None)
     before = sampling.draw(case(BAD), local(BAD)).risk
@@ -75,7 +76,7 @@ def test_a_score_of_another_evaluator_under_that_name_is_no_measure() -> None:
 
 
 def test_each_app_has_a_model_of_its_own_and_no_verdict_teaches_nothing() -> None:
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
     other = Case(request_id="1", app="other", response=GOOD)
     before = sampling.draw(other, local()).risk
     drawn = sampling.draw(case(), local())
@@ -89,14 +90,14 @@ def test_each_app_has_a_model_of_its_own_and_no_verdict_teaches_nothing() -> Non
 
 def test_apps_without_number_take_no_memory_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("monitor.samplers.boosted._APPS", 3)
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
     for number in range(10):
         sampling.draw(Case(request_id="1", app=str(number)), local())
     assert list(sampling._apps) == ["7", "8", "9"]
 
 
 def test_thumbs_down_multiply_the_odds() -> None:
-    sampling = Boosted(per_day=24_000, odds={"feedback=down": 10.0}).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000, odds={"feedback=down": 10.0}).open(shipped("groundedness"), runtime())
     plain = sampling.draw(case(), local()).risk
     marked = sampling.draw(case(attributes={"feedback": "down"}), local()).risk
     assert marked / (1 - marked) == pytest.approx(10 * plain / (1 - plain))
@@ -105,7 +106,7 @@ def test_thumbs_down_multiply_the_odds() -> None:
 
 def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
     lent, rng = runtime(), random.Random(8)
-    sampling = Boosted(per_day=24_000).open("groundedness", lent)
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), lent)
     for number in range(3000):  # every defect where the model was led to expect none, heavy and rare
         defect = number % 20 == 0
         drawn = sampling.draw(case(), local())
@@ -120,7 +121,7 @@ def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
 
 def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
     lent = runtime()
-    sampling = Budget(dollars_per_day=2.4, dollars_per_evaluation=0.001).open("groundedness", lent)
+    sampling = Budget(dollars_per_day=2.4, dollars_per_evaluation=0.001).open(shipped("groundedness"), lent)
     limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements")
     assert limit == pytest.approx(4 * 100 / 6)
     for number in range(500):
@@ -131,7 +132,7 @@ def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
 
 def test_the_model_is_exported_where_asked_for() -> None:
     lent = runtime()
-    sampling = Boosted(per_day=24_000, export_model=True).open("groundedness", lent)
+    sampling = Boosted(per_day=24_000, export_model=True).open(shipped("groundedness"), lent)
     sampling.learn(case(), sampling.draw(case(), local()), defect=True, dollars=0.0)
     found = {name: total(lent.metrics, "ragmonitor_sampling_coefficient", input=name) for name in INPUTS}
     assert set(found) == set(INPUTS)

@@ -12,6 +12,7 @@ from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.share import Share
 from monitor.stages import Drawn, Lesson, Runtime
+from tests.support.rubrics import shipped
 from tests.support.runtime import runtime
 from tests.unit.samplers.test_boosted import BAD, GOOD, case, local
 
@@ -50,7 +51,7 @@ def belief(sampling) -> tuple[list[float], list[list[float]], int]:
 
 def test_a_sampler_that_heard_all_lessons_believes_what_the_one_does_that_lived_through_them() -> None:
     options = Boosted(per_day=24_000, odds=ODDS)
-    first, second = options.open("groundedness", runtime()), options.open("groundedness", runtime())
+    first, second = options.open(shipped("groundedness"), runtime()), options.open(shipped("groundedness"), runtime())
     for lesson in lived(first):
         second.recall(lesson)
     assert belief(second) == belief(first)
@@ -59,7 +60,7 @@ def test_a_sampler_that_heard_all_lessons_believes_what_the_one_does_that_lived_
 
 def test_in_another_order_it_believes_nearly_the_same() -> None:
     options = Boosted(per_day=24_000, odds=ODDS)
-    first, second = options.open("groundedness", runtime()), options.open("groundedness", runtime())
+    first, second = options.open(shipped("groundedness"), runtime()), options.open(shipped("groundedness"), runtime())
     for lesson in reversed(lived(first)):
         second.recall(lesson)
     for mine, other in zip(belief(first)[0], belief(second)[0], strict=True):
@@ -68,15 +69,15 @@ def test_in_another_order_it_believes_nearly_the_same() -> None:
 
 @pytest.mark.parametrize("inputs", [(), (0.5,) * 6, (0.5,) * 8, (1e6,) * 7])
 def test_a_lesson_of_another_shape_teaches_nothing(inputs: tuple[float, ...]) -> None:
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
-    (lesson,) = lived(Boosted(per_day=24_000).open("groundedness", runtime()), 1)
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
+    (lesson,) = lived(Boosted(per_day=24_000).open(shipped("groundedness"), runtime()), 1)
     sampling.recall(replace(lesson, inputs=inputs))
     assert belief(sampling)[2] == 0
 
 
 def test_the_price_of_a_judgement_is_recalled() -> None:
-    fresh = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open("any", runtime())
-    knows = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open("any", runtime())
+    fresh = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
+    knows = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
     for number in range(200):
         knows.recall(Lesson(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
     assert knows._budget._pacer.per_day > 8 * fresh._budget._pacer.per_day
@@ -91,9 +92,9 @@ def in_group(clock: ManualClock, share: float) -> Runtime:
 @pytest.mark.parametrize("options", [Budget(per_day=2400, max_per_hour=300), Budget(dollars_per_day=5)])
 def test_replicas_spend_the_budget_of_their_group_together(options: Budget) -> None:
     clock = ManualClock()
-    alone = options.open("any", runtime(clock))
+    alone = options.open(shipped("fluency"), runtime(clock))
     shares = (0.5, 0.25, 0.25)
-    replicas = [options.open("any", in_group(clock, share)) for share in shares]
+    replicas = [options.open(shipped("fluency"), in_group(clock, share)) for share in shares]
     for name in ("per_day", "per_hour", "level"):
         together = sum(getattr(one._budget._pacer, name) for one in replicas)
         assert together == pytest.approx(getattr(alone._budget._pacer, name))
@@ -102,7 +103,10 @@ def test_replicas_spend_the_budget_of_their_group_together(options: Budget) -> N
 def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was() -> None:
     clock = ManualClock()
     group, alone = in_group(clock, 0.25), runtime(clock)
-    replica, whole = Budget(per_day=2400).open("any", group), Budget(per_day=2400).open("any", alone)
+    replica, whole = (
+        Budget(per_day=2400).open(shipped("fluency"), group),
+        Budget(per_day=2400).open(shipped("fluency"), alone),
+    )
 
     def hours(number: int, cases_a_minute: int, sampling, *others) -> list[Drawn]:
         last: list[Drawn] = []
@@ -128,7 +132,7 @@ def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was()
 def test_without_partitions_nothing_divides_by_zero_and_the_share_comes_back() -> None:
     clock = ManualClock()
     group = in_group(clock, 0.0)
-    sampling = Budget(per_day=2400).open("any", group)
+    sampling = Budget(per_day=2400).open(shipped("fluency"), group)
     assert 0 < sampling.draw(case(), {}).probability <= 1
     group.share.set("kafka", 0.5)
     clock.advance(60)
@@ -150,7 +154,7 @@ def test_the_part_of_the_budget_is_never_nothing() -> None:
 
 
 def test_a_local_score_gives_inputs_to_four_digits_so_that_a_result_carries_them_as_they_were_learned() -> None:
-    sampling = Boosted(per_day=24_000).open("groundedness", runtime())
+    sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
     drawn = sampling.draw(case(BAD), {**local(BAD), "refusal_pattern": Score(0.123456, "")})
     assert drawn.inputs
     assert all(one == round(one, 4) for one in drawn.inputs)

@@ -1,10 +1,12 @@
-"""What a judge writes down before a score, by kind: its form, its reading, and the scores that are computed from it.
+"""What a rubric is made of: the parts of a case that a judge is shown, and the evidence that it writes down.
 
-A score that can be counted is counted here and not asked for: models find single facts well and add up badly.
+A score that can be counted from the evidence is counted here instead of asked for: models find single facts well and
+add them up badly.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from monitor.evaluators._explain import one_line
 from monitor.model.case import Case
 from monitor.model.outcome import Evidence
 
@@ -21,6 +24,30 @@ Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "re
 
 _ENTRY, _NOTE = 2_000, 500  # characters kept of what a judge writes
 _DOCUMENT_TOKENS = 64  # of an answer, for one entry of the kind `documents`
+
+
+_WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
+    "context": lambda case: listed(
+        {"document": number, "text": document.content} for number, document in enumerate(case.retrieved_context, 1)
+    ),
+    "history": lambda case: listed({"role": turn.role, "content": turn.content} for turn in case.request.history),
+    "query": lambda case: case.request.query,
+    "reference": lambda case: case.expected_response or "",
+    "response": lambda case: case.response,
+}
+MATERIALS: Final = tuple(_WRITTEN)
+"""The parts there are, in the order in which they are shown: what several questions about one case share comes first,
+since providers charge less for a beginning that they have just seen."""
+
+
+def material(case: Case, names: Iterable[str]) -> dict[str, str]:
+    """These parts of the case, in the order given."""
+    return {name: _WRITTEN[name](case) for name in names}
+
+
+def listed(items: Iterable[Mapping[str, Any]]) -> str:
+    """JSON: the border between two documents cannot be forged from within one."""
+    return json.dumps(list(items), ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +91,8 @@ class _Claims(Kind):
         for claim in data["claims"]:
             start, end = place(claim["quote"], case.response, after)
             after = max(after, end)
-            quote = case.response[start:end] if end > 0 else line(claim["quote"], _ENTRY)
-            found.append(Evidence(quote, claim["verdict"], start, end, line(claim["note"], _NOTE)))
+            quote = case.response[start:end] if end > 0 else one_line(claim["quote"], _ENTRY)
+            found.append(Evidence(quote, claim["verdict"], start, end, one_line(claim["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
         return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'claim')} supported.")
 
@@ -92,8 +119,8 @@ class _Intents(Kind):
         for intent in data["intents"]:
             numbers = sorted({int(number) for number in intent["documents"]})
             where = f"documents {', '.join(map(str, numbers))}" if numbers else "no document"
-            note = line(f"{where}: {intent['note']}", _NOTE)
-            found.append(Evidence(line(intent["intent"], _ENTRY), "supported" if numbers else "absent", note=note))
+            note = one_line(f"{where}: {intent['note']}", _NOTE)
+            found.append(Evidence(one_line(intent["intent"], _ENTRY), "supported" if numbers else "absent", note=note))
         good = sum(one.verdict == "supported" for one in found)
         return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'intent')} answered.")
 
@@ -113,10 +140,10 @@ class _Documents(Kind):
         found = []
         for number, document in enumerate(case.retrieved_context, 1):
             told = data["documents"][str(number)]
-            name = line(document.doc_uri or document.doc_id, _NOTE)
+            name = one_line(document.doc_uri or document.doc_id, _NOTE)
             claim = f"document {number}" + (f" ({name})" if name else "")
             verdict: Literal["supported", "absent"] = "supported" if told["relevant"] else "absent"
-            found.append(Evidence(claim, verdict, note=line(told["note"], _NOTE)))
+            found.append(Evidence(claim, verdict, note=one_line(told["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
         return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
 
@@ -161,12 +188,6 @@ def place(quote: str, text: str, after: int = 0) -> tuple[int, int]:
     pattern = re.compile(r"\s+".join(re.escape(word) for word in words))
     match = pattern.search(text, after) or pattern.search(text)
     return match.span() if match else (-1, -1)
-
-
-def line(text: str, most: int) -> str:
-    """On one line, without control characters, cut at `most` characters with a mark that it was."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= most else flat[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _many(number: int, noun: str) -> str:

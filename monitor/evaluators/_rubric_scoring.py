@@ -9,16 +9,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._rubric_evidence import COMPUTED, KINDS, Found, line
+from monitor.evaluators._explain import one_line
+from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
-from monitor.evaluators._rubric_material import material
-from monitor.evaluators._rubric_pieces import Shown, fitted
+from monitor.evaluators._rubric_parts import COMPUTED, KINDS, Found, material
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Question
 
-_EXPLANATION = 2_000  # characters kept of what a judge writes
 _TOKENS, _MOST_TOKENS = 1_024, 4_096
 
 
@@ -92,7 +91,7 @@ def _schema(rubric: RubricFile, case: Case) -> dict[str, JsonValue]:
 
 def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, Any]) -> Outcome:
     found = KINDS[rubric.evidence].read(data, case)
-    told = line(data["explanation"], _EXPLANATION)
+    told = one_line(data["explanation"])
     if rubric.score == "judged":
         value = float(data["score"])
         if not rubric.scale.holds(value):

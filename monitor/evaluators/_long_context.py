@@ -16,8 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._rubric_evidence import one_of, place
-from monitor.evaluators._rubric_material import listed
+from monitor.evaluators._rubric_parts import listed, one_of, place
 from monitor.model.case import Document
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Judge, Question

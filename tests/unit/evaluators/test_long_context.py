@@ -20,7 +20,7 @@ from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Question
-from tests.unit.evaluators.test_rubric_catalogue import shipped, verdict
+from tests.support.rubrics import shipped, verdict
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,30 @@
+"""Evaluators that ship, as the configuration reads them, and the answers of a judge to their rubrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor import registry
+from monitor.stages import Evaluator, Question
+
+
+def shipped(name: str, **options: Any) -> Evaluator:
+    return registry.read("evaluators", {"type": name, **options}, Evaluator, "evaluators[0]")
+
+
+def verdict(question: Question, *, good: bool, value: float | None = None) -> dict[str, Any]:
+    """An answer of the form that is asked for; `value` where the judge gives the score."""
+    properties: Any = question.schema["properties"]
+    holds = "supported" if good else "contradicted"
+    parts: dict[str, Any] = {
+        "observations": ["seen"],
+        "claims": [{"quote": "It is red.", "verdict": holds, "note": "document 1"}],
+        "intents": [{"intent": "How many moons?", "documents": ["1", "2"] if good else [], "note": "two"}],
+        "documents": {
+            number: {"note": "moons", "relevant": good}
+            for number in properties.get("documents", {}).get("required", ())
+        },
+        "explanation": "because",
+        "score": value,
+    }
+    return {name: parts[name] for name in properties}
