@@ -1,4 +1,4 @@
-"""One closed trace made into one case: asks the dialects span by span, then composes what they say.
+"""Make one closed trace into one case: ask the dialects span by span, compose what they say, and judge its status.
 
 A dialect knows how a span is written; what a request is made of, and which of several spans is right, stands here once.
 """
@@ -6,24 +6,28 @@ A dialect knows how a span is written; what a request is made of, and which of s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from monitor.content import calls, context, cut, request, slices, status
+from monitor.content import context, request, slices, values
 from monitor.content.context import Context
-from monitor.content.forest import Forest, Node, grow
-from monitor.content.request import Answered, Asked
+from monitor.content.forest import Forest, Node, first_said, grow, mapped
+from monitor.content.request import Answered, Asked, Call
 from monitor.content.settings import ReadingSettings
-from monitor.content.sources import first_said, mapped
-from monitor.content.status import Made
 from monitor.foreign import telemetry
 from monitor.model.case import Case, Joined, Reading, Status
-from monitor.model.trace import Trace
+from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
 
 _NANOSECONDS: Final = 1_000_000_000
 _PLAIN: Final = ReadingSettings()
 _MOST_JOINED: Final = 40
 _NAME: Final = 80  # characters of a span's name
+_WORKING: Final = ("request", "retrieval", "rerank", "generation", "tool")
+_TOO_EARLY: Final = (Closed.EVICTED, Closed.SHUTDOWN, Closed.HANDED_OVER, Closed.TOO_LARGE)
+"""Why a trace was closed although more of it may come."""
+
+_Verdict: TypeAlias = tuple[Status, str]
+"""A status, and in words why."""
 
 
 class Composed(NamedTuple):
@@ -34,6 +38,16 @@ class Composed(NamedTuple):
     answered: Answered | None = None
     asked: Asked | None = None
     given: Context | None = None
+
+
+class _Made(NamedTuple):
+    """What a trace was made into; `limit` is the length at which its texts were cut, 0 where they were not."""
+
+    found: Sequence[Call]
+    answered: Answered
+    given: Context
+    case: Case
+    limit: int
 
 
 def read(trace: Trace, conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN) -> Reading:
@@ -47,16 +61,16 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     telling = [node for node in forest.nodes if node.seen is not None]
     if not telling:
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
-        verdict, why = status.without_words(forest)
+        verdict, why = _without_words(forest)
         return Composed(_reading(trace, forest, verdict, nothing, why), forest)
-    found = calls.calls(forest)
+    found = request.calls(forest)
     answered = request.answered(forest, found)
-    limit = cut.limit_of(trace)
+    limit = values.length_limit(trace)
     templates = settings.templates
     given = context.read(forest, found, answered, limit, templates)
     asked = request.asked(forest, found, answered, limit, templates)
     case = _case(trace, forest, answered, asked, given)
-    verdict, why = status.of_case(trace, forest, Made(found, answered, given, case, limit))
+    verdict, why = _verdict(trace, forest, _Made(found, answered, given, case, limit))
     return Composed(_reading(trace, forest, verdict, case, why), forest, answered, asked, given)
 
 
@@ -86,7 +100,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given:
         prompt=last.messages if last else (),
         response=answered.response or "",
         model=model.text if model else (last.model if last else ""),
-        usage=calls.usage(forest),
+        usage=request.usage(forest),
         session_id=first_said(forest, "session_id", ("session.id",)),
         user_id=first_said(forest, "user_id", ("user.id", "enduser.id")),
         app=from_span.span.origin.service_name or trace.app,
@@ -117,3 +131,117 @@ def _seconds(root: Node) -> float | None:
     """How long a request took; None where its times make no sense."""
     span = root.span
     return (span.end_ns - span.start_ns) / _NANOSECONDS if span.end_ns >= span.start_ns > 0 else None
+
+
+def _verdict(trace: Trace, forest: Forest, made: _Made) -> _Verdict:
+    """What can be done with what was read."""
+    verdict = (
+        _missing(trace, forest) or _failed(forest, made.found, made.answered) or _wordless(made, forest) or _cut(made)
+    )
+    return verdict or (Status.READY if made.given.finding == "found" else Status.NO_CONTEXT, "")
+
+
+def _without_words(forest: Forest) -> _Verdict:
+    """What a trace is of which no dialect knows a span."""
+    if not forest.roots and forest.strays:
+        return Status.INCOMPLETE, "log records of a model came, their spans did not"
+    return Status.NOT_RAG, ""
+
+
+def _missing(trace: Trace, forest: Forest) -> _Verdict | None:
+    """Whether a part of the trace that matters never came."""
+    lost = [orphan for orphan in forest.orphans if any(_works(node) for node in forest.below(orphan))]
+    if (lost or not forest.roots) and not _is_whole(trace, forest, lost):
+        if not forest.roots:
+            return Status.INCOMPLETE, f"the root span never came (closed: {trace.closed})"
+        span = lost[0].span
+        return Status.INCOMPLETE, f"the parent {span.parent_id} of span {span.span_id} never came"
+    for record in forest.strays:
+        if record.span_id:
+            return Status.INCOMPLETE, f"the span {record.span_id} of a log record never came"
+    return None
+
+
+def _works(node: Node) -> bool:
+    return node.seen is not None and node.seen.kind in _WORKING
+
+
+def _is_whole(trace: Trace, forest: Forest, lost: Sequence[Node]) -> bool:
+    """Whether all that works stands below one span that says itself what was asked and answered.
+
+    Then only what encloses the request went elsewhere: the spans of an HTTP server, say, to another backend.
+    """
+    here = {span.span_id for span in trace.spans}
+    if len(lost) != 1 or lost[0].span.parent_id in here or trace.closed in _TOO_EARLY:
+        return False
+    top = next(node for node in forest.below(lost[0]) if node.seen is not None)
+    rest = (node for node in forest.nodes if _works(node) and node is not top and not top.above(node))
+    seen = top.seen
+    return (
+        seen is not None
+        and seen.kind == "request"
+        and bool(seen.query and (seen.response or seen.error))
+        and next(rest, None) is None
+    )
+
+
+def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Verdict | None:
+    """Whether the service failed to answer: an error at the top without an answer there, or of the last call."""
+    # The outermost span decides: what steps of a failed request put out is a rewritten question as often as an answer.
+    ends = (node for node in request.around if node.span.status == "error" or (node.seen and node.seen.response))
+    end = next(ends, None)
+    if end is not None and end.seen is not None and end.seen.response:
+        return None
+    failure = mapped(forest, "error")
+    if failure is not None and not request.response:
+        return Status.FAILED_REQUEST, failure.text
+    for node in (*forest.roots, *request.around):
+        if node.span.status == "error":
+            return Status.FAILED_REQUEST, (node.seen.error if node.seen else "") or node.span.status_message or "error"
+    telling = [call for call in found if call.messages or call.response or call.error]
+    if telling and telling[-1].error and not telling[-1].response:
+        return Status.FAILED_REQUEST, telling[-1].error
+    return None
+
+
+def _wordless(made: _Made, forest: Forest) -> _Verdict | None:
+    """Whether there was no question here at all, or its texts were not sent."""
+    case, request, given = made.case, made.answered, made.given
+    unanswered = request.response is None
+    if request.last is None and unanswered and given.finding != "unsent":
+        return Status.NOT_RAG, ""
+    if unanswered or not case.request.query:
+        asked, said = "" if case.request.query else "question", "" if case.response else "answer"
+        missing = " and ".join(filter(None, (asked, said)))
+        return Status.CONTENT_MISSING, f"the texts of {missing} were not sent{_left_out(forest, made.limit)}"
+    if given.finding == "unsent":
+        return (
+            Status.CONTENT_MISSING,
+            f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}",
+        )
+    if given.finding == "none" and made.limit and request.last is not None and not request.last.messages:
+        return Status.CONTENT_MISSING, f"the texts of the prompt were not sent{_left_out(forest, made.limit)}"
+    return (Status.NOT_RAG, "") if given.finding == "none" else None
+
+
+def _left_out(forest: Forest, limit: int) -> str:
+    """What the sender is known to leave out: a span holds 128 attributes, and no more of each than a limit allows."""
+    dropped = sum(node.span.dropped_attributes for node in forest.nodes if node.seen is not None)
+    if dropped:
+        return f"; the sender dropped {dropped} attributes (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+    return f"; {_cuts(limit)}" if limit else ""
+
+
+def _cuts(limit: int) -> str:
+    return f"the sender cuts attribute values at {limit} characters (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)"
+
+
+def _cut(made: _Made) -> _Verdict | None:
+    """Whether a length limit of the sender has cut what would be judged: the rest would count as unsupported."""
+    case, last = made.case, made.answered.last
+    texts = [case.request.query, case.response]
+    texts += [document.content for document in case.retrieved_context]
+    if case.context_source == "prompt" and last is not None:
+        texts += [message.content for message in last.messages]
+    cut = made.limit and any(len(text) == made.limit for text in texts)
+    return (Status.CONTENT_MISSING, _cuts(made.limit)) if cut else None

@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from monitor.compose import Composed, compose
-from monitor.content import calls, evidence, forest, values
-from monitor.content.forest import Forest, Node
+from monitor.content import evidence, forest, request, values
+from monitor.content.forest import Forest, Node, Source, mapped, outermost, saying
 from monitor.content.settings import ReadingSettings
-from monitor.content.sources import Source, mapped, outermost, saying
 from monitor.model.case import Reading
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -102,7 +101,7 @@ def _sources(composed: Composed) -> dict[str, list[Source]]:
         "context": _of_context(composed, trees),
         "answer": [answered.source if case.response else None],
         "model": [mapped(trees, "model") or (Source(last.node, "model") if last else None) if case.model else None],
-        "usage": [Source(node, "usage") for node in calls.counted(trees)],
+        "usage": [Source(node, "usage") for node in request.counted(trees)],
         "session": [saying(outermost(trees), "session_id")],
         "user": [saying(outermost(trees), "user_id")],
     }

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from monitor.content import documents, template, values
 from monitor.content.template import Template
+from monitor.model.case import Document
+from monitor.model.span import Value
 
 MAX_PROMPT: Final = 1_000_000
 """Characters beyond which a prompt is not split."""
@@ -132,6 +134,17 @@ def blocks(context: str) -> tuple[str, ...]:
             return _kept(context[mark.end() : end] for mark, end in zip(marks, ends, strict=True))
     fenced = _FENCE.split(context)[::2]
     return _kept(fenced)
+
+
+def of_tool(result: Value) -> tuple[Document, ...] | None:
+    """Read what a tool found: as `documents.read_result`, but one bare text is taken apart at its marks.
+
+    None where the result was not sent or is no text that could be evidence.
+    """
+    found = documents.read_result(result) if result is not None else None
+    if found is None or len(found) != 1 or found[0] != Document(found[0].content):
+        return found
+    return tuple(Document(piece) for piece in blocks(found[0].content)) or found
 
 
 def _kept(pieces: Iterable[str]) -> tuple[str, ...]:

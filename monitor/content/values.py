@@ -11,7 +11,8 @@ from typing import Final
 
 import orjson
 
-from monitor.model.span import Value
+from monitor.model.span import Span, Value
+from monitor.model.trace import Trace
 
 MAX_TEXT: Final = 4_000_000
 """Characters beyond which a text is not parsed, only passed on."""
@@ -30,6 +31,18 @@ MAX_INDEX: Final = 10_000
 
 MAX_COUNT: Final = 10**12
 """The largest count that is believed; what is beyond is no number of tokens, and the sum of many must stay writable."""
+
+LOWEST_LIMIT: Final = 32
+"""Characters below which a limit is not looked for: no sender could work with it."""
+
+_STRUCTURED: Final = ('{"', '["', "[{", "{}", "[]", "[[")
+_ALSO_PROSE: Final = ("{}", "[]", "[[")
+"""These begin answers too, `[[1]] says so`; where such a bracket is closed before the end the text is no cut JSON."""
+
+_CUT_DEPTH: Final = 8
+_ROUND: Final = (50, 64)
+_ENOUGH: Final = 2
+_SAMPLE: Final = 8
 
 _LEVELS: Final = 3
 _LONGEST_MARK: Final = 500
@@ -158,6 +171,43 @@ def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | Non
     return list(listed) if listed is not None else None
 
 
+def length_limit(trace: Trace) -> int:
+    """Return the number of characters at which the texts of a trace were cut; 0 where nothing suggests that they were.
+
+    Where `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` is in force no value is longer, and those that reach it end anywhere: JSON
+    breaks off, and different texts have the very same length, a round number.
+    """
+    longest, texts = LOWEST_LIMIT, set[str]()
+    for one in _texts(trace):
+        if len(one) > longest:
+            longest = len(one)
+            texts = {one}
+        elif len(one) == longest and len(texts) < _SAMPLE:
+            texts.add(one)
+    if any(map(broken, texts)):
+        return longest
+    is_round = any(longest % step in (0, step - 1) for step in _ROUND)
+    return longest if len(texts) >= _ENOUGH and is_round else 0
+
+
+def broken(text: str) -> bool:
+    """Say whether a text starts as JSON does and is none: a length limit has cut it."""
+    if not text.startswith(_STRUCTURED) or not isinstance(unfold(text), str):
+        return False
+    return not text.startswith(_ALSO_PROSE) or not isinstance(unfold_cut(text), str)
+
+
+def error_of(span: Span) -> str:
+    """Say why a span failed, in its own words; empty where it did not fail."""
+    if span.status != "error":
+        return ""
+    if span.status_message:
+        return span.status_message
+    told = [span.attributes.get("error.type")]
+    told += [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
+    return next((found for one in told if (found := text(one))), "error")
+
+
 def _place(row: dict[str, Value], path: list[str], value: Value) -> None:
     for step in path[:-1]:
         inner = row.get(step)
@@ -278,3 +328,21 @@ def _close(source: str) -> str | None:
             return None
         end = at if char == "," else at + 1
     return source[:end] + "".join(reversed(closers)) if closers else None
+
+
+def _texts(trace: Trace) -> Iterator[str]:
+    for span in trace.spans:
+        yield from _texts_in(span.attributes, _CUT_DEPTH)
+    for record in trace.records:
+        yield from _texts_in(record.attributes, _CUT_DEPTH)
+
+
+def _texts_in(value: Value, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth > 0 and isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts_in(inner, depth - 1)
+    elif depth > 0 and isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts_in(inner, depth - 1)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from monitor.content import documents, evidence, exchange, messages, values
+from monitor.content import documents, evidence, messages, values
 from monitor.model.case import Document
 from monitor.model.span import Value
 
@@ -44,9 +44,9 @@ def _is_handle(one: Value) -> bool:
     return one is None or isinstance(one, (bool, int, float))
 
 
-def asked(given: Value) -> exchange.Asked | None:
+def asked(given: Value) -> messages.Question | None:
     """The question among what was given, and the conversation before it."""
-    return exchange.read_request(arguments(given))
+    return messages.read_request(arguments(given))
 
 
 def query(given: Value) -> str | None:

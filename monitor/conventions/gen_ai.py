@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from monitor.content import cut, documents, failures, messages, results, values
+from monitor.content import documents, messages, prompt, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -83,13 +83,13 @@ class GenAI(Convention):
             usage=_usage(attributes),
             session_id=_unquoted(values.first(attributes, ("gen_ai.conversation.id", "session.id"))),
             user_id=_unquoted(values.first(attributes, ("user.id", "enduser.id"))),
-            error=failures.of_span(span),
+            error=values.error_of(span),
         )
         return replace(observation, **_content(kind, attributes, told))
 
 
 def _is_broken(value: Value) -> bool:
-    return isinstance(value, str) and cut.broken(value)
+    return isinstance(value, str) and values.broken(value)
 
 
 def _unquoted(told: Value) -> str:
@@ -118,7 +118,7 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], told: Sequence[_Told]
             "documents_without_text": documents.without_text(found or ()),
         }
     if kind == "tool":
-        return {"documents": results.of_tool(attributes.get("gen_ai.tool.call.result"))}
+        return {"documents": prompt.of_tool(attributes.get("gen_ai.tool.call.result"))}
     return {}
 
 

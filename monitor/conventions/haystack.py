@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, results, slices, values
+from monitor.content import documents, messages, prompt, slices, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -52,7 +52,7 @@ class Haystack(Convention):
             span=span,
             session_id=values.text(attributes.get("session.id")),
             user_id=values.text(attributes.get("user.id")),
-            error=failures.of_span(span),
+            error=values.error_of(span),
             attributes=slices.of_attributes({"metadata": attributes.get("haystack.pipeline.metadata")}),
         )
         return replace(observation, **_content(kind, attributes, given, put_out))
@@ -119,7 +119,7 @@ def _holds_documents(socket: str, told: str) -> bool:
 
 
 def _request(given: Value, put_out: Value) -> dict[str, Any]:
-    asked = _asked(_mapping(given)) or exchange.read_request(given)
+    asked = _asked(_mapping(given)) or messages.read_request(given)
     told = _mapping(put_out)
     return {
         "query": asked.query if asked else None,
@@ -129,15 +129,15 @@ def _request(given: Value, put_out: Value) -> dict[str, Any]:
     }
 
 
-def _asked(given: Mapping[str, Value]) -> exchange.Asked | None:
+def _asked(given: Mapping[str, Value]) -> messages.Question | None:
     """The question among the inputs of a pipeline's components, where all that name it so agree."""
     for key in _QUESTIONS:
-        stated: dict[str, exchange.Asked] = {}
+        stated: dict[str, messages.Question] = {}
         for inner in (given, *given.values()):
             told = inner.get(key) if isinstance(inner, Mapping) else None
             if isinstance(told, Mapping):
                 continue  # a component of that name
-            asked = exchange.read_request({"messages": _chat(told)} if key == "messages" else told)
+            asked = messages.read_request({"messages": _chat(told)} if key == "messages" else told)
             if asked is not None:
                 stated.setdefault(asked.query, asked)
         if stated:
@@ -189,7 +189,7 @@ def _sent(given: Mapping[str, Value]) -> tuple[Message, ...] | None:
 def _reply(replies: Value) -> str | None:
     """The first reply with words; empty where the model ended without one, None where it called a tool instead."""
     listed = values.elements(replies) or ()
-    texts = [one if isinstance(one, str) else exchange.read_answer(_chat([one])) for one in listed]
+    texts = [one if isinstance(one, str) else messages.read_answer(_chat([one])) for one in listed]
     text = next((text for text in texts if text and text.strip()), None)
     ended = [_mapping(_told_of(one).get("meta")).get("finish_reason") == "stop" for one in listed]
     return text if text or not ended or not all(ended) else ""
@@ -221,9 +221,9 @@ def _retrieval(
 def _results(put_out: Value) -> tuple[Document, ...] | None:
     """What tools returned: of one call as it is, of a step's calls in the messages that carry it."""
     if not isinstance(put_out, Mapping) or "tool_messages" not in put_out:
-        return results.of_tool(put_out)
+        return prompt.of_tool(put_out)
     worked = [one for one in values.elements(put_out["tool_messages"]) or () if not _tells_of_failure(one)]
-    carried = [results.of_tool(one.content) for one in messages.read(_chat(worked)) or ()]
+    carried = [prompt.of_tool(one.content) for one in messages.read(_chat(worked)) or ()]
     told = [found for found in carried if found is not None]
     return tuple(document for found in told for document in found) if told else None
 

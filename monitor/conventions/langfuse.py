@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, results, slices, values
+from monitor.content import documents, messages, prompt, slices, values
 from monitor.conventions import _function as function
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
@@ -71,9 +71,9 @@ class Langfuse(Convention):
 def _error(span: Span) -> str:
     """A level stands beside the status: applications set it by hand for failures that they have caught."""
     if values.text(span.attributes.get("langfuse.observation.level")).upper() != "ERROR":
-        return failures.of_span(span)
+        return values.error_of(span)
     told = values.text(span.attributes.get("langfuse.observation.status_message"))
-    return told or failures.of_span(span) or "error"
+    return told or values.error_of(span) or "error"
 
 
 def _metadata(attributes: Mapping[str, Value]) -> dict[str, str]:
@@ -92,13 +92,13 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     if step is not None:
         return step
     # An application that sets the input and output of its trace does so because those of the span are less telling.
-    asked = exchange.read_request(attributes.get("langfuse.trace.input")) or function.asked(given)
-    answer = exchange.read_answer(attributes.get("langfuse.trace.output"))
+    asked = messages.read_request(attributes.get("langfuse.trace.input")) or function.asked(given)
+    answer = messages.read_answer(attributes.get("langfuse.trace.output"))
     state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": answer if answer is not None else exchange.read_answer(put_out),
+        "response": answer if answer is not None else messages.read_answer(put_out),
         "documents": state if state is not None else documents.of_state(given),
     }
 
@@ -120,7 +120,7 @@ def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
 def _generation(attributes: Mapping[str, Value]) -> dict[str, Any]:
     return {
         "messages": _sent(values.unfold(attributes.get(_INPUT))),
-        "response": exchange.read_answer(attributes.get(_OUTPUT)),
+        "response": messages.read_answer(attributes.get(_OUTPUT)),
         "model": values.text(attributes.get("langfuse.observation.model.name")),
         "usage": _usage(attributes),
     }
@@ -162,7 +162,7 @@ def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
     put_out = attributes.get(_OUTPUT)
     return {
         "query": function.query(values.unfold(attributes.get(_INPUT))),
-        "documents": results.of_tool(put_out),
+        "documents": prompt.of_tool(put_out),
     }
 
 

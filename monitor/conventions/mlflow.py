@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, results, slices, values
+from monitor.content import documents, messages, prompt, slices, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -57,7 +57,7 @@ class MLflow(Convention):
             span=span,
             session_id=_session(span.attributes),
             user_id=_user(span.attributes),
-            error=failures.of_span(span),
+            error=values.error_of(span),
             attributes=_facts(span.attributes),
         )
         read = _READERS.get(kind)
@@ -66,7 +66,7 @@ class MLflow(Convention):
 
 def _request(span: Span) -> dict[str, Any]:
     given, put_out = _decoded(span.attributes, _INPUTS), _decoded(span.attributes, _OUTPUTS)
-    asked = exchange.read_request(given)
+    asked = messages.read_request(given)
     state = documents.of_state(put_out)
     asker = _asker(given)
     return {
@@ -74,7 +74,7 @@ def _request(span: Span) -> dict[str, Any]:
         "user_id": _user(span.attributes) or values.text(asker.get("user_id")),
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": _streamed(span, put_out) or exchange.read_answer(put_out),
+        "response": _streamed(span, put_out) or messages.read_answer(put_out),
         "documents": state if state is not None else documents.of_state(given),
     }
 
@@ -97,7 +97,7 @@ def _streamed(span: Span, put_out: Value) -> str | None:
 
 
 def _retrieval(span: Span) -> dict[str, Any]:
-    asked = exchange.read_request(_decoded(span.attributes, _INPUTS))
+    asked = messages.read_request(_decoded(span.attributes, _INPUTS))
     put_out = _decoded(span.attributes, _OUTPUTS)
     found = documents.read(put_out) if put_out is not None else None
     return {
@@ -139,7 +139,7 @@ def _chat(given: Value) -> tuple[Message, ...] | None:
 def _said(put_out: Value) -> str | None:
     if isinstance(put_out, Mapping) and values.elements(put_out.get("candidates")):
         put_out = put_out["candidates"]
-    return exchange.read_answer(put_out)
+    return messages.read_answer(put_out)
 
 
 def _usage(told: Value) -> Usage | None:
@@ -156,11 +156,11 @@ def _told_with(put_out: Value) -> Value:
 
 
 def _tool(span: Span) -> dict[str, Any]:
-    asked = exchange.read_request(_decoded(span.attributes, _INPUTS))
+    asked = messages.read_request(_decoded(span.attributes, _INPUTS))
     put_out = _decoded(span.attributes, _OUTPUTS)
     return {
         "query": asked.query if asked else None,
-        "documents": results.of_tool(put_out),
+        "documents": prompt.of_tool(put_out),
     }
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import cut, documents, evidence, exchange, failures, fields, messages, results, values
+from monitor.content import documents, evidence, messages, prompt, values
+from monitor.conventions import _dspy
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -46,16 +47,17 @@ class OpenInference(Convention):
         if named is None:
             return None
         kind = _KINDS.get(named.upper(), "other")
-        observation = Observation(
-            kind=kind,
+        read = _READERS.get(kind)
+        told = read(span) if read is not None else {}
+        return Observation(
+            kind=told.pop("kind", kind),
             convention=self.name,
             span=span,
             session_id=values.text(span.attributes.get("session.id")),
             user_id=values.text(span.attributes.get("user.id")),
-            error=failures.of_span(span),
+            error=values.error_of(span),
+            **told,
         )
-        read = _READERS.get(kind)
-        return replace(observation, **read(span)) if read else observation
 
 
 def _named(span: Span) -> str | None:
@@ -68,25 +70,24 @@ def _named(span: Span) -> str | None:
 
 
 def _request(span: Span) -> dict[str, Any]:
-    given, put_out = (values.unfold(span.attributes.get(key)) for key in ("input.value", "output.value"))
-    filtered = _filtered(given, put_out)
+    given = values.unfold(span.attributes.get("input.value"))
+    put_out = values.unfold(span.attributes.get("output.value"))
+    filtered = _filtered(given, put_out) if isinstance(put_out, list) else None
     if filtered is not None:
         return {"kind": "rerank", "documents": filtered, "documents_without_text": documents.without_text(filtered)}
-    asked = exchange.read_request(given)
+    asked = messages.read_request(given)
     state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": exchange.read_answer(put_out),
+        "response": messages.read_answer(put_out),
         "documents": state if state is not None else documents.of_state(given),
     }
 
 
-def _filtered(given: Value, put_out: Value) -> tuple[Document, ...] | None:
+def _filtered(given: Value, put_out: list[Value]) -> tuple[Document, ...] | None:
     """The output of a step that takes documents and gives some of them back: a postprocessor, a filter, a reorderer."""
-    if not isinstance(put_out, list):
-        return None
-    is_cut = isinstance(given, str) and cut.broken(given)
+    is_cut = isinstance(given, str) and values.broken(given)
     taken = values.unfold_cut(given) if is_cut else given
     if isinstance(taken, Mapping):
         taken = values.first(taken, ("nodes", "documents", "docs"))
@@ -96,8 +97,9 @@ def _filtered(given: Value, put_out: Value) -> tuple[Document, ...] | None:
 
 
 def _retrieval(span: Span) -> dict[str, Any]:
-    asked = exchange.read_request(span.attributes.get("input.value"))
-    return {"query": asked.query if asked else None, **_documents(span, "retrieval.documents")}
+    found = _documents(span, "retrieval.documents")
+    asked = messages.read_request(span.attributes.get("input.value"))
+    return {"query": asked.query if asked else None, **found}
 
 
 def _rerank(span: Span) -> dict[str, Any]:
@@ -137,10 +139,10 @@ def _completed(document: Document, other: Document) -> Document:
 
 def _generation(span: Span) -> dict[str, Any]:
     attributes = span.attributes
+    usage = _usage(attributes)
     answered = messages.read(values.unflatten(attributes, "llm.output_messages") or ())
     sent = _sent(span, answered is not None)
     model = values.text(values.first(attributes, _MODEL_KEYS))
-    usage = _usage(attributes)
     put_out = values.unfold(attributes.get("output.value"))
     makes_a_prompt = isinstance(put_out, Mapping) and "messages" in put_out
     if sent is None and answered is None and usage is None and (not model or makes_a_prompt):
@@ -151,9 +153,12 @@ def _generation(span: Span) -> dict[str, Any]:
         said = [m.content for m in answered if m.role == "assistant"]
         response = next((text for text in reversed(said) if text.strip()), None)
     else:
-        response = exchange.read_answer(put_out)
-    response = fields.answer(response) if response else None
-    return {"messages": fields.plain(sent) if sent else None, "response": response, "model": model, "usage": usage}
+        response = messages.read_answer(put_out) or None
+    if response and _dspy.START in response:
+        response = _dspy.answer(response)
+    if sent and any(_dspy.START in message.content for message in sent):
+        sent = _dspy.plain(sent)
+    return {"messages": sent or None, "response": response, "model": model, "usage": usage}
 
 
 def _sent(span: Span, answered: bool) -> tuple[Message, ...] | None:
@@ -170,15 +175,15 @@ def _sent(span: Span, answered: bool) -> tuple[Message, ...] | None:
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:
     counts = [values.count(attributes.get(f"llm.token_count.{part}")) for part in ("prompt", "completion", "total")]
-    return Usage(*counts) if any(count is not None for count in counts) else None
+    return Usage(*counts) if counts != [None, None, None] else None
 
 
 def _tool(span: Span) -> dict[str, Any]:
-    asked = exchange.read_request(span.attributes.get("input.value"))
+    asked = messages.read_request(span.attributes.get("input.value"))
     put_out = span.attributes.get("output.value")
     return {
         "query": asked.query if asked else None,
-        "documents": results.of_tool(put_out),
+        "documents": prompt.of_tool(put_out),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from monitor.content import documents, exchange, failures, values
+from monitor.content import documents, messages, values
 from monitor.conventions import _function as functions
 from monitor.conventions import gen_ai
 from monitor.model.span import LogRecord, Span, Value
@@ -48,7 +48,7 @@ class OpenLIT(Convention):
             span=span,
             session_id=values.text(values.first(span.attributes, _SESSION_KEYS)),
             user_id=values.text(values.first(span.attributes, _USER_KEYS)),
-            error=failures.of_span(span),
+            error=values.error_of(span),
         )
         return replace(plain, **_function(span))
 
@@ -75,7 +75,7 @@ def _function(span: Span) -> dict[str, Any]:
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": exchange.read_answer(put_out),
+        "response": messages.read_answer(put_out),
         "documents": documents.of_state(put_out),
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import cut, documents, evidence, exchange, failures, messages, results, values
+from monitor.content import documents, evidence, messages, prompt, values
 from monitor.conventions import gen_ai
 from monitor.model.case import Document
 from monitor.model.span import LogRecord, Span, Value
@@ -44,7 +44,7 @@ class OpenLLMetry(Convention):
         if not _recognised(span.attributes):
             return None
         said = gen_ai.GenAI().observe(replace(span, attributes=_translated(span.attributes)), records)
-        seen = said or Observation(kind="other", convention=self.name, span=span, error=failures.of_span(span))
+        seen = said or Observation(kind="other", convention=self.name, span=span, error=values.error_of(span))
         named = values.text(span.attributes.get("traceloop.span.kind")).lower()
         kind = seen.kind if seen.kind != "other" else _KINDS.get(named, "other")
         told: dict[str, Any] = {"kind": kind, "convention": self.name, "span": span, **_identity(span.attributes)}
@@ -110,12 +110,12 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
         before = [one for taken in _lists(given) for one in _documents(taken) or ()]
         filtered = bool(before) and evidence.within(found, before)
         return {"kind": "rerank" if filtered else "retrieval", "query": _query(given), **_found(found)}
-    asked = exchange.read_request(given)
+    asked = messages.read_request(given)
     state = documents.of_state(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": exchange.read_answer(put_out),
+        "response": messages.read_answer(put_out),
         "documents": state if state is not None else documents.of_state(given),
     }
 
@@ -129,7 +129,7 @@ def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
 def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
     put_out = _put_out(attributes)
     result = put_out if put_out is not None else attributes.get("gen_ai.tool.call.result")
-    return {"query": _query(_given(attributes)), "documents": results.of_tool(result)}
+    return {"query": _query(_given(attributes)), "documents": prompt.of_tool(result)}
 
 
 def _given(attributes: Mapping[str, Value]) -> Value:
@@ -158,7 +158,7 @@ def _put_out(attributes: Mapping[str, Value]) -> Value:
 
 
 def _query(given: Value) -> str | None:
-    asked = exchange.read_request(given)
+    asked = messages.read_request(given)
     return asked.query if asked else None
 
 
@@ -181,7 +181,7 @@ def _documents(value: Value) -> tuple[Document, ...] | None:
 def _rest(attributes: Mapping[str, Value]) -> dict[str, Any] | None:
     """What is left of a list of documents that a length limit has cut: the last is not whole, and more may follow."""
     told = values.first(attributes, _OUTPUT_KEYS)
-    if not isinstance(told, str) or not cut.broken(told):
+    if not isinstance(told, str) or not values.broken(told):
         return None
     repaired = values.unfold_cut(told)
     listed = values.elements(repaired.get("outputs") if isinstance(repaired, Mapping) else repaired)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from monitor.content import documents, exchange, failures, messages, results, values
+from monitor.content import documents, messages, prompt, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -62,7 +62,7 @@ class PydanticAI(Convention):
             response=_answer(span.attributes.get("final_result")),
             usage=_usage(span.attributes),
             session_id=_session(span),
-            error=failures.of_span(span),
+            error=values.error_of(span),
         )
 
     def _call(self, span: Span) -> Observation:
@@ -78,16 +78,16 @@ class PydanticAI(Convention):
             model=values.text(values.first(span.attributes, _MODEL)),
             usage=_usage(span.attributes),
             session_id=_session(span),
-            error=failures.of_span(span),
+            error=values.error_of(span),
         )
 
     def _tool(self, span: Span) -> Observation:
         # An output function makes the answer out of what the model said: its result is no evidence for it.
         makes_answer = values.text(span.attributes.get("logfire.msg")).startswith(_OUTPUT_FUNCTION)
-        asked = exchange.read_request(values.first(span.attributes, _ARGUMENTS))
-        error = failures.of_span(span)
+        asked = messages.read_request(values.first(span.attributes, _ARGUMENTS))
+        error = values.error_of(span)
         # Of a failed call the result is what the model is told to do better.
-        found = None if error or makes_answer else results.of_tool(values.first(span.attributes, _RESULT))
+        found = None if error or makes_answer else prompt.of_tool(values.first(span.attributes, _RESULT))
         return Observation(
             kind="other" if makes_answer else "tool",
             convention=self.name,
@@ -129,7 +129,7 @@ def _start(sent: Sequence[Message], before: int) -> int:
 
 def _answer(result: Value) -> str | None:
     """The answer; a structured output without a field that is known for one is an answer as a whole."""
-    said = exchange.read_answer(result)
+    said = messages.read_answer(result)
     if said is None and isinstance(result, str) and isinstance(values.unfold(result), (list, dict)):
         return result
     return said

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, failures, messages, quoted, values
+from monitor.content import documents, messages, quoted, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -49,7 +49,7 @@ class SpringAI(Convention):
             convention=self.name,
             span=span,
             session_id=values.text(span.attributes.get("spring.ai.chat.client.conversation.id")),
-            error=failures.of_span(span),
+            error=values.error_of(span),
         )
         return replace(observation, **_content(kind, span, told))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, exchange, failures, messages, results, slices, values
+from monitor.content import documents, messages, prompt, slices, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -40,7 +40,7 @@ class VercelAI(Convention):
             span=span,
             session_id=_said_of(attributes, "session"),
             user_id=_said_of(attributes, "user"),
-            error=failures.of_span(span),
+            error=values.error_of(span),
             attributes=slices.of_attributes({"metadata": _metadata(attributes)}),
         )
         return replace(observation, **_content(kind, attributes))
@@ -66,7 +66,7 @@ def _kind(operation: str) -> _Kind:
 
 def _content(kind: _Kind, attributes: Mapping[str, Value]) -> dict[str, Any]:
     if kind == "request":
-        asked = exchange.read_request(attributes.get("ai.prompt"))
+        asked = messages.read_request(attributes.get("ai.prompt"))
         return {
             "query": asked.query if asked else None,
             "history": asked.history if asked else None,
@@ -83,10 +83,10 @@ def _content(kind: _Kind, attributes: Mapping[str, Value]) -> dict[str, Any]:
             "usage": _usage(attributes),
         }
     if kind == "tool":
-        asked = exchange.read_request(attributes.get("ai.toolCall.args"))
+        asked = messages.read_request(attributes.get("ai.toolCall.args"))
         return {
             "query": asked.query if asked else None,
-            "documents": results.of_tool(attributes.get("ai.toolCall.result")),
+            "documents": prompt.of_tool(attributes.get("ai.toolCall.result")),
         }
     return {"documents": _ranked(attributes)} if kind == "rerank" else {}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.content import documents, exchange, messages, prompt, values
+from monitor.content import documents, messages, prompt, values
 from monitor.model.case import ContextSource, Document, Message, Request, Status, Usage
 from monitor.model.span import Value
 from monitor.rows.mlflow_trace import TraceRow
@@ -58,7 +58,7 @@ def request(given: Value) -> Request | None:
     if isinstance(given, Mapping) and isinstance(given.get("query"), str):
         query = values.text(given["query"])
         return Request(query, turns(given.get("history"))) if query.strip() else None
-    asked = exchange.read_request(given) if given else None
+    asked = messages.read_request(given) if given else None
     return Request(asked.query, asked.history or ()) if asked is not None else None
 
 
@@ -71,12 +71,12 @@ def answer(given: Value) -> str | None:
     """The text of an answer: a text is taken as it is."""
     if isinstance(given, str):
         return given if given.strip() and values.usable(given) else None
-    return exchange.read_answer(given) if given else None
+    return messages.read_answer(given) if given else None
 
 
 def put_out(given: Value) -> str | None:
     """As `answer`; of a text that holds JSON, such as the output of a model, the answer in it."""
-    found = exchange.read_answer(given) if given else None
+    found = messages.read_answer(given) if given else None
     return found if found is not None else answer(given)
 
 

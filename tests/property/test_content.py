@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import compose, registry
-from monitor.content import cut, documents, exchange, messages, prompt, results, slices, values
-from monitor.content.mapping import AttributeMap
-from monitor.content.settings import ReadingSettings
+from monitor.content import documents, messages, prompt, slices, values
+from monitor.content.settings import AttributeMap, ReadingSettings
 from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 from tests.property.support import KEYS, VALUES, WORDS, assert_sound, examples
@@ -23,14 +22,14 @@ pytestmark = pytest.mark.timeout(300)
 @examples(400)
 @given(VALUES)
 def test_no_value_throws_a_reader(value: Value) -> None:
-    several = (documents.read, documents.read_result, documents.of_state, results.of_tool)
+    several = (documents.read, documents.read_result, documents.of_state, prompt.of_tool)
     for document in [one for read in several for one in read(value) or ()]:
         f"{document.content}{document.doc_id}{document.doc_uri}".encode()
         assert document.score is None or abs(document.score) < float("inf")
-    one, asked = messages.read_one(value), exchange.read_request(value)
+    one, asked = messages.read_one(value), messages.read_request(value)
     said = [*(messages.read(value) or ()), *([one] if one else ()), *((asked.history or ()) if asked else ())]
     assert all(message.role in ("user", "assistant", "system", "tool") for message in said)
-    texts = [exchange.read_answer(value) or "", asked.query if asked else "", messages.text_of(value)]
+    texts = [messages.read_answer(value) or "", asked.query if asked else "", messages.text_of(value)]
     "".join((*texts, *(message.content for message in said))).encode()
 
 
@@ -50,7 +49,7 @@ def test_no_value_throws_what_unfolds_it(value: Value) -> None:
     if isinstance(value, str):
         values.is_repr(value)
         values.usable(value)
-        cut.broken(value)
+        values.broken(value)
         (values.repr_field(value, "text|content|page_content") or "").encode()
 
 
@@ -72,8 +71,8 @@ def test_slices_are_short_texts_and_few_and_a_limit_is_a_length_that_is_there(at
     for key, text in slices.of_attributes(attributes).items():
         assert len(text) <= slices.MAX_LENGTH
         (key + text).encode()
-    limit = cut.limit_of(Trace(TRACE_ID, (Span(TRACE_ID, "1" * 16, attributes=attributes),)))
-    assert limit == 0 or limit >= cut.LOWEST
+    limit = values.length_limit(Trace(TRACE_ID, (Span(TRACE_ID, "1" * 16, attributes=attributes),)))
+    assert limit == 0 or limit >= values.LOWEST_LIMIT
 
 
 MARKS = [

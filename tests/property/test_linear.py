@@ -18,7 +18,7 @@ import pytest
 
 import monitor.content
 import monitor.conventions
-from monitor.content import documents, evidence, exchange, messages, prompt, results, values
+from monitor.content import documents, evidence, messages, prompt, values
 from monitor.content.template import Template
 from tests.property.support import TIMES
 
@@ -78,11 +78,11 @@ READERS: dict[str, Callable[[str], object]] = {
     "blocks": prompt.blocks,
     "read": documents.read,
     "read_result": documents.read_result,
-    "of_tool": results.of_tool,
+    "of_tool": prompt.of_tool,
     "messages": messages.read,
     "text_of": messages.text_of,
-    "request": exchange.read_request,
-    "answer": exchange.read_answer,
+    "request": messages.read_request,
+    "answer": messages.read_answer,
     "unfold_cut": values.unfold_cut,
     "repr_field": lambda text: values.repr_field(text, "text|content"),
     "folded": evidence.folded,

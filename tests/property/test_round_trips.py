@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.content import cut, documents, exchange, messages, values
+from monitor.content import documents, messages, values
 from monitor.model.case import Document, Message
 from monitor.model.span import Value
 from tests.property.support import examples
@@ -60,7 +60,7 @@ def is_plain(text: str) -> bool:
         and values.unfold(text) == text
         and values.usable(text)
         and not values.is_repr(text)
-        and not cut.broken(text)
+        and not values.broken(text)
     )
 
 
@@ -267,13 +267,13 @@ def test_question_history_and_answer_come_back_out_of_inputs_and_outputs(
         {"messages": [*history, {"role": "user", "content": question}]},
         [*history, {"role": "user", "content": question}],
     ):
-        assert exchange.read_request(encode(given_in)) == exchange.Asked(question, turns)
+        assert messages.read_request(encode(given_in)) == messages.Question(question, turns)
     for put_out in (
         {"answer": answer, "context": []},
         {"outputs": {"output": answer}},
         {"messages": [*history, {"role": "assistant", "content": answer}]},
         {"choices": [{"index": 0, "message": {"role": "assistant", "content": answer}}]},
     ):
-        assert exchange.read_answer(encode(put_out)) == answer
-    assert exchange.read_request(question) == exchange.Asked(question)
-    assert exchange.read_answer(answer) == answer
+        assert messages.read_answer(encode(put_out)) == answer
+    assert messages.read_request(question) == messages.Question(question)
+    assert messages.read_answer(answer) == answer

@@ -6,8 +6,7 @@ import pytest
 
 from monitor import compose, registry
 from monitor.cli.explained import lines
-from monitor.content.mapping import AttributeMap
-from monitor.content.settings import ReadingSettings
+from monitor.content.settings import AttributeMap, ReadingSettings
 from monitor.explain import Explanation, explain
 from monitor.model.trace import Closed
 from monitor.otlp.decode import decode

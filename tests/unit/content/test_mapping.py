@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor import compose, registry
-from monitor.content.mapping import AttributeMap
-from monitor.content.settings import ReadingSettings
+from monitor.content.settings import AttributeMap, ReadingSettings
 from monitor.model.case import Document, Message, Reading, Status, Usage
 from tests.support.traces import Builder, documents
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from monitor.content import exchange, messages
-from monitor.content.exchange import Asked
+from monitor.content import messages
+from monitor.content.messages import Question
 from monitor.model.case import Message
 from monitor.model.span import Value
 
@@ -53,18 +53,18 @@ def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() 
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
-        ("Why?", Asked("Why?")),
-        ('{"input": "Why?"}', Asked("Why?")),
-        ('{"query_bundle": {"query_str": "Why?", "embedding": null}}', Asked("Why?")),
-        ('{"args": ["Why?", []], "kwargs": {}}', Asked("Why?", ())),
-        ('{"args": [], "kwargs": {"question": "Why?"}}', Asked("Why?")),
-        ({"question": "Why?", "chat_history": SHAPES["langchain"]}, Asked("Why?", CHAT)),
-        ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, Asked("Why?", CHAT)),  # type: ignore[list-item, misc]
-        ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, Asked("Why?", CHAT)),
-        ({"only_key": "Why?"}, Asked("Why?")),
-        ({"data": {"embedder": {"text": "x"}, "prompt": {"question": "Why?"}}, "flag": True}, Asked("Why?")),
+        ("Why?", Question("Why?")),
+        ('{"input": "Why?"}', Question("Why?")),
+        ('{"query_bundle": {"query_str": "Why?", "embedding": null}}', Question("Why?")),
+        ('{"args": ["Why?", []], "kwargs": {}}', Question("Why?", ())),
+        ('{"args": [], "kwargs": {"question": "Why?"}}', Question("Why?")),
+        ({"question": "Why?", "chat_history": SHAPES["langchain"]}, Question("Why?", CHAT)),
+        ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, Question("Why?", CHAT)),  # type: ignore[list-item, misc]
+        ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, Question("Why?", CHAT)),
+        ({"only_key": "Why?"}, Question("Why?")),
+        ({"data": {"embedder": {"text": "x"}, "prompt": {"question": "Why?"}}, "flag": True}, Question("Why?")),
         ({"a": {"question": "Why?"}, "b": {"question": "How?"}}, None),
-        ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', Asked("Why?")),
+        ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', Question("Why?")),
         ('{"messages": [{"role": "user", "content": "Old?"}, {"role": "us', None),
         ('{"init": "x", "state": "y"}', None),
         ("<generator object>", None),
@@ -72,8 +72,8 @@ def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() 
         ({"role": "assistant", "content": "no question"}, None),
     ],
 )
-def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Asked | None) -> None:
-    assert exchange.read_request(value) == wanted
+def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Question | None) -> None:
+    assert messages.read_request(value) == wanted
 
 
 @pytest.mark.parametrize(
@@ -96,22 +96,22 @@ def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Aske
     ],
 )  # fmt: skip
 def test_an_answer_is_told_from_reprs_and_broken_json(value: Value, wanted: str | None) -> None:
-    assert exchange.read_answer(value) == wanted
+    assert messages.read_answer(value) == wanted
 
 
 @pytest.mark.parametrize("question", ["[", "{", "[Urgent my bike is broken", "{name} how do I pay?", "[1 or 2"])
 def test_a_question_that_begins_with_a_bracket_is_a_question(question: str) -> None:
-    assert exchange.read_request(question) == Asked(question)
+    assert messages.read_request(question) == Question(question)
 
 
 @pytest.mark.parametrize(
     "broken", ['{"question": "Why do', '{\n  "question": "Why do', "{'question': 'Why do", '["Why do']
 )
 def test_a_structure_that_was_cut_before_its_first_value_ended_states_no_question(broken: str) -> None:
-    assert exchange.read_request(broken) is None
+    assert messages.read_request(broken) is None
 
 
 @pytest.mark.parametrize("answer", ["[[1]] Refunds take thirty days.", "[] is an empty list.", "{} holds nothing."])
 def test_an_answer_that_begins_with_brackets_is_an_answer(answer: str) -> None:
-    assert exchange.read_answer(answer) == answer
-    assert exchange.read_answer('[["Refunds", "take') is None
+    assert messages.read_answer(answer) == answer
+    assert messages.read_answer('[["Refunds", "take') is None

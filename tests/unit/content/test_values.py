@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.content import cut, documents, exchange, messages, prompt, values
+from monitor.content import documents, messages, prompt, values
 from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 
@@ -135,8 +135,8 @@ def test_no_reader_raises_whatever_the_value_holds(value: object) -> None:
         documents.read(given_value)  # type: ignore[arg-type]
         documents.read_result(given_value)  # type: ignore[arg-type]
         messages.read(given_value)  # type: ignore[arg-type]
-        exchange.read_request(given_value)  # type: ignore[arg-type]
-        exchange.read_answer(given_value)  # type: ignore[arg-type]
+        messages.read_request(given_value)  # type: ignore[arg-type]
+        messages.read_answer(given_value)  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=200))
@@ -158,14 +158,14 @@ def _trace(*texts: str) -> Trace:
 
 
 def test_an_attribute_limit_shows_in_json_that_breaks_off_at_the_longest_value() -> None:
-    assert cut.limit_of(_trace('{"a": "' + "x" * 193, "short")) == 200
-    assert cut.limit_of(_trace("a" * 200, "b" * 200)) == 200
+    assert values.length_limit(_trace('{"a": "' + "x" * 193, "short")) == 200
+    assert values.length_limit(_trace("a" * 200, "b" * 200)) == 200
 
 
 def test_without_a_sign_of_a_limit_there_is_none() -> None:
-    assert cut.limit_of(_trace("a" * 200, "b" * 150)) == 0
-    assert cut.limit_of(_trace("a" * 203, "b" * 203)) == 0
-    assert cut.limit_of(_trace('{"a": "b"}', "")) == 0
+    assert values.length_limit(_trace("a" * 200, "b" * 150)) == 0
+    assert values.length_limit(_trace("a" * 203, "b" * 203)) == 0
+    assert values.length_limit(_trace('{"a": "b"}', "")) == 0
 
 
 @pytest.mark.parametrize("levels", [1, 2])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from monitor import compose, registry
-from monitor.content import calls
+from monitor.content import request
 from monitor.content.forest import grow
 from monitor.conventions.spring_ai import SpringAI
 from monitor.model.case import Document, Message, Reading, Status, Usage
@@ -82,7 +82,7 @@ def roles(*texts: str, boot: str, told: str = "") -> str:
     """The first letters of the roles that the texts of a prompt are given, with what the client told of them."""
     spans = (span(CLIENT, boot=boot), span(CHAT, "2" * 16, "1" * 16, boot=boot))
     records = [record(PROMPT, java(*texts), "2" * 16), *([record(CLIENT_PROMPT, told)] if told else [])]
-    (call,) = calls.calls(grow(spans, records, registry.conventions()))
+    (call,) = request.calls(grow(spans, records, registry.conventions()))
     assert [message.content for message in call.messages] == list(texts)
     return "".join(message.role[:1] or "?" for message in call.messages)
 

@@ -10,6 +10,9 @@ from typing import Final
 from monitor.content import messages
 from monitor.model.case import Message
 
+START: Final = "[[ ## "
+"""A text without this has no field."""
+
 _MARK: Final = re.compile(r"^\[\[ ## (\w{1,80}) ## \]\][ \t]*\n?", re.MULTILINE)
 _REQUEST: Final = "\nRespond with the corresponding output fields, starting with "
 _AROUND: Final = ("reasoning", "rationale", "completed")
@@ -17,7 +20,7 @@ _AROUND: Final = ("reasoning", "rationale", "completed")
 
 def split(text: str) -> dict[str, str]:
     """The fields of a text, in its order; empty where it has none. What stands before the first is left out."""
-    marks = list(_MARK.finditer(text)) if "[[ ## " in text else []
+    marks = list(_MARK.finditer(text)) if START in text else []
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)}
 
