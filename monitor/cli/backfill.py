@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 
 From = Literal["kafka", "spool"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 
 if TYPE_CHECKING:
     from monitor.cli.findings import Finding

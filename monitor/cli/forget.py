@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 
 
 def forget(

@@ -19,7 +19,7 @@ import typer
 from monitor import config as configuration
 from monitor.alerts.prometheus import release_gate
 from monitor.cli import _options
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
 from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side

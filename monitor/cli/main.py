@@ -1,37 +1,60 @@
-"""The command line: gathers the commands, which import what they need when they run, so that starting is quick."""
+"""The command line. Each module beside this one is a command: `gate.py` with its function `gate` is `rag-monitor gate`.
+
+A module is imported when its command runs, or when the list of commands is shown. A command whose name is a keyword of
+Python carries an underscore (`try_.py`).
+"""
 
 from __future__ import annotations
 
-import typer
+import pkgutil
+from importlib import import_module
+from typing import Any, Final
 
-from monitor import __version__
-from monitor.cli import (
-    backfill,
-    benchmark,
-    calibrate,
-    cases,
-    check,
-    coverage,
-    demo,
-    doctor,
-    evaluate,
-    export,
-    forget,
-    gate,
-    health,
-    plan,
-    preview,
-    reference,
-    rules,
-    run,
-    top,
-    try_case,
-    why,
+import typer
+from typer.core import TyperGroup
+
+from monitor import __version__, cli
+
+_TO_MOVE: Final = (
+    "backfill_choice backfill_here backfill_kafka backfill_price backfill_traffic backfilled because"
+    " embedded examined examined_judge examined_kafka expiry explained"
+    " findings forgetting given outlook_of previewed recorded seen trailed tried"
 )
+_OTHERS: Final = frozenset(("main", "console", *_TO_MOVE.split()))
+
+
+class CommandFolder(TyperGroup):
+    """The commands of this folder."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        nearest: Any = dict.fromkeys(_modules())
+        self.commands = nearest  # typer suggests the nearest of these for a name that is not there
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return their names in alphabetical order."""
+        return sorted(_modules())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
+        """Return a command; None where there is no such module."""
+        name = _modules().get(cmd_name)
+        if name is None:
+            return None
+        one = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        one.command(cmd_name)(getattr(import_module(f"{cli.__name__}.{name}"), name))
+        return typer.main.get_command(one)
+
+
+def _modules() -> dict[str, str]:
+    """The names of commands and of their modules."""
+    names = (one.name for one in pkgutil.iter_modules(cli.__path__))
+    return {name.rstrip("_"): name for name in names if name not in _OTHERS and not name.startswith("_")}
+
 
 app = typer.Typer(
     name="rag-monitor",
-    help="Watches the answers of RAG services: true defect rates, alerts on intervals.",
+    cls=CommandFolder,
+    help="Monitor the answer quality of RAG services: defect rates with intervals, and alerts.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,29 +69,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     """Options of every command."""
-
-
-app.command()(run.run)
-app.command()(demo.demo)
-app.command()(top.top)
-app.command()(check.check)
-app.command()(health.health)
-app.command()(doctor.doctor)
-app.command()(cases.cases)
-app.command()(coverage.coverage)
-app.command()(evaluate.evaluate)
-app.command("try")(try_case.try_case)
-app.command()(benchmark.benchmark)
-app.command()(why.why)
-app.command()(export.export)
-app.command()(forget.forget)
-app.command()(calibrate.calibrate)
-app.command()(plan.plan)
-app.command()(preview.preview)
-app.command()(backfill.backfill)
-app.command()(gate.gate)
-app.command()(rules.rules)
-app.command()(reference.reference)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 
 if TYPE_CHECKING:
     from monitor.cli.previewed import Previewed

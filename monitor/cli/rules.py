@@ -1,57 +1,43 @@
-"""`rag-monitor rules`: the configured alerts for Prometheus."""
+"""`rag-monitor rules`: write the configured alerts for Prometheus."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
 
-from monitor.cli.run import ConfigPath
-
-
-class Format(StrEnum):
-    """What is written."""
-
-    PROMETHEUS = "prometheus"
-    PROMETHEUSRULE = "prometheusrule"
-    TESTS = "tests"
+from monitor import config as configuration
+from monitor.cli._options import ConfigPath
+from monitor.errors import ConfigError
+from monitor.operations.rules import RuleFormat, render_rules
 
 
 def rules(
     config: ConfigPath = None,
     form: Annotated[
-        Format,
+        RuleFormat,
         typer.Option(
             "--format",
-            help="A rules file; the same as a PrometheusRule, for the operator; or tests of rules.yml for promtool.",
+            help="A rules file; a PrometheusRule resource for the operator; or tests of rules.yml for promtool.",
         ),
-    ] = Format.PROMETHEUS,
+    ] = RuleFormat.PROMETHEUS,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of printing.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="For machines: the same as JSON, which Prometheus reads as well.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, which Prometheus reads as well.")] = False,
 ) -> None:
-    """Write the configured alerts for Prometheus: the same policy that runs in process."""
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.alerts.prometheus.rule_tests import render_tests  # noqa: PLC0415
-    from monitor.alerts.prometheus.rules import render, render_resource  # noqa: PLC0415
-
-    loaded = configuration.load(config)
-    if form is Format.TESTS:
-        text = render_tests(loaded.alerts)
-    else:
-        write = render if form is Format.PROMETHEUS else render_resource
-        text = write(loaded.alerts, runbooks=loaded.runbooks_url, page=loaded.ui.url)
+    """Write the configured alerts for Prometheus: the same policy that the monitor evaluates itself."""
+    text = render_rules(configuration.load(config), form)
     if as_json:
         text = json.dumps(yaml.safe_load(text), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         typer.echo(text, nl=False)
-    else:
+        return
+    try:
         output.write_text(text, encoding="utf-8")
-        typer.echo(f"wrote {output}", err=True)
+    except OSError as error:
+        raise ConfigError(f"--output: cannot write {output}: {error.strerror}") from None
+    typer.echo(f"wrote {output}", err=True)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli._options import CaFile, Token, TokenFile, client_of
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import CaFile, ConfigPath, Token, TokenFile, client_of
 from monitor.errors import MonitorError
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import config, registry
-from monitor.cli.check import describe
 from monitor.errors import ConfigError
 from monitor.model.outcome import DefectRule
+from monitor.operations.describe import describe
 
 
 def test_an_empty_file_is_the_defaults():
@@ -205,5 +205,5 @@ traffic:
     assert (loaded.traffic.rates, loaded.traffic.late_after) == ({"synthetic": 0.01}, 1800.0)
     told = " ".join(describe(loaded))
     assert "health checks, http.route is /internal/*" in told
-    assert "synthetic: 0.01" in told
-    assert "late 30m" in told
+    assert "0.01 of synthetic" in told
+    assert "later than 30m" in told

@@ -10,6 +10,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -18,11 +19,12 @@ from click import Command
 
 from monitor import config
 from monitor.cli.main import app
-from monitor.cli.reference import Page, render
 from monitor.config import Config
+from monitor.operations.reference import Page, render
 from tests.support.written import PAGES, ROOT, Example, anchors, examples
 
-COMMANDS: dict[str, Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Command] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 
 
 def here(example: Example) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from monitor import config, registry
 from monitor.canary.cases import SHIPPED, load
-from monitor.cli.check import describe
 from monitor.errors import ConfigError
+from monitor.operations.describe import describe
 from monitor.stages import Evaluator
 
 ROW = {"request": "How warm is it?", "response": "It is warm.", "retrieved_context": [{"content": "It is warm."}]}
@@ -89,6 +89,7 @@ def test_check_says_what_the_canary_costs_and_nothing_where_there_is_none() -> N
         "evaluators": [{"type": "relevance"}, {"type": "overlap_groundedness"}],
         "alerts": [],
     }
-    assert "Judges 24 canary cases every 8h, by relevance: up to 72 evaluations a day." in describe(config.parse(told))
+    said = "Evaluates 24 canary cases every 8h, by relevance: up to 72 evaluations a day."
+    assert said in describe(config.parse(told))
     for without in ({**told, "canary": {"interval": "off"}}, {**told, "judge": {}}):
         assert not any("canary" in line for line in describe(config.parse(without)))

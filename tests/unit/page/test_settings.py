@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from monitor import config
-from monitor.cli.check import describe
 from monitor.errors import ConfigError
+from monitor.operations.describe import describe
 from monitor.page.settings import PageSettings
 
 
@@ -43,11 +43,11 @@ def test_without_a_template_or_an_id_there_is_no_link():
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({}, "The page on http://127.0.0.1:9464/ shows rates, alerts and verdicts, and no texts of the traffic."),
-        ({"storage": {"texts": "all"}}, "verdicts, and questions, contexts and answers."),
+        ({}, "The UI on http://127.0.0.1:9464/ shows rates, alerts and results, and no texts of the traffic."),
+        ({"storage": {"texts": "all"}}, "results, and questions, contexts and answers."),
         ({"ui": {"enabled": False}}, None),
     ],
 )
 def test_check_says_what_the_page_shows(entry, said):
-    told = [line for line in describe(config.parse(entry)) if "The page" in line]
+    told = [line for line in describe(config.parse(entry)) if "The UI" in line]
     assert told == [] if said is None else said in told[0]

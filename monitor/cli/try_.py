@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monitor.cli.run import ConfigPath
+from monitor.cli._options import ConfigPath
 
 if TYPE_CHECKING:
     from monitor.cli.tried import Tried
 
 
-def try_case(
+def try_(
     evaluator: Annotated[str, typer.Argument(metavar="EVALUATOR", help="Configured, or the type of any other.")],
     *,
     case: Annotated[

@@ -1,0 +1,181 @@
+"""Says in plain sentences what a configuration will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monitor.canary.cases import load
+from monitor.config import Config
+from monitor.pipeline.assignment import Assignment
+from monitor.quantities import format_duration, precise_percent
+from monitor.stages import type_name
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorSummary:
+    """An evaluator as configured. `works` is false where its judge has no model; `sample` is None if it is adaptive.
+
+    `judge` is the model that it asks, None for a local evaluator; `defect` its defect rule in words.
+    """
+
+    name: str
+    works: bool
+    judge: str | None
+    sample: float | None
+    defect: str
+
+
+def evaluators(config: Config) -> list[EvaluatorSummary]:
+    """Return a summary of each configured evaluator, in their order."""
+    return [
+        EvaluatorSummary(
+            name=one.evaluator.name,
+            works=config.works(one),
+            judge=config.judge_of(one).model if one.evaluator.cost == "judge" else None,
+            sample=getattr(one.sampler, "rate", None),
+            defect=str(one.defect),
+        )
+        for one in config.assignments
+    ]
+
+
+def describe(config: Config) -> Iterator[str]:
+    """Yield sentences, in the order in which data passes through the monitor."""
+    yield from _sources(config)
+    yield from _extraction(config)
+    yield from _traffic(config)
+    for one in config.assignments:
+        yield _evaluator(config, one)
+    yield from _canary(config)
+    yield from _alerts(config)
+    yield from _sinks(config)
+    yield (
+        f"Keeps its state in {config.storage.path} for {format_duration(config.storage.retention)}, "
+        f"with at most {config.storage.max_size / 1024**2:,.0f} MiB of waiting traces."
+    )
+    yield from _privacy(config)
+    own = config.telemetry
+    if own.endpoint is not None:
+        logs = " and its log" if own.logs else ""
+        yield f"Sends {precise_percent(own.traces)} of its own traces{logs} to {own.endpoint}, never evaluated."
+
+
+def _sources(config: Config) -> Iterator[str]:
+    for source in config.sources:
+        host, port = getattr(source, "host", None), getattr(source, "port", None)
+        topics, brokers = getattr(source, "topics", None), getattr(source, "brokers", ())
+        where = f" on {host}:{port}" if host else f" from {', '.join(topics)} at {', '.join(brokers)}" if topics else ""
+        yield f"Receives traces by {type_name(source)}{where}."
+    rate = config.sampling.traces
+    yield (
+        f"Keeps {precise_percent(rate)} of all traces, by a hash of the trace id." if rate < 1 else "Keeps every trace."
+    )
+    yield (
+        "A trace is complete when its root span has ended and no span has come for "
+        f"{format_duration(config.assembly.grace_period)}; "
+        f"without a root span, when none has come for {format_duration(config.assembly.idle_timeout)}."
+    )
+
+
+def _extraction(config: Config) -> Iterator[str]:
+    extraction = config.extraction
+    mapped = [name for name, keys in extraction.attributes if keys]
+    if mapped:
+        yield f"Reads attributes of the service's own: {', '.join(mapped)}."
+    if extraction.prompt_templates:
+        number = len(extraction.prompt_templates)
+        yield f"Splits prompts by {number} template{'s' if number > 1 else ''} of the service's own."
+    if extraction.orphans_are_roots:
+        yield "Treats orphan spans as root spans."
+
+
+def _traffic(config: Config) -> Iterator[str]:
+    traffic = config.traffic
+    dropped = [f"{one.attribute} is {one.matches}" for one in traffic.drop]
+    if not traffic.health_checks:
+        dropped.insert(0, "health checks")
+    if dropped:
+        yield f"Ignores requests: {', '.join(dropped)}."
+    shares = "".join(f"; evaluates {rate:.4g} of {name.value}" for name, rate in sorted(traffic.rates.items()))
+    yield f"Counts non-production traffic apart, by the attribute {traffic.class_attribute[0]}{shares}."
+    late = format_duration(traffic.late_after)
+    yield f"A result later than {late} after its answer counts as late and fires no alert."
+    for app, quota in traffic.quotas.items():
+        who = "Each app without a quota of its own" if app == "*" else f"The app {app}"
+        bounds = {"an hour": quota.per_hour, "a day": quota.per_day}
+        limits = " and ".join(f"{number:g} times {per}" for per, number in bounds.items() if number)
+        yield f"{who} is evaluated by a judge at most {limits}."
+    if config.slices:
+        yield f"Slices rates by {', '.join(config.slices)}."
+
+
+def _evaluator(config: Config, one: Assignment) -> str:
+    evaluator, rate, scale = one.evaluator, getattr(one.sampler, "rate", None), one.evaluator.scale
+    if not config.works(one):
+        return f"{evaluator.name} is off: it needs `judge.model`, and none is configured."
+    share = "a sample of the" if rate is None else f"{rate:.3g} of the" if rate < 1 else "all"
+    how = "locally" if evaluator.cost == "local" else f"by {config.judge_of(one).model}"
+    how += f", in one call with the group {one.group}" if one.group else ""
+    return (
+        f"{evaluator.name} scores {share} kept cases {how}, from {scale.lowest:g} to {scale.highest:g} "
+        f"({scale.better} is better); {one.defect} is a defect."
+    )
+
+
+def _canary(config: Config) -> Iterator[str]:
+    judged = [one.evaluator.name for one in config.assignments if one.evaluator.cost == "judge" and config.works(one)]
+    canary = config.canary
+    if canary.interval is None or not judged:
+        return
+    cases = len(load(canary.cases))
+    a_day = 86400 / canary.interval * cases * len(judged)
+    yield (
+        f"Evaluates {cases} canary cases every {format_duration(canary.interval)}, by {', '.join(judged)}: "
+        f"up to {a_day:.0f} evaluations a day."
+    )
+
+
+def _alerts(config: Config) -> Iterator[str]:
+    active = {one.evaluator.name for one in config.assignments if config.works(one)}
+    for policy in config.alerts:
+        levels = [
+            f"{severity} above {precise_percent(threshold)}"
+            for severity, threshold in (("warning", policy.warning), ("critical", policy.critical))
+            if threshold is not None
+        ]
+        windows = ", ".join(format_duration(window.window) for window in policy.windows)
+        state = "" if policy.evaluator in active else " (silent while the evaluator is off)"
+        if levels:
+            yield (
+                f"Alerts on the defect rate of {policy.evaluator}: {', '.join(levels)}, "
+                f"by the lower limit of its interval over {windows}{state}."
+            )
+        if policy.regression is not None:
+            yield (
+                f"Alerts on the defect rate of {policy.evaluator}: {policy.regression_severity} when it has clearly "
+                f"risen above the week before ({policy.regression}), once three days are known{state}."
+            )
+    yield f"Sends alerts to: {', '.join(type(one).__name__.lower() for one in config.notify)}."
+
+
+def _sinks(config: Config) -> Iterator[str]:
+    for sink in config.sinks:
+        host, port = getattr(sink, "host", None), getattr(sink, "port", None)
+        yield f"Writes results to {type_name(sink)}" + (f" on http://{host}:{port}/metrics." if host else ".")
+        if host and type_name(sink) == "prometheus" and config.ui.enabled:
+            texts = "questions, contexts and answers" if config.storage.texts == "all" else "no texts of the traffic"
+            yield f"The UI on http://{host}:{port}/ shows rates, alerts and results, and {texts}."
+
+
+def _privacy(config: Config) -> Iterator[str]:
+    storage = config.storage
+    stored = {
+        "all": "Stores questions, contexts and answers with their results",
+        "verdicts": "Stores results with their explanations, which may quote an answer",
+        "none": "Stores results without any text",
+    }[storage.texts]
+    yield stored + (f"; texts for {format_duration(storage.texts_retention)}." if storage.texts_retention else ".")
+    if config.redaction.enabled:
+        types = ", ".join(config.redaction.types)
+        yield f"Masks personal data before judges, sinks and the UI see it: {types}."

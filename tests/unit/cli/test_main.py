@@ -1,0 +1,32 @@
+"""The command line finds its commands in the folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import command
+
+HEAVY = ("monitor.app", "monitor.config", "httpx", "rich.live")
+
+
+def test_the_list_of_commands_has_a_line_of_help_for_each() -> None:
+    shown = command("--help").stdout
+    for name in ("backfill", "run", "top", "try", "why"):
+        assert f" {name} " in shown
+    assert " main " not in shown
+    assert " console " not in shown
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error_that_suggests_the_nearest() -> None:
+    done = command("chekc")
+    assert done.exit_code == 2
+    assert "No such command 'chekc'. Did you mean 'check'?" in done.stderr
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_a_command_imports_nothing_of_the_others(module: str) -> None:
+    code = f"import sys; from monitor.cli.main import app; assert {module!r} not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
