@@ -110,7 +110,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         texts_retention=config.storage.texts_retention,
     )
     private = _private(config, runtime)
-    runtime.events.also(Audit(config.storage.path, runtime.events).heard)
+    runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
     sinks: dict[str, Deliver] = {"windows": _into(windows, troubles, metrics, states)}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
@@ -223,7 +223,9 @@ def _into(windows: Windows, troubles: Troubles, metrics: Metrics, states: States
 def _private(config: Config, runtime: Runtime) -> Private:
     """Drops what is to be forgotten, and masks."""
     users = pseudonyms.at_hand(config.storage.path)
-    return Private(Redactor(config.redaction, users, runtime.metrics), users, Forgotten(config.storage.path))
+    return Private(
+        Redactor(config.redaction, users, runtime.metrics), users, Forgotten(config.storage.path, runtime.clock)
+    )
 
 
 def _active(config: Config, runtime: Runtime) -> tuple[Assignment, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.store import batched
+from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.model.case import Case
@@ -106,7 +107,7 @@ class Choice:
         drawing = Drawing(scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt)
         users = pseudonyms.at_hand(self._config.storage.path)
         redactor = Redactor(self._config.redaction, users, runtime.metrics)
-        forgotten = Forgotten(self._config.storage.path)
+        forgotten = Forgotten(self._config.storage.path, SystemClock())
         found: list[Item] = []
         seen: set[str] = set()
         for case in cases:

@@ -77,7 +77,7 @@ def run(config: Config, wish: Wish, way: Way, *, dry_run: bool, detach: bool, he
             if dry_run:
                 _say_price(config, list(found), choice.done)
                 return 1 if unreadable else 0
-            asked = store.ask(found, batch=batch, now=time.time())
+            asked = store.ask(found, batch=batch, now=SystemClock().now())
             if unreadable:
                 typer.echo(f"{unreadable} deliveries, files or rows could not be read", err=True)
             _say(choice.done, asked.new, asked.there, asked.known + choice.done.known, asked.full)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from monitor.cli import _options
 from monitor.cli.console.output import report
+from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.quantities import parse_duration
 
@@ -62,7 +62,7 @@ def export(
     wanted = ExportFilter(
         defects_only=defects or not (every or sample),
         sample=sample,
-        since=time.time() - _options.read("--since", parse_duration, since),
+        since=SystemClock().now() - _options.read("--since", parse_duration, since),
         app=app,
         evaluator=evaluator,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
 from monitor.cli._options import ConfigPath
+from monitor.clock import SystemClock
 
 
 def forget(
@@ -33,7 +33,7 @@ def forget(
     if (trace is None) == (user is None) or not (trace or user):
         raise ConfigError("give either --trace ID or --user ID")
     found = forgetting.forget(
-        configuration.load(config), forgetting.Wanted(trace or "", user or ""), dry_run=dry_run, now=time.time()
+        configuration.load(config), forgetting.Wanted(trace or "", user or ""), dry_run=dry_run, now=SystemClock().now()
     )
     for line in forgetting.lines(found, dry_run=dry_run):
         typer.echo(line)

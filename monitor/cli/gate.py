@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -20,6 +19,7 @@ from monitor import config as configuration
 from monitor.alerts.prometheus import release_gate
 from monitor.cli import _options
 from monitor.cli._options import ConfigPath
+from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
 from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side
@@ -133,7 +133,7 @@ def gate(
         raise ConfigError("--token-file and --ca-file need --prometheus")
     else:
         source = operation.History(configuration.load(config).storage.path / files.HISTORY)
-    report = operation.decide(criteria, source, time.time())
+    report = operation.decide(criteria, source, SystemClock().now())
     if junit is not None:
         write_junit(report, junit)
     if as_json:

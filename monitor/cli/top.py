@@ -20,6 +20,7 @@ from monitor.cli.console.status_lines import troubled
 from monitor.cli.console.terminal import open_terminal
 from monitor.cli.console.text import dollars
 from monitor.cli.console.view import RateRow, State, View
+from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.monitor_client import DEFAULT_URL
 from monitor.operations.watch import MonitorStatus, RateStatus, Watcher
@@ -31,6 +32,9 @@ from monitor.statistics.rates import Sums, interval_95
 _INTERVAL: Final = 2.0
 _LEAST_INTERVAL: Final = 0.5
 _MAX_ALERTS: Final = 5
+
+
+_SYSTEM: Final = SystemClock()
 
 
 def top(
@@ -54,12 +58,12 @@ def top(
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         watcher = Watcher(client_of(url, token, token_file, ca_file))
-        watcher.look(time.time())
+        watcher.look(SystemClock().now())
         if as_json:
             _print_objects(watcher, interval=interval, once=once)
         elif once:
             status = watcher.status()
-            Console().print(render(view_of(status, began=status.at, now=time.time())))
+            Console().print(render(view_of(status, began=status.at, now=SystemClock().now())))
         else:
             watch(watcher, interval=interval)
     except MonitorError as error:
@@ -79,7 +83,7 @@ def watch(
     interval: float,
     console: Console | None = None,
     sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.time,
+    now: Callable[[], float] = _SYSTEM.now,
 ) -> None:
     """Draw what `watcher` sees until interrupted. A monitor that goes away is waited for."""
     began = watcher.status().at
@@ -205,7 +209,7 @@ def _print_objects(watcher: Watcher, *, interval: float, once: bool) -> None:
         if once:
             return
         time.sleep(interval)
-        watcher.look(time.time())
+        watcher.look(SystemClock().now())
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:

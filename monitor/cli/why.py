@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
 from monitor.cli._options import CaFile, ConfigPath, Token, TokenFile, client_of
+from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 
 
@@ -43,7 +43,7 @@ def why(
     wanted = because.Wanted(trace or "", evaluator or "", since, app or "")
     try:
         if url is None:
-            found = because.from_disk(config, wanted, time.time())
+            found = because.from_disk(config, wanted, SystemClock().now())
         else:
             found = because.from_monitor(client_of(url, token, token_file, ca_file), wanted)
     except ConfigError:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from monitor.clock import Clock, SystemClock
 from monitor.telemetry.events import Event, Events
 
 NAME: Final = "audit.jsonl"
@@ -28,8 +29,9 @@ _SAY_AGAIN: Final = 300.0
 class Audit:
     """The file in `folder`."""
 
-    def __init__(self, folder: Path, events: Events | None = None) -> None:
+    def __init__(self, folder: Path, clock: Clock, events: Events | None = None) -> None:
         self._path = folder / NAME
+        self._clock = clock
         self._events = events
         self._lock = threading.Lock()
         self._said = float("-inf")
@@ -41,7 +43,7 @@ class Audit:
         try:
             self.write(event, **fields)
         except OSError as error:
-            now = time.monotonic()
+            now = self._clock.monotonic()
             if self._events is not None and now - self._said >= _SAY_AGAIN:
                 self._said = now
                 why = error.strerror or error
@@ -49,7 +51,7 @@ class Audit:
 
     def write(self, event: Event, **fields: object) -> None:
         """Add a line. Raises `OSError`."""
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.now()))
         line = json.dumps({"time": at, "event": event.value, **fields}, ensure_ascii=True, default=str) + "\n"
         with self._lock:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -67,7 +69,7 @@ class Audit:
 def record(folder: Path, event: Event, **fields: object) -> None:
     """The same for a command: who called it stands in the line. A folder without a file that can be written is told."""
     try:
-        Audit(folder).write(event, who=f"user {_caller()}", **fields)
+        Audit(folder, SystemClock()).write(event, who=f"user {_caller()}", **fields)
     except OSError as error:
         logging.getLogger("monitor").warning("%s cannot be written: %s", folder / NAME, error.strerror or error)
 

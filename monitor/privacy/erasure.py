@@ -9,8 +9,9 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from time import monotonic
 from typing import Final, NamedTuple
+
+from monitor.clock import Clock
 
 NAME: Final = "forgotten.jsonl"
 _LOOK_EVERY: Final = 1.0
@@ -27,8 +28,9 @@ class Mark(NamedTuple):
 class Forgotten:
     """The marks of one folder. A file that cannot be read is as good as none: what it held is not forgotten here."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock) -> None:
         self._path = folder / NAME
+        self._clock = clock
         self._looked_at = float("-inf")
         self._as_of: tuple[int, int, int] | None = None
         self._traces: frozenset[str] = frozenset()
@@ -43,7 +45,7 @@ class Forgotten:
         return trace in self._traces or (bool(user) and self._users.get(user, float("-inf")) >= at)
 
     def _look(self) -> None:
-        now = monotonic()
+        now = self._clock.monotonic()
         if now - self._looked_at < _LOOK_EVERY:
             return
         self._looked_at = now

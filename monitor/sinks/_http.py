@@ -87,7 +87,7 @@ class HttpSink(Sink):
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ConfigError(f"{name}: a key must be plain ASCII, without line breaks")
         async with httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify) as client:
-            api = Api(client, self.url, runtime.clock, name=name)
+            api = Api(client, self.url, runtime.clock, random.Random(), name=name)
 
             async def send(results: Sequence[Judged]) -> None:
                 try:
@@ -115,11 +115,12 @@ class Api:
     `trouble` is why the last attempt was no success, in words without a secret and without anything of the content.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, *, name: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, rng: random.Random, *, name: str) -> None:
         self._client = client
         self._url = url
         self.where = urlsplit(url).netloc
         self._clock = clock
+        self._rng = rng
         self._name = name
         self.trouble = ""
 
@@ -139,7 +140,7 @@ class Api:
             if answer is not None and answer.status not in _TRY_AGAIN:
                 kind = InvalidData if answer.status in _CONTENT_IS_WRONG else MonitorError
                 raise kind(f"{self._name}: {self.trouble}")
-            pause = max(wait, _FIRST_RETRY * 2 ** min(attempt, 8) * random.uniform(0.5, 1.0))
+            pause = max(wait, _FIRST_RETRY * 2 ** min(attempt, 8) * self._rng.uniform(0.5, 1.0))
             if anyio.current_time() + pause > anyio.current_effective_deadline():
                 break
             await anyio.sleep(pause)

@@ -50,7 +50,7 @@ class Writer:
         self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, damaged=self._damaged)
         self._users: pseudonyms.UserKey | None = None
         self._said = False
-        self._forgotten = Forgotten(path.parent)
+        self._forgotten = Forgotten(path.parent, runtime.clock)
         self._tidied = float("-inf")
 
     def open(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.model.outcome import Judged, Score
 from monitor.page.settings import PageSettings
 from monitor.privacy import audit
@@ -34,7 +35,7 @@ def recent(number: int = 1, **fields: Any) -> Judged:
 async def site_of(folder: Path, *results: Judged, texts: bool = True) -> Site:
     site = Site(folder, texts=texts)
     await site.store(results or [recent()])
-    site.runtime.events.also(Audit(folder).heard)
+    site.runtime.events.also(Audit(folder, SystemClock()).heard)
     return site
 
 
@@ -104,7 +105,7 @@ def test_the_file_is_begun_anew_when_it_is_full_and_the_one_before_is_kept(
 ) -> None:
     monkeypatch.setattr(audit, "AT_MOST", 1000)
     for number in range(20):
-        Audit(tmp_path).write(Event.TEXTS_VIEWED, number=number)
+        Audit(tmp_path, SystemClock()).write(Event.TEXTS_VIEWED, number=number)
     texts = [(tmp_path / name).read_text() for name in ("audit.1.jsonl", audit.NAME)]
     kept = [json.loads(one)["number"] for text in texts for one in text.splitlines()]
     assert kept == list(range(kept[0], 20))
@@ -114,7 +115,7 @@ def test_the_file_is_begun_anew_when_it_is_full_and_the_one_before_is_kept(
 def test_where_the_file_cannot_be_written_the_log_says_so_once(tmp_path: Path) -> None:
     metrics = Metrics()
     events = Events(metrics)
-    events.also(Audit(tmp_path / "gone", events).heard)
+    events.also(Audit(tmp_path / "gone", SystemClock(), events).heard)
     for _ in range(3):
         events.info(Event.TEXTS_VIEWED, "texts of answers are shown", who="anybody")
     assert total(metrics, "ragmonitor_events_total", event="audit_failed") == 1

@@ -148,7 +148,7 @@ def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:
 
 def test_marks_are_read_again_when_they_change_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "_LOOK_EVERY", 0.0)
-    known = erasure.Forgotten(tmp_path)
+    known = erasure.Forgotten(tmp_path, ManualClock())
     assert not known.holds("a", "", 0.0)
     erasure.add(tmp_path, [erasure.Mark(100.0, trace="a"), erasure.Mark(100.0, user="user-1")], since=0.0)
     assert known.holds("a", "", 1e9)
