@@ -151,7 +151,7 @@ def _annotations(chosen: Chosen) -> list[Any]:
     alerts = f'{firing}{chosen.matcher}}}\nor\n{firing}app=""}}'  # some are about the monitor, and of no app
     found = [_annotation("Alerts", "red", alerts, "{{alertname}} {{severity}}", "{{app}} {{evaluator}}")]
     if chosen.evaluators:
-        began = selector("ragmonitor_generation_start_timestamp_seconds", chosen.matcher, EVALUATOR)
+        began = selector("ragmonitor_service_version_start_timestamp_seconds", chosen.matcher, EVALUATOR)
         found.append(
             _annotation(
                 "New versions",

@@ -223,7 +223,7 @@ def _repeats() -> Panel:
         " share of `other` is the judge's own noise. Few cases are repeated, so look at a whole day.",
         COUNT,
         Query(
-            increase("ragmonitor_judge_repeats_total", EVALUATOR, by="outcome", window="1d"),
+            increase("ragmonitor_judge_rechecks_total", EVALUATOR, by="outcome", window="1d"),
             "{{outcome}}",
         ),
         stacked=True,

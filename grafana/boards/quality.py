@@ -161,7 +161,7 @@ def _late() -> Panel:
 
 def _aside() -> Panel:
     by = "by (traffic, evaluator, version)"
-    of = "ragmonitor_traffic_evaluation_weight_total"
+    of = "ragmonitor_non_production_evaluation_weight_total"
     bad, scored = (selector(of, ONE_APP, EVALUATOR, f'outcome=~"{outcome}"') for outcome in ("defect", "passed|defect"))
     return curve(
         "Rate of bad answers in other traffic",

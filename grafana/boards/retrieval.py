@@ -78,8 +78,8 @@ def _judged() -> Panel:
 
 def _seen() -> Panel:
     by = "convention, field"
-    fields = increase("ragmonitor_reading_fields_total", ONE_APP, by=by)
-    read = increase("ragmonitor_readings_total", ONE_APP, by="convention")
+    fields = increase("ragmonitor_extracted_fields_total", ONE_APP, by=by)
+    read = increase("ragmonitor_extracted_requests_total", ONE_APP, by="convention")
     return curve(
         "Requests that came with each field",
         "Share of the requests read within the window that came with question, context, answer and so on, by the"

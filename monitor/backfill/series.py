@@ -24,7 +24,7 @@ class Series:
         for group, number in groups.items():
             labels = self._labels(group)
             self.pending[group] += number
-            self._metrics.backfill_asked.labels(*labels).inc(number)
+            self._metrics.backfill_requested.labels(*labels).inc(number)
             self._metrics.backfill_pending.labels(*labels).inc(number)
 
     def ended(self, group: Group, outcome: str, *, number: int = 1, weight: float | None = None) -> None:

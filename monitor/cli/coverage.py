@@ -18,7 +18,7 @@ from monitor.errors import MonitorError
 from monitor.operations.monitor_client import DEFAULT_URL, MonitorClient
 from monitor.operations.offline.files import CaseFiles
 
-_READINGS, _CAME = "ragmonitor_readings_total", "ragmonitor_reading_fields_total"
+_READINGS, _CAME = "ragmonitor_extracted_requests_total", "ragmonitor_extracted_fields_total"
 _ADVISED = ("question", "context", "answer", "model")
 _OPTIONAL = ("session",)
 

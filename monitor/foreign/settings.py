@@ -69,7 +69,7 @@ class FeedbackSettings(_Section):
 
     wait: Duration = 900.0
     """How long an answer that was not chosen is kept, in memory, to be judged should its user dislike it. What is
-    judged so was chosen for being bad: it is counted apart (`ragmonitor_disliked_*`) and is in no rate."""
+    judged so was chosen for being bad: it is counted apart (`ragmonitor_user_disliked_*`) and is in no rate."""
 
     max_size: Size = 32 * 1024**2
     """What the answers that are kept for this may take; beyond it the oldest are forgotten. `0`: none is kept."""

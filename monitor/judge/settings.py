@@ -118,7 +118,7 @@ class JudgeSettings(Component):
 
     recheck_share: Rate = 0.01
     """Share of judged cases that are judged a second time, to learn how often the same judge says something else
-    (`ragmonitor_judge_repeats_total`). The second verdict counts in no rate; it is paid for out of the same budget."""
+    (`ragmonitor_judge_rechecks_total`). The second verdict counts in no rate; it is paid for out of the same budget."""
 
     budget: Budget = Budget()
     """What judging may cost."""

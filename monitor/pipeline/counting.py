@@ -204,14 +204,18 @@ class Counting:
         app = self._metrics.app(judged.case.app)
         scored = "defect" if judged.defect else "passed"
         outcome = scored if isinstance(judged.outcome, Score) else type(judged.outcome).__name__.lower()
-        self._metrics.disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
+        self._metrics.user_disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
 
     def _aside_of(self, judged: Judged) -> _Apart:
         app = self._metrics.app(judged.case.app)
         key = (app, judged.evaluator, self._known[judged.evaluator].version, judged.case.traffic)
         if key not in self._aside:
             metrics = self._metrics
-            families = (metrics.traffic_evaluations, metrics.traffic_weight, metrics.traffic_weight_squares)
+            families = (
+                metrics.non_production_evaluations,
+                metrics.non_production_weight,
+                metrics.non_production_weight_squares,
+            )
             self._aside[key] = _Apart.of(families, *key)
         return self._aside[key]
 

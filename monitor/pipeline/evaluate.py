@@ -36,7 +36,7 @@ class Rechecks:
         self._share = share
         self._salt = salt
         self._counters = {
-            (one.evaluator.name, agreement): metrics.judge_repeats.labels(one.evaluator.name, agreement)
+            (one.evaluator.name, agreement): metrics.judge_rechecks.labels(one.evaluator.name, agreement)
             for one in scorer.evaluators
             for agreement in ("same", "other", "unscored")
             if one.evaluator.cost == "judge"

@@ -74,7 +74,7 @@ class Generations:
             change = Change(at, generation.changes_from(before.generation))
             self._note(app, evaluator, change)
             self._events.info(
-                Event.GENERATION_BEGAN,
+                Event.SERVICE_VERSION_CHANGED,
                 "verdicts of another generation: numbers from before it are not to be compared with those since",
                 app=app,
                 evaluator=evaluator,
@@ -84,7 +84,7 @@ class Generations:
 
     def _note(self, app: str, evaluator: str, change: Change) -> None:
         self._changes[app, evaluator] = change
-        self._metrics.generation_start.labels(app, evaluator).set(change.at)
+        self._metrics.service_version_start.labels(app, evaluator).set(change.at)
 
     def _expire(self, app: str, evaluator: str, now: float) -> None:
         running = self._running[app, evaluator]
@@ -92,10 +92,10 @@ class Generations:
         for fingerprint, one in list(running.items()):
             if one is not last and now - one.seen > OVER_AFTER:
                 del running[fingerprint]
-                self._metrics.generation_info.remove(*_labels(app, evaluator, one.generation))
+                self._metrics.service_version_info.remove(*_labels(app, evaluator, one.generation))
 
     def _expose(self, app: str, evaluator: str, generation: Generation) -> None:
-        self._metrics.generation_info.labels(*_labels(app, evaluator, generation)).set(1)
+        self._metrics.service_version_info.labels(*_labels(app, evaluator, generation)).set(1)
 
 
 def _labels(app: str, evaluator: str, generation: Generation) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ class Readers:
         except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others
             _log.debug("trace or row %s could not be read", complete.request_id, exc_info=error)
             self._runtime.events.error(
-                Event.READING_FAILED,
+                Event.EXTRACTION_FAILED,
                 "a trace could not be read",
                 trace_id=complete.request_id,
                 error=type(error).__name__,

@@ -50,8 +50,8 @@ class ReadingCounting:
         found = self._coverage.get((app, convention))
         if found is None:
             found = self._coverage[app, convention] = _Coverage(
-                self._metrics.readings.labels(app, convention),
-                {name: self._metrics.reading_fields.labels(app, convention, name) for name in coverage.FIELDS},
+                self._metrics.extracted_requests.labels(app, convention),
+                {name: self._metrics.extracted_fields.labels(app, convention, name) for name in coverage.FIELDS},
             )
         return found
 

@@ -1,8 +1,8 @@
 """Who counts: requests that are left out, traffic that is not production, and how late a verdict may be.
 
 A request that is left out ends in the ledger as `filtered`. What is not production is evaluated, at rates of its own,
-and counted in series of its own (`ragmonitor_traffic_*`), so that rules and dashboards of production need not know of
-it. The same goes for verdicts that come too late to be news (`ragmonitor_late_*`).
+and counted in series of its own (`ragmonitor_non_production_*`), so that rules and dashboards of production need not
+know of it. The same goes for verdicts that come too late to be news (`ragmonitor_late_*`).
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class TrafficRules:
         if (app, traffic) not in self._announced:
             self._announced.add((app, traffic))
             self._runtime.events.info(
-                Event.TRAFFIC_SET_ASIDE,
-                "requests that are not production are counted apart (ragmonitor_traffic_*) and raise no alert",
+                Event.NON_PRODUCTION_TRAFFIC,
+                "requests that are not production are counted apart (ragmonitor_non_production_*) and raise no alert",
                 app=app,
                 traffic=traffic.value,
             )

@@ -100,13 +100,13 @@ class Series:
         ("app", "source"),
     )
     traces_closed = counter("ragmonitor_traces_closed", "Traces by why waiting for more of them ended.", ("reason",))
-    readings = counter(
-        "ragmonitor_readings",
+    extracted_requests = counter(
+        "ragmonitor_extracted_requests",
         "Requests whose service has answered, by the dialect that their traces are written in.",
         ("app", "convention"),
     )
-    reading_fields = counter(
-        "ragmonitor_reading_fields",
+    extracted_fields = counter(
+        "ragmonitor_extracted_fields",
         "Of these, those that came with a field: question, context, answer, model, session, tokens.",
         ("app", "convention", "field"),
     )
@@ -193,19 +193,19 @@ class Series:
         "Sum of squared weights of those that passed or are defects.",
         ("app", "evaluator", "version", "outcome"),
     )
-    traffic_evaluations = counter(
-        "ragmonitor_traffic_evaluations",
+    non_production_evaluations = counter(
+        "ragmonitor_non_production_evaluations",
         "Evaluations of traffic that is not production, by its class (experiment, synthetic, internal) and by"
         " outcome: passed, defect, unscored, skipped. They add to no other rate.",
         ("app", "evaluator", "version", "traffic", "outcome"),
     )
-    traffic_weight = counter(
-        "ragmonitor_traffic_evaluation_weight",
+    non_production_weight = counter(
+        "ragmonitor_non_production_evaluation_weight",
         "Sum of weights of those that passed or are defects.",
         ("app", "evaluator", "version", "traffic", "outcome"),
     )
-    traffic_weight_squares = counter(
-        "ragmonitor_traffic_evaluation_weight_squares",
+    non_production_weight_squares = counter(
+        "ragmonitor_non_production_evaluation_weight_squares",
         "Sum of squared weights of those that passed or are defects.",
         ("app", "evaluator", "version", "traffic", "outcome"),
     )
@@ -225,23 +225,23 @@ class Series:
         "The same of `ragmonitor_evaluation_weight_squares_total`.",
         ("app", "evaluator", "version", "slice", "value", "defect"),
     )
-    generation_info = gauge(
-        "ragmonitor_generation_info",
+    service_version_info = gauge(
+        "ragmonitor_service_version_info",
         "1 for each combination of versions that verdicts come from: of the evaluator, the judge's model, the prompt,"
         " the index, the service. Gone an hour after its last verdict.",
         ("app", "evaluator", "fingerprint", "version", "judge", "prompt", "index", "service"),
     )
-    generation_start = gauge(
-        "ragmonitor_generation_start_timestamp_seconds",
+    service_version_start = gauge(
+        "ragmonitor_service_version_start_timestamp_seconds",
         "When verdicts of the newest generation began; no series where there was only one.",
         ("app", "evaluator"),
     )
     sink_failures = counter("ragmonitor_sink_failures", "Results that a sink did not take.", ("sink",))
 
     # External scores and user feedback.
-    foreign_verdicts = counter(
-        "ragmonitor_foreign_verdicts",
-        "Verdicts of others by how they came (gen_ai_events, openinference, feedback) and by outcome: scored, unscored,"
+    external_scores = counter(
+        "ragmonitor_external_scores",
+        "External scores by how they came (gen_ai_events, openinference, feedback) and by outcome: scored, unscored,"
         " duplicate, too_many_names, failed, no_name, no_value, no_request, several_links.",
         ("source", "outcome"),
     )
@@ -251,17 +251,17 @@ class Series:
         " evaluator says (judge: defect, passed) and what the user says (user: down, up). Each once.",
         ("app", "evaluator", "judge", "user"),
     )
-    feedback_raised = counter(
-        "ragmonitor_feedback_raised_cases",
+    feedback_boosted = counter(
+        "ragmonitor_feedback_boosted_cases",
         "Cases whose users had disliked the answer before they were drawn: a lower probability was raised.",
         ("app",),
     )
-    feedback_kept = gauge(
-        "ragmonitor_feedback_kept_bytes",
+    feedback_buffer = gauge(
+        "ragmonitor_feedback_buffer_bytes",
         "What the answers take that were not chosen and are kept in case their users dislike them.",
     )
-    disliked_evaluations = counter(
-        "ragmonitor_disliked_evaluations",
+    user_disliked_evaluations = counter(
+        "ragmonitor_user_disliked_evaluations",
         "Evaluations of answers that were not chosen until their users disliked them, by outcome: passed, defect,"
         " unscored, skipped. They add to no rate.",
         ("app", "evaluator", "version", "outcome"),
@@ -280,8 +280,8 @@ class Series:
         "1 while calls to the model are held back after failures.",
         ("model",),
     )
-    judge_repeats = counter(
-        "ragmonitor_judge_repeats",
+    judge_rechecks = counter(
+        "ragmonitor_judge_rechecks",
         "Cases judged a second time, by whether both verdicts agree that it is a defect: same, other, unscored.",
         ("evaluator", "outcome"),
     )
@@ -344,12 +344,12 @@ class Series:
         ("app", "evaluator", "input"),
     )
     sampling_bucket = gauge(
-        "ragmonitor_sampling_bucket_judgements",
+        "ragmonitor_sampling_bucket_evaluations",
         "Judgements that may be made at once before the cap of the hour thins them out.",
         ("evaluator",),
     )
     sampling_bucket_limit = gauge(
-        "ragmonitor_sampling_bucket_limit_judgements",
+        "ragmonitor_sampling_bucket_limit_evaluations",
         "What the bucket holds at most; thinning begins when it is half empty.",
         ("evaluator",),
     )
@@ -432,8 +432,8 @@ class Series:
 
     # Backfill. It is part of no rate and no alert. For each app, evaluator and source, at every scrape:
     # asked = evaluations + pending.
-    backfill_asked = counter(
-        "ragmonitor_backfill_asked",
+    backfill_requested = counter(
+        "ragmonitor_backfill_requested",
         "Judgements that `rag-monitor backfill` has asked for, those found at the start of the process included."
         " source: kafka, spool, file, missed.",
         ("app", "evaluator", "source"),
@@ -481,22 +481,22 @@ class Series:
     )
 
     # The request log.
-    trails = counter(
-        "ragmonitor_trails",
-        "Requests whose trail was to be kept, for `rag-monitor why`: kept; shed, since too many waited to be written;"
+    request_log_records = counter(
+        "ragmonitor_request_log_records",
+        "Records for the request log (`rag-monitor why`): kept; dropped, since too many waited to be written;"
         " failed, since the disk did not take them. No series where `storage.request_log` is 0.",
         ("outcome",),
     )
 
     # Trials in the UI.
-    tries = counter(
-        "ragmonitor_tries",
+    trials = counter(
+        "ragmonitor_trials",
         "Times that an evaluator was tried on a case from the page: verdict, none. In no rate and no other family.",
         ("evaluator", "outcome"),
     )
-    tries_cost = counter(
-        "ragmonitor_tries_cost_dollars",
-        "US dollars that tries from the page have cost; not in ragmonitor_judge_cost_dollars_total.",
+    trials_cost = counter(
+        "ragmonitor_trials_cost_dollars",
+        "US dollars that trials from the UI have cost; not in ragmonitor_judge_cost_dollars_total.",
     )
 
     # Redaction.

@@ -169,10 +169,10 @@ class Tries:
 
     def _count(self, trial: Trial, paid: float) -> None:
         metrics = self._runtime.metrics
-        metrics.tries_cost.inc(paid)
+        metrics.trials_cost.inc(paid)
         for once in trial.tried.times if trial.tried is not None else ():
             outcome = "verdict" if isinstance(once.judged.outcome, Score) else "none"
-            metrics.tries.labels(trial.evaluator, outcome).inc()
+            metrics.trials.labels(trial.evaluator, outcome).inc()
 
     async def _tidy_now_and_then(self) -> None:
         while True:

@@ -71,7 +71,7 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "failed_request": ("the service itself failed to answer: there is nothing to judge", ""),
     "own_telemetry": ("it is the monitor's own telemetry, which is never judged", ""),
-    "invalid": ("it could not be read: the log says more, at `reading_failed`", ""),
+    "invalid": ("it could not be read: the log says more, at `extraction_failed`", ""),
     "too_large": (
         "the trace was larger than one may be",
         "assembly.max_trace_bytes: larger; or assembly.max_trace_spans, if it has very many spans",

@@ -83,15 +83,15 @@ def assert_apart(monitor: MonitorProcess) -> float:
     """The ledger of the queue balances at this scrape. Returns how many were asked for."""
     samples = monitor.samples()
     sums: dict[str, dict[tuple[str, ...], float]] = {}
-    for name in ("asked_total", "evaluations_total", "pending"):
+    for name in ("requested_total", "evaluations_total", "pending"):
         sums[name] = defaultdict(float)
         for labels, value in samples.get(f"ragmonitor_backfill_{name}", ()):
             sums[name][labels["app"], labels["evaluator"], labels["source"]] += value
-    for key, number in sums["asked_total"].items():
+    for key, number in sums["requested_total"].items():
         assert number == sums["evaluations_total"][key] + sums["pending"][key], key
         assert sums["pending"][key] >= 0
     assert_balanced(samples)
-    return sum(sums["asked_total"].values())
+    return sum(sums["requested_total"].values())
 
 
 def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(tmp_path) -> None:
@@ -114,7 +114,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             assert monitor.total("ragmonitor_backfill_evaluations_total", source="missed", outcome="passed") == 6
             assert monitor.total("ragmonitor_backfill_weight_total") == 6
             assert assert_apart(monitor) == 6
-            live = ("evaluations", "late_evaluations", "traffic_evaluations", "unscored", "evaluations_selected")
+            live = ("evaluations", "late_evaluations", "non_production_evaluations", "unscored", "evaluations_selected")
             assert not any(monitor.total(f"ragmonitor_{name}_total") for name in live), "nothing of it is live"
             assert monitor.total("ragmonitor_judge_requests_total") == 0, "the live judge and its budget have no part"
             wait_until(lambda: "were missed" not in monitor.get("/"), 10, "the page to offer it no longer")

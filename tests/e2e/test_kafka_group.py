@@ -26,7 +26,7 @@ from tests.support.tools import wait_until
 TRACES = 60
 PER_DAY, CAP, BURST = 2_400, 240, 2_000
 EXPECTED = "ragmonitor_sampling_expected_total"
-LIMIT = "ragmonitor_sampling_bucket_limit_judgements"
+LIMIT = "ragmonitor_sampling_bucket_limit_evaluations"
 SAID = {"observations": ["it answers"], "explanation": "it answers the question", "score": 5}
 
 pytestmark = pytest.mark.timeout(240)

@@ -82,21 +82,21 @@ def test_each_request_is_counted_where_it_belongs_and_everything_adds_up(tmp_pat
         assert monitor.total("ragmonitor_traces_total", outcome="evaluated") == 27
         assert monitor.total(MAIN) == 15
         assert monitor.total(MAIN, defect="true") == 5
-        assert monitor.total("ragmonitor_traffic_evaluations_total", traffic="internal", outcome="defect") == 5
+        assert monitor.total("ragmonitor_non_production_evaluations_total", traffic="internal", outcome="defect") == 5
         assert monitor.total("ragmonitor_late_evaluations_total", outcome="defect") == 7
         slices = "ragmonitor_slice_evaluations_total"
         assert monitor.total(slices, slice="prompt.version") == monitor.total(slices, slice="tenant") == 15
         assert monitor.total(slices, slice="prompt.version", value="4", defect="true") == 5
         assert monitor.total(slices, slice="tenant", value="", defect="true") == 5
         assert monitor.total("ragmonitor_evaluation_lag_seconds_count") == 22
-        assert monitor.total("ragmonitor_generation_info") == 2
-        assert monitor.total("ragmonitor_events_total", event="generation_began") == 1
+        assert monitor.total("ragmonitor_service_version_info") == 2
+        assert monitor.total("ragmonitor_events_total", event="service_version_changed") == 1
         assert_balanced(monitor.samples())
         assert monitor.terminate() == 0
         with monitor:
             assert monitor.post(request(range(200, 202), llm__prompt_template__version="5")) == 200
             wait_until(lambda: monitor.total(MAIN) == 2, 20, "two verdicts")
-            assert monitor.total("ragmonitor_events_total", event="generation_began") == 1
+            assert monitor.total("ragmonitor_events_total", event="service_version_changed") == 1
 
 
 class Held:

@@ -92,7 +92,7 @@ def post(monitor: MonitorProcess, *entries: dict[str, Any], expect: int = 200) -
 
 
 def came(monitor: MonitorProcess, number: float, **labels: str) -> None:
-    wait_until(lambda: monitor.total("ragmonitor_foreign_verdicts_total", **labels) == number, 20, f"{labels}")
+    wait_until(lambda: monitor.total("ragmonitor_external_scores_total", **labels) == number, 20, f"{labels}")
 
 
 def test_an_evaluation_event_of_another_tool_is_a_verdict_on_the_app_that_answered(local: MonitorProcess) -> None:
@@ -116,7 +116,7 @@ def test_a_verdict_of_our_own_that_comes_back_is_none(local: MonitorProcess) -> 
     wait_until(lambda: local.total("ragmonitor_log_records_total", outcome="own_telemetry") == 1, 20, "the first")
     wait_until(lambda: local.total("ragmonitor_log_records_total", outcome="unrelated") == 1, 20, "the second")
     assert local.total("ragmonitor_log_records_total", outcome="external_score") == 0
-    assert local.total("ragmonitor_foreign_verdicts_total") == 0
+    assert local.total("ragmonitor_external_scores_total") == 0
 
 
 def test_a_name_of_ours_in_anothers_mouth_is_not_mixed_into_ours(local: MonitorProcess) -> None:
@@ -167,7 +167,7 @@ def test_no_body_brings_it_down_or_is_counted_as_a_verdict_it_is_not(local: Moni
     assert local.post(body, "/v1/feedback", "application/json") == 400
     assert local.post(b'{"request_id": "r", "thumbs": "up"}', "/v1/feedback", "application/json") == 200
     came(local, 1, outcome="scored")
-    assert local.total("ragmonitor_foreign_verdicts_total") == 1
+    assert local.total("ragmonitor_external_scores_total") == 1
 
 
 def test_an_alert_may_rest_on_what_users_say(tmp_path: Path) -> None:
@@ -185,7 +185,9 @@ def test_a_disliked_answer_that_nobody_chose_is_judged_apart_from_all_rates(judg
     trace_id = answered(judging)
     assert judging.total("ragmonitor_evaluations_selected_total", evaluator="groundedness") == 0
     post(judging, {"trace_id": trace_id, "thumbs": "down"})
-    wait_until(lambda: judging.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 60, "a verdict")
+    wait_until(
+        lambda: judging.total("ragmonitor_user_disliked_evaluations_total", outcome="defect") == 1, 60, "a verdict"
+    )
     assert judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 0
     agreed = {"evaluator": "groundedness", "judge": "defect", "user": "down"}
     wait_until(lambda: judging.total("ragmonitor_feedback_agreement_total", **agreed) == 1, 20, "agreement")
@@ -201,7 +203,7 @@ def test_a_dislike_that_comes_before_the_draw_raises_the_probability_and_lowers_
         root.add_event("gen_ai.evaluation.user_feedback", {"gen_ai.evaluation.score": -1.0})
     service.close()
     wait_until(lambda: judging.total("ragmonitor_traces_total", app="shop") == 1, 20, "the end of the trace")
-    assert judging.total("ragmonitor_feedback_raised_cases_total", app="shop") == 1
+    assert judging.total("ragmonitor_feedback_boosted_cases_total", app="shop") == 1
     assert judging.total("ragmonitor_evaluation_weight_total", evaluator="user_feedback", defect="true") == 1
     wait_until(lambda: judging.total("ragmonitor_evaluations_total", evaluator="groundedness") == 1, 60, "a verdict")
     assert judging.total("ragmonitor_evaluation_weight_total", evaluator="groundedness") == 1

@@ -90,7 +90,7 @@ def test_a_carrier_with_several_links_is_counted_as_such_and_delivered_nowhere(l
     first, second = answered(local), answered(local, 1)
     carry(local, first, second, **DOWN)
     came(local, 1, source="openinference", outcome="several_links")
-    assert local.total("ragmonitor_foreign_verdicts_total") == 1
+    assert local.total("ragmonitor_external_scores_total") == 1
     assert local.total("ragmonitor_evaluations_total", evaluator="user_feedback") == 0
 
 
@@ -112,7 +112,9 @@ def test_a_dislike_on_a_carrier_has_the_answer_judged_that_nobody_chose(tmp_path
             trace_id = answered(monitor)
             carry(monitor, trace_id, **DOWN)
             wait_until(
-                lambda: monitor.total("ragmonitor_disliked_evaluations_total", outcome="defect") == 1, 60, "a verdict"
+                lambda: monitor.total("ragmonitor_user_disliked_evaluations_total", outcome="defect") == 1,
+                60,
+                "a verdict",
             )
             assert monitor.total("ragmonitor_evaluations_total", evaluator="groundedness") == 0
 
@@ -131,7 +133,7 @@ def test_a_verdict_on_a_span_that_comes_late_is_read_and_the_span_stays_late(loc
 def test_a_late_span_that_says_nothing_of_the_answer_is_late_and_no_more(local: MonitorProcess) -> None:
     carry(local, within=answered(local), kind="CHAIN")
     wait_until(lambda: local.total("ragmonitor_spans_total", outcome="late") == 1, 20, "the late span")
-    assert local.total("ragmonitor_foreign_verdicts_total") == 0
+    assert local.total("ragmonitor_external_scores_total") == 0
 
 
 def why(monitor: MonitorProcess, *arguments: str) -> dict[str, Any]:

@@ -68,11 +68,11 @@ def queue(folder: Path) -> Store:
 
 
 def trails(folder: Path) -> set[str]:
-    path = folder / "state" / "trail.db"
+    path = folder / "state" / "request_log.db"
     if not path.exists():
         return set()
     with closing(sqlite3.connect(path)) as db:
-        return {one for (one,) in db.execute("SELECT request_id FROM trails")}
+        return {one for (one,) in db.execute("SELECT request_id FROM requests")}
 
 
 def waiting(user: str, trace: str) -> Item:
@@ -218,7 +218,7 @@ def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path) -> None:
             wait_until(lambda: traces(history) == {"later"}, 20, "what comes later")
             wait_until(lambda: "later" in trails(tmp_path), 20, "its trail")
             done = command("forget", "--trace", "later", "-c", tmp_path / "config.yaml")
-            assert "trail.db, trails: 1 deleted" in done.stdout
+            assert "request_log.db, requests: 1 deleted" in done.stdout
             assert "later" not in trails(tmp_path)
 
 

@@ -22,7 +22,7 @@ from tests.support.service import BAD, GOOD, RagService
 from tests.support.tools import wait_until
 
 HOSTILE = "</bdi></details><script>document.body.id='run'</script><img src=x onerror=alert(1)>\u202e {{7*7}}"
-OWN = ("ragmonitor_tries_total", "ragmonitor_tries_cost_dollars_total")
+OWN = ("ragmonitor_trials_total", "ragmonitor_trials_cost_dollars_total")
 
 
 def scored(score: int, explanation: str = "scripted") -> say.Reply:
@@ -61,7 +61,11 @@ def monitor(tmp_path_factory, llm) -> Iterator[MonitorProcess]:
         service.flush()
         service.close()
         wait_until(lambda: running.total("ragmonitor_evaluations_total") == 4, 60, "4 verdicts")
-        wait_until(lambda: running.total("ragmonitor_trails_total", outcome="kept") == 2, 20, "both trails on disk")
+        wait_until(
+            lambda: running.total("ragmonitor_request_log_records_total", outcome="kept") == 2,
+            20,
+            "both trails on disk",
+        )
         yield running
 
 

@@ -215,7 +215,9 @@ def filled(monitor: MonitorProcess) -> MonitorProcess:
     rows = [{**row(n), "id": spread(n), "app": "shop"} for n in range(1, 101)]
     assert monitor.post("\n".join(map(json.dumps, rows)).encode(), "/v1/cases", "application/x-ndjson") == 200
     number = len(kept(0.5))
-    wait_until(lambda: monitor.total("ragmonitor_trails_total", outcome="kept") == number, 60, f"{number} trails")
+    wait_until(
+        lambda: monitor.total("ragmonitor_request_log_records_total", outcome="kept") == number, 60, f"{number} trails"
+    )
     return monitor
 
 

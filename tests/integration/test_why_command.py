@@ -72,7 +72,7 @@ def why(monitor: MonitorProcess, *arguments: str, known: bool = True) -> dict[st
 
 def ended(monitor: MonitorProcess, number: int) -> None:
     def written() -> bool:
-        kept = monitor.total("ragmonitor_trails_total", outcome="kept")
+        kept = monitor.total("ragmonitor_request_log_records_total", outcome="kept")
         return kept >= number and monitor.total("ragmonitor_traces_pending") == 0
 
     wait_until(written, 60, f"{number} trails")
@@ -232,14 +232,14 @@ def test_only_the_running_monitor_knows_of_an_open_trace_and_until_when_it_waits
 
 
 def test_nothing_of_the_texts_is_kept_with_a_trail(local):
-    data = b"".join(path.read_bytes() for path in (local.folder / "state").glob("trail.db*"))
+    data = b"".join(path.read_bytes() for path in (local.folder / "state").glob("request_log.db*"))
     assert FAILED.encode() in data
     for text in (QUESTION, GOOD[:20], CONTEXT[:20], "secret question"):
         assert text.encode() not in data
 
 
 def test_the_trails_are_readable_by_their_owner_only(local):
-    for path in (local.folder / "state").glob("trail.db*"):
+    for path in (local.folder / "state").glob("request_log.db*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -297,7 +297,7 @@ def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_pa
     with MonitorProcess(tmp_path, config) as monitor:
         send_rows(monitor, row(GOOD_ONE))
         wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 1, 20, "the verdict")
-        assert not (tmp_path / "state" / "trail.db").exists()
+        assert not (tmp_path / "state" / "request_log.db").exists()
         assert why(monitor, GOOD_ONE)["cause"] == "evaluated"
         found = why(monitor, name(2), known=False)
         assert (found["cause"], found["setting"]) == ("not_recorded", "storage.request_log: 1d")

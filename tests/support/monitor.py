@@ -118,8 +118,8 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
         for name in (
             "ragmonitor_evaluations_total",
             "ragmonitor_late_evaluations_total",
-            "ragmonitor_disliked_evaluations_total",
-            "ragmonitor_traffic_evaluations_total",
+            "ragmonitor_user_disliked_evaluations_total",
+            "ragmonitor_non_production_evaluations_total",
             "ragmonitor_unscored_total",
             "ragmonitor_skipped_total",
             "ragmonitor_evaluations_pending",

@@ -62,7 +62,7 @@ def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, 
     """What is told of these trails, with further requests by outcome that have none."""
     outcomes = Counter(sums or {})
     outcomes.update(one.outcome for one in trails)
-    path = folder / "trail.db"
+    path = folder / "request_log.db"
     path.unlink(missing_ok=True)
     with closing(store.create(path)) as db:
         minute = AT // 60 * 60
@@ -185,7 +185,7 @@ def test_without_any_trail_the_sums_are_told_and_nothing_is_foretold(tmp_path):
 
 def test_before_anything_is_recorded_there_is_no_answer(tmp_path):
     assert of_trails(configured(tmp_path), 3600.0, NOW) is None
-    store.create(tmp_path / "trail.db").close()
+    store.create(tmp_path / "request_log.db").close()
     assert of_trails(configured(tmp_path), 3600.0, NOW) is None
 
 

@@ -57,7 +57,7 @@ def sums(part: Part, window: str) -> Mapping[str, str]:
 def began(part: Part) -> str:
     """When the newest generation began, by app, in seconds since 1970."""
     selector = f"evaluator={quoted(part.evaluator)}" + (f",app={quoted(part.app)}" if part.app is not None else "")
-    return f"max by (app) (ragmonitor_generation_start_timestamp_seconds{{{selector}}})"
+    return f"max by (app) (ragmonitor_service_version_start_timestamp_seconds{{{selector}}})"
 
 
 def rate_state(part: Part, window: str, limit: str) -> str:

@@ -84,10 +84,10 @@ class Desk:
         self._wake = anyio.Event()
         self._working: Tallies[str] = Tallies()
         metrics = runtime.metrics
-        metrics.feedback_kept.set_function(lambda: self._unchosen.size)
+        metrics.feedback_buffer.set_function(lambda: self._unchosen.size)
         for via in Via:
             for outcome in _OUTCOMES if via is not Via.OWN else ():
-                metrics.foreign_verdicts.labels(via.value, outcome)
+                metrics.external_scores.labels(via.value, outcome)
 
     @property
     def backlog(self) -> str:
@@ -162,7 +162,7 @@ class Desk:
             return 0.0
         if not self._allowed.try_take(self._runtime.clock.monotonic()):
             return 0.0
-        self._runtime.metrics.feedback_raised.labels(self._runtime.metrics.app(case.app)).inc()
+        self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.probability
 
     def _who(self, verdict: ForeignVerdict) -> Foreigner | None:
@@ -180,7 +180,7 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
             self._count(verdict, "failed")
             self._runtime.events.error(
-                Event.READING_FAILED,
+                Event.EXTRACTION_FAILED,
                 "a verdict of somebody else's could not be worked off",
                 trace_id=verdict.request_id,
                 error=type(error).__name__,
@@ -240,7 +240,7 @@ class Desk:
         return votes and judged.defect and not repeated
 
     def _count(self, verdict: ForeignVerdict, outcome: str) -> None:
-        self._runtime.metrics.foreign_verdicts.labels(verdict.via.value, outcome).inc()
+        self._runtime.metrics.external_scores.labels(verdict.via.value, outcome).inc()
 
     def _judged(self, verdict: ForeignVerdict, who: Foreigner, case: Case) -> Judged:
         now = self._runtime.clock.now()

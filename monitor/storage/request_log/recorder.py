@@ -28,7 +28,7 @@ _STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
 _AT_ONCE: Final = 500
 _TIDY_EVERY: Final = 60.0
 _TOLD_EVERY: Final = 300.0
-OUTCOMES: Final = ("kept", "shed", "failed")
+OUTCOMES: Final = ("kept", "dropped", "failed")
 """Of the label `outcome`."""
 
 
@@ -42,7 +42,7 @@ async def recording(
     lost, counted.
     """
     recorder = Recorder(path, runtime, retention=retention, sums_retention=sums_retention, at_most=at_most)
-    worker = asyncio.create_task(recorder.work(every), name="trails")
+    worker = asyncio.create_task(recorder.work(every), name="request_log")
     try:
         yield recorder
     finally:
@@ -63,7 +63,7 @@ class Recorder:
         self._clock = runtime.clock
         self._events = runtime.events
         self._retention, self._sums_retention, self._at_most = retention, sums_retention, at_most
-        self._counters = {outcome: runtime.metrics.trails.labels(outcome) for outcome in OUTCOMES}
+        self._counters = {outcome: runtime.metrics.request_log_records.labels(outcome) for outcome in OUTCOMES}
         self._trails: list[Trail] = []
         self._sums: _Waiting = {}
         self._minute: dict[Step, list[float]] = {}
@@ -76,7 +76,7 @@ class Recorder:
     def keep(self, trail: Trail) -> None:
         """Keep the trail of a request that has ended, if there is room."""
         if len(self._trails) >= _WAITING:
-            self._counters["shed"].inc()
+            self._counters["dropped"].inc()
             return
         self._trails.append(trail)
         if len(self._trails) >= _AT_ONCE:
@@ -104,7 +104,7 @@ class Recorder:
     async def work(self, every: float) -> None:
         """Write, until closed and nothing waits."""
         loop = asyncio.get_running_loop()
-        thread = ThreadPoolExecutor(1, thread_name_prefix="trails")
+        thread = ThreadPoolExecutor(1, thread_name_prefix="request_log")
         try:
             while True:
                 if not self._closing:
@@ -130,7 +130,7 @@ class Recorder:
         now = self._clock.monotonic()
         if now - self._told >= _TOLD_EVERY:
             self._told = now
-            self._events.warning(Event.TRAILS_FAILED, f"what became of requests is not kept: {failed}")
+            self._events.warning(Event.REQUEST_LOG_FAILED, f"what became of requests is not kept: {failed}")
 
     # -- in the thread
 
@@ -165,4 +165,4 @@ class Recorder:
 
     def _damaged(self, aside: Path, why: str) -> None:
         message = f"the request log was damaged ({why}); it is kept aside and a new one is begun"
-        self._events.error(Event.TRAILS_FAILED, message, path=str(self._path), aside=str(aside))
+        self._events.error(Event.REQUEST_LOG_FAILED, message, path=str(self._path), aside=str(aside))

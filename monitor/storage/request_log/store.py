@@ -16,9 +16,9 @@ from monitor.storage.sqlite import Database, Format, ReadOnly, erasing, open_dat
 _FORMAT: Final = Format(
     1,
     """
-CREATE TABLE IF NOT EXISTS trails (request_id TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS trails_by_request ON trails (request_id);
-CREATE INDEX IF NOT EXISTS trails_by_time ON trails (at);
+CREATE TABLE IF NOT EXISTS requests (request_id TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS requests_by_request ON requests (request_id);
+CREATE INDEX IF NOT EXISTS requests_by_time ON requests (at);
 CREATE TABLE IF NOT EXISTS steps (
   at INTEGER, app TEXT, source TEXT, evaluator TEXT, step TEXT, number INTEGER NOT NULL, expected REAL NOT NULL,
   last REAL NOT NULL, PRIMARY KEY (at, app, source, evaluator, step)
@@ -62,14 +62,14 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
-        eraser.delete("trails", "request_id", traces)
+        eraser.delete("requests", "request_id", traces)
     return eraser.rows
 
 
 def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute, Counted]) -> None:
     """Add trails and sums within the transaction of the caller."""
     rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in trails)
-    db.executemany("INSERT INTO trails VALUES (?, ?, ?)", rows)
+    db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
     db.executemany(
         "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number,"
         " expected = expected + excluded.expected, last = max(last, excluded.last)",
@@ -81,8 +81,8 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     """Delete what is too old, or the oldest of too much, as fast as it is `added`; whether there may be more."""
     too_full = used_bytes(db) > at_most
     limit = _PRUNE_AT_ONCE + 2 * added
-    oldest = "SELECT rowid FROM trails WHERE at < ? OR ? ORDER BY at LIMIT ?"
-    deleted = db.execute(f"DELETE FROM trails WHERE rowid IN ({oldest})", (before, too_full, limit)).rowcount  # noqa: S608
+    oldest = "SELECT rowid FROM requests WHERE at < ? OR ? ORDER BY at LIMIT ?"
+    deleted = db.execute(f"DELETE FROM requests WHERE rowid IN ({oldest})", (before, too_full, limit)).rowcount  # noqa: S608
     if too_full and not deleted:  # the sums alone are too much
         first = db.execute("SELECT min(at) FROM steps").fetchone()[0]
         sums_before = max(sums_before, (first or 0) + 60 * MINUTE)
@@ -102,7 +102,7 @@ class Reader:
 
     def of(self, request_id: str) -> list[Trail]:
         """The trails of one request, oldest first: more than one where more of it came after it was closed."""
-        sql = "SELECT body FROM trails WHERE request_id = ? ORDER BY at LIMIT ?"
+        sql = "SELECT body FROM requests WHERE request_id = ? ORDER BY at LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [_whole(request_id), _MOST_OF_ONE]):
             with contextlib.suppress(ValueError, KeyError, TypeError):  # of a version to come
@@ -111,7 +111,7 @@ class Reader:
 
     def between(self, since: float, until: float, limit: int) -> list[Trail]:
         """The newest `limit` trails of requests that ended between two wall-clock seconds, newest first."""
-        sql = "SELECT body FROM trails WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
+        sql = "SELECT body FROM requests WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [since, until, limit]):
             with contextlib.suppress(ValueError, KeyError, TypeError):  # as above
@@ -137,7 +137,7 @@ class Reader:
 
     def oldest(self) -> float | None:
         """When the oldest request ended whose trail is kept; None where there is none."""
-        ((at,),) = self._file.query("SELECT min(at) FROM trails", [])
+        ((at,),) = self._file.query("SELECT min(at) FROM requests", [])
         return None if at is None else float(at)
 
 

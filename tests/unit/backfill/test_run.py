@@ -97,7 +97,7 @@ class Bench:
         return total(self.runtime.metrics, f"ragmonitor_backfill_{name}", **labels)
 
     def balance(self) -> float:
-        asked = self.total("asked_total")
+        asked = self.total("requested_total")
         assert asked == self.total("evaluations_total") + self.total("pending")
         return asked
 

@@ -140,8 +140,8 @@ async def test_a_case_judged_twice_tells_how_steady_the_judge_is_and_changes_no_
     bench = Bench(JudgedEvaluator(), judge=Moody(), recheck=1.0)
     await bench.run(case())
     assert [one.outcome.value for one in bench.results] == [4]
-    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total", outcome=outcome) == 1
-    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total") == 1
+    assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total", outcome=outcome) == 1
+    assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total") == 1
     assert total(bench.runtime.metrics, "ragmonitor_evaluations_total") == 1
     assert total(bench.runtime.metrics, "ragmonitor_unscored_total") == 0
 
@@ -149,7 +149,7 @@ async def test_a_case_judged_twice_tells_how_steady_the_judge_is_and_changes_no_
 async def test_no_case_is_judged_twice_where_nobody_asked_for_it():
     bench = Bench(JudgedEvaluator(), judge=FakeJudge())
     await bench.run(case())
-    assert total(bench.runtime.metrics, "ragmonitor_judge_repeats_total") == 0
+    assert total(bench.runtime.metrics, "ragmonitor_judge_rechecks_total") == 0
 
 
 async def test_a_judgement_that_its_judge_refused_is_told_with_its_whole_case_and_others_are_not():

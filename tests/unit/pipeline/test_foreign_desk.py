@@ -138,7 +138,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
         group.cancel_scope.cancel()
     (one,) = [judged for judged in bench.results if judged.via is Via.FEEDBACK]
     assert (one.case.request_id, one.case.app, one.weight, one.defect) == (target.request_id, "shop", 4.0, True)
-    assert bench.total("disliked_evaluations_total", outcome="defect") == 1
+    assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("feedback_agreement_total", judge="defect", user="down") == 1
 
 
@@ -160,7 +160,7 @@ async def test_an_annotation_of_a_person_is_a_vote_also_where_only_the_history_k
 async def test_a_verdict_is_taken_once_also_when_both_deliveries_are_in_work_at_once():
     bench = Bench()
     await bench.tell(vote("r1"), vote("r1"), vote("r1", "up"))
-    outcomes = {outcome: bench.total("foreign_verdicts_total", outcome=outcome) for outcome in ("scored", "duplicate")}
+    outcomes = {outcome: bench.total("external_scores_total", outcome=outcome) for outcome in ("scored", "duplicate")}
     assert outcomes == {"scored": 2, "duplicate": 1}
 
 
@@ -168,15 +168,15 @@ async def test_what_cannot_be_a_verdict_is_counted_by_its_fault_and_delivered_no
     bench = Bench()
     await bench.tell(vote("", fault="no_request"), vote("r", fault="no_value"))
     assert bench.results == []
-    assert bench.total("foreign_verdicts_total", source="feedback", outcome="no_value") == 1
+    assert bench.total("external_scores_total", source="feedback", outcome="no_value") == 1
 
 
 async def test_of_ten_thousand_evaluators_fifty_have_series_and_all_others_are_counted_together():
     bench = Bench()
     said = [replace(vote("r"), evaluator=f"e{number}", via=Via.GEN_AI_EVENTS) for number in range(10_000)]
     await bench.tell(*said)
-    assert bench.total("foreign_verdicts_total", outcome="scored") == 50
-    assert bench.total("foreign_verdicts_total", outcome="too_many_names") == 9_950
+    assert bench.total("external_scores_total", outcome="scored") == 50
+    assert bench.total("external_scores_total", outcome="too_many_names") == 9_950
     assert bench.total("evaluations_total") == 50
 
 
@@ -191,7 +191,7 @@ async def test_the_same_name_from_two_mouths_is_two_evaluators():
 async def test_no_name_breaks_the_series(name):
     bench = Bench()
     await bench.tell(replace(vote("r"), evaluator=name[:128], via=Via.OPENINFERENCE), vote("r", app="shop"))
-    assert bench.total("foreign_verdicts_total") == 2
+    assert bench.total("external_scores_total") == 2
     exposed = generate_latest(bench.runtime.metrics.registry).decode()
     assert sum(1 for _ in text_string_to_metric_families(exposed)) > 50
 
@@ -250,14 +250,14 @@ async def test_a_history_that_cannot_be_read_costs_no_verdict():
     bench = Bench()
     bench.past.broken = True
     await bench.tell(vote("r"))
-    assert bench.total("foreign_verdicts_total", outcome="scored") == 1
+    assert bench.total("external_scores_total", outcome="scored") == 1
 
 
 async def test_a_fault_of_ours_costs_one_verdict_and_neither_the_others_nor_the_traces():
     bench = Bench()
     bench.past.rows = [{"trace_id": "r"}]  # nothing that a result of ours looks like
     await bench.tell(vote("r"), vote("q"))
-    outcomes = {outcome: bench.total("foreign_verdicts_total", outcome=outcome) for outcome in ("scored", "failed")}
+    outcomes = {outcome: bench.total("external_scores_total", outcome=outcome) for outcome in ("scored", "failed")}
     assert outcomes == {"scored": 1, "failed": 1}
 
 
@@ -279,7 +279,7 @@ async def test_a_dislike_before_the_draw_raises_the_probability_and_the_weight_k
     assert await bench.process(one, vote(one.request_id))
     (judged,) = [judged for judged in bench.results if judged.evaluator == "judged"]
     assert (judged.weight, judged.standing, judged.selection.probability) == (1.0, Standing.LIVE, 1.0)
-    assert bench.total("feedback_raised_cases_total") == 1
+    assert bench.total("feedback_boosted_cases_total") == 1
 
 
 async def test_neither_praise_nor_a_synthetic_request_raises_anything():
@@ -288,7 +288,7 @@ async def test_neither_praise_nor_a_synthetic_request_raises_anything():
     assert not await bench.process(one, vote(one.request_id, "up"))
     aside = replace(unlucky(bench), request_id=unlucky(bench).request_id[::-1], traffic=Traffic.SYNTHETIC)
     await bench.process(aside, vote(aside.request_id))
-    assert bench.total("feedback_raised_cases_total") == 0
+    assert bench.total("feedback_boosted_cases_total") == 0
 
 
 async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_once():
@@ -300,7 +300,7 @@ async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_onc
     judged = [judged for judged in bench.results if judged.evaluator == "judged"]
     assert [one.standing for one in judged] == [Standing.USER_DISLIKED]
     assert isinstance(judged[0].outcome, Score)
-    assert bench.total("disliked_evaluations_total", outcome="defect") == 1
+    assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("evaluations_total", evaluator="judged") == 0
     assert bench.desk._unchosen.size == 0
 
@@ -318,7 +318,7 @@ async def test_with_0_a_dislike_sets_off_nothing():
     two = replace(one, request_id=one_case(5).request_id)
     await bench.process(two)
     await bench.tell(vote(two.request_id))
-    assert bench.total("disliked_evaluations_total") == 0
+    assert bench.total("user_disliked_evaluations_total") == 0
     assert bench.desk._unchosen.size == 0
 
 

@@ -12,14 +12,14 @@ PAIR = ("shop", "groundedness")
 def series(lent):
     return {
         sample.labels["fingerprint"]
-        for family in lent.metrics.generation_info.collect()
+        for family in lent.metrics.service_version_info.collect()
         for sample in family.samples
         if sample.value == 1
     }
 
 
 def begun(lent):
-    return total(lent.metrics, "ragmonitor_events_total", event="generation_began")
+    return total(lent.metrics, "ragmonitor_events_total", event="service_version_changed")
 
 
 def test_the_fingerprint_is_that_of_all_parts():
@@ -44,7 +44,7 @@ def test_another_version_begins_a_generation_and_says_what_changed():
     change = made.latest(*PAIR)
     assert (change.at, change.text) == (20.0, "prompt 3 -> 4, service 1.2 -> 1.3")
     assert begun(lent) == 1
-    assert total(lent.metrics, "ragmonitor_generation_start_timestamp_seconds") == 20.0
+    assert total(lent.metrics, "ragmonitor_service_version_start_timestamp_seconds") == 20.0
     assert made.latest("shop", "relevance") is None
 
 

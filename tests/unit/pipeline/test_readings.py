@@ -33,12 +33,12 @@ def counted(*readings: Reading):
 
 
 def came(metrics, **labels: str) -> dict[str, float]:
-    return {name: total(metrics, "ragmonitor_reading_fields_total", field=name, **labels) for name in FIELDS}
+    return {name: total(metrics, "ragmonitor_extracted_fields_total", field=name, **labels) for name in FIELDS}
 
 
 def test_a_whole_request_counts_in_every_field():
     metrics = counted(Reading(Status.READY, WHOLE))
-    assert total(metrics, "ragmonitor_readings_total", app="shop", convention="openinference") == 1
+    assert total(metrics, "ragmonitor_extracted_requests_total", app="shop", convention="openinference") == 1
     assert came(metrics, app="shop") == dict.fromkeys(FIELDS, 1)
 
 
@@ -56,7 +56,7 @@ def test_a_retrieval_that_found_nothing_came_with_its_context():
 @pytest.mark.parametrize("status", [Status.FAILED_REQUEST, Status.NOT_RAG, Status.INCOMPLETE])
 def test_what_is_no_answered_request_is_not_counted(status):
     metrics = counted(Reading(status, WHOLE))
-    assert total(metrics, "ragmonitor_readings_total") == 0
+    assert total(metrics, "ragmonitor_extracted_requests_total") == 0
 
 
 def test_tokens_are_those_of_all_traffic_and_latency_is_that_of_the_sample():

@@ -86,7 +86,7 @@ async def test_a_late_verdict_adds_to_the_late_series_and_to_no_other_rate():
     assert bench.total("ragmonitor_slice_evaluations_total") == 0
     assert bench.total("ragmonitor_evaluation_lag_seconds_count") == 1
     assert bench.generations.latest("shop", "local") is None
-    assert bench.total("ragmonitor_generation_info") == 0
+    assert bench.total("ragmonitor_service_version_info") == 0
 
 
 async def test_what_comes_to_no_verdict_too_late_is_no_part_of_the_share_without_verdict():
@@ -119,10 +119,10 @@ async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traf
     broken = Bench(LocalEvaluator(value=-1))
     await broken.run(broken.case(3, traffic=traffic))
     labels = {"app": "shop", "evaluator": "local", "traffic": traffic.value}
-    assert bench.total("ragmonitor_traffic_evaluations_total", outcome="defect", **labels) == 1
-    assert bench.total("ragmonitor_traffic_evaluation_weight_total", outcome="defect", **labels) == 2
-    assert bench.total("ragmonitor_traffic_evaluations_total", outcome="skipped", **labels) == 1
-    assert broken.total("ragmonitor_traffic_evaluations_total", outcome="unscored", **labels) == 1
+    assert bench.total("ragmonitor_non_production_evaluations_total", outcome="defect", **labels) == 1
+    assert bench.total("ragmonitor_non_production_evaluation_weight_total", outcome="defect", **labels) == 2
+    assert bench.total("ragmonitor_non_production_evaluations_total", outcome="skipped", **labels) == 1
+    assert broken.total("ragmonitor_non_production_evaluations_total", outcome="unscored", **labels) == 1
     assert [bench.total(name) for name in MAIN] == [0, 0, 0, 0]
     assert [one.total(f"ragmonitor_{name}_total") for one, name in ((bench, "skipped"), (broken, "unscored"))] == [0, 0]
     for one, selected in ((bench, 2), (broken, 1)):
@@ -165,7 +165,7 @@ async def test_a_result_names_the_versions_behind_it():
     }
     await bench.run(bench.case(2, attributes={**told, "service.version": "1.3"}))
     assert bench.generations.latest("shop", "judged").text == "service 1.2 -> 1.3"
-    assert bench.total("ragmonitor_generation_info") == 2
+    assert bench.total("ragmonitor_service_version_info") == 2
 
 
 async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
@@ -177,15 +177,15 @@ async def test_a_score_for_which_no_judge_was_asked_is_no_change_of_judge():
 
     bench = Bench(ByRule(), FakeJudge())
     await bench.run(bench.case(1, response=""))
-    assert bench.total("ragmonitor_generation_info") == 0
+    assert bench.total("ragmonitor_service_version_info") == 0
     await bench.run(bench.case(2))
-    assert bench.total("ragmonitor_generation_info") == 1
+    assert bench.total("ragmonitor_service_version_info") == 1
 
 
 async def test_a_judgement_that_was_given_up_begins_no_generation():
     bench = Bench(LocalEvaluator(value=-1))
     assert (await bench.run(bench.case())).outcome == Unscored(UnscoredReason.ERROR, "RuntimeError")
-    assert bench.total("ragmonitor_generation_info") == 0
+    assert bench.total("ragmonitor_service_version_info") == 0
 
 
 class TickingJudge(FakeJudge):

@@ -103,7 +103,7 @@ def test_what_is_set_aside_is_said_once_for_each_app_and_class():
     for number in range(5):
         sorting.sort(reading(number, deployment__environment__name="dev"))
         sorting.sort(reading(number))
-    assert total(lent.metrics, "ragmonitor_events_total", event="traffic_set_aside") == 1
+    assert total(lent.metrics, "ragmonitor_events_total", event="non_production_traffic") == 1
 
 
 @pytest.mark.parametrize(

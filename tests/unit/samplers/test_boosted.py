@@ -122,12 +122,12 @@ def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
 def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
     lent = runtime()
     sampling = Budget(dollars_per_day=2.4, dollars_per_evaluation=0.001).open(shipped("groundedness"), lent)
-    limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements")
+    limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_evaluations")
     assert limit == pytest.approx(4 * 100 / 6)
     for number in range(500):
         lent.clock.advance(60)
         sampling.learn(case(number=number), sampling.draw(case(), {}), defect=None, dollars=0.004)
-    assert total(lent.metrics, "ragmonitor_sampling_bucket_limit_judgements") == pytest.approx(limit / 4, rel=0.05)
+    assert total(lent.metrics, "ragmonitor_sampling_bucket_limit_evaluations") == pytest.approx(limit / 4, rel=0.05)
 
 
 def test_the_model_is_exported_where_asked_for() -> None:

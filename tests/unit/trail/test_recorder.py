@@ -18,11 +18,14 @@ FATE = Step("shop", "otlp_http", "", "evaluated")
 
 
 def outcomes(lent) -> dict[str, float]:
-    return {one: total(lent.metrics, "ragmonitor_trails_total", outcome=one) for one in ("kept", "shed", "failed")}
+    return {
+        one: total(lent.metrics, "ragmonitor_request_log_records_total", outcome=one)
+        for one in ("kept", "dropped", "failed")
+    }
 
 
 async def test_what_is_kept_is_on_disk_when_it_ends_readable_by_its_owner_only(tmp_path):
-    lent, path = runtime(), tmp_path / "state" / "trail.db"
+    lent, path = runtime(), tmp_path / "state" / "request_log.db"
     async with recording(path, lent, **LIMITS) as keeper:
         keeper.keep(trail(1, lent.clock.now()))
         keeper.count(FATE, 3)
@@ -30,32 +33,32 @@ async def test_what_is_kept_is_on_disk_when_it_ends_readable_by_its_owner_only(t
     assert len(Reader(path).of(f"{1:032x}")) == 1
     assert Reader(path).sums(0, 2e9)[0].number == 4
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert outcomes(lent) == {"kept": 1, "shed": 0, "failed": 0}
+    assert outcomes(lent) == {"kept": 1, "dropped": 0, "failed": 0}
 
 
 async def test_where_too_many_wait_further_ones_are_shed_and_counted_and_the_sums_stay_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "_WAITING", 10)
     lent = runtime()
-    async with recording(tmp_path / "trail.db", lent, **LIMITS, every=3600.0) as keeper:
+    async with recording(tmp_path / "request_log.db", lent, **LIMITS, every=3600.0) as keeper:
         for number in range(25):
             keeper.keep(trail(number, lent.clock.now()))
             keeper.count(FATE)
-    assert outcomes(lent) == {"kept": 10, "shed": 15, "failed": 0}
-    assert Reader(tmp_path / "trail.db").sums(0, 2e9)[0].number == 25
+    assert outcomes(lent) == {"kept": 10, "dropped": 15, "failed": 0}
+    assert Reader(tmp_path / "request_log.db").sums(0, 2e9)[0].number == 25
 
 
 async def test_a_disk_that_takes_nothing_costs_trails_and_nothing_else(tmp_path):
-    (tmp_path / "trail.db").mkdir()
+    (tmp_path / "request_log.db").mkdir()
     lent = runtime()
-    async with recording(tmp_path / "trail.db", lent, **LIMITS) as keeper:
+    async with recording(tmp_path / "request_log.db", lent, **LIMITS) as keeper:
         keeper.keep(trail(1))
-    assert outcomes(lent) == {"kept": 0, "shed": 0, "failed": 1}
-    assert total(lent.metrics, "ragmonitor_events_total", event="trails_failed") == 1
+    assert outcomes(lent) == {"kept": 0, "dropped": 0, "failed": 1}
+    assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
 
 
 @pytest.mark.parametrize("damage", ["nonsense", "broken page"])
 async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage):
-    lent, path = runtime(), tmp_path / "trail.db"
+    lent, path = runtime(), tmp_path / "request_log.db"
     if damage == "nonsense":
         path.write_bytes(b"nonsense" * 1000)
     else:
@@ -69,11 +72,11 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage
         keeper.keep(trail(7777, lent.clock.now()))
     assert len(Reader(path).of(f"{7777:032x}")) == 1
     assert any(".damaged-" in one.name for one in tmp_path.iterdir())
-    assert total(lent.metrics, "ragmonitor_events_total", event="trails_failed") == 1
+    assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
 
 
 async def test_old_trails_go_while_it_runs(tmp_path):
-    lent, path = runtime(), tmp_path / "trail.db"
+    lent, path = runtime(), tmp_path / "request_log.db"
     async with recording(path, lent, **LIMITS) as keeper:
         keeper.keep(trail(1, lent.clock.now()))
     lent.clock.advance(4000)

@@ -95,7 +95,7 @@ def test_an_ordinary_trail_takes_less_than_a_kilobyte():
 
 
 def test_the_trails_of_one_request_come_oldest_first(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     write(path, [trail(1, 20.0), trail(2, 15.0), trail(1, 10.0)])
     assert [one.ended_at for one in Reader(path).of(f"{1:032x}")] == [10.0, 20.0]
     assert Reader(path).of("nobody") == []
@@ -103,7 +103,7 @@ def test_the_trails_of_one_request_come_oldest_first(tmp_path):
 
 
 def test_sums_of_the_same_minute_add_up_over_restarts_and_are_read_from_the_minute_on(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     write(path, sums={step(at=60): Counted(2, 0.5, 61.0), step(at=0): Counted(1, 0.0, 1.0)})
     write(path, sums={step(at=60): Counted(3, 0.25, 90.0), step(at=60, app="other"): Counted(1, 0.0, 70.0)})
     (found,) = Reader(path).sums(75.0, 100.0, "shop")
@@ -114,7 +114,7 @@ def test_sums_of_the_same_minute_add_up_over_restarts_and_are_read_from_the_minu
 
 
 def test_what_is_too_old_is_deleted_and_sums_stay_longer(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     write(path, [trail(1, 10.0), trail(2, 1000.0)], {step(at=0): Counted(1, 0, 10.0)}, before=500.0)
     assert Reader(path).of(f"{1:032x}") == []
     assert len(Reader(path).of(f"{2:032x}")) == 1
@@ -124,7 +124,7 @@ def test_what_is_too_old_is_deleted_and_sums_stay_longer(tmp_path):
 
 
 def test_of_too_much_the_oldest_go_first(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     write(path, [trail(number, float(number), detail="x" * 1000) for number in range(2000)])
     assert write(path, at_most=100_000)
     assert Reader(path).oldest() == 500.0
@@ -134,7 +134,7 @@ def test_of_too_much_the_oldest_go_first(tmp_path):
 
 
 def test_where_the_sums_alone_are_too_much_the_oldest_of_them_go(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     sums = {step(f"step {number}", at=60 * number): Counted(1, 0, 60.0 * number) for number in range(5000)}
     write(path, sums=sums, at_most=1)
     assert Reader(path).span()[0] > 0
@@ -142,16 +142,16 @@ def test_where_the_sums_alone_are_too_much_the_oldest_of_them_go(tmp_path):
 
 def test_a_file_that_is_not_there_or_no_database_is_told_as_such(tmp_path):
     with pytest.raises(MonitorError, match="cannot be read"):
-        Reader(tmp_path / "trail.db").of("x")
-    (tmp_path / "trail.db").write_bytes(b"nonsense" * 1000)
+        Reader(tmp_path / "request_log.db").of("x")
+    (tmp_path / "request_log.db").write_bytes(b"nonsense" * 1000)
     with pytest.raises(MonitorError, match="cannot be read"):
-        Reader(tmp_path / "trail.db").span()
+        Reader(tmp_path / "request_log.db").span()
 
 
 def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
-    path = tmp_path / "trail.db"
+    path = tmp_path / "request_log.db"
     write(path, [trail(1)])
     with closing(sqlite3.connect(path)) as db:
-        db.execute("INSERT INTO trails VALUES (?, 5.0, ?)", (f"{1:032x}", b'{"evaluators": []}'))
+        db.execute("INSERT INTO requests VALUES (?, 5.0, ?)", (f"{1:032x}", b'{"evaluators": []}'))
         db.commit()
     assert len(Reader(path).of(f"{1:032x}")) == 1
