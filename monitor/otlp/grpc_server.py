@@ -14,8 +14,7 @@ import grpc.aio
 
 from monitor.errors import ConfigError, Unauthenticated
 from monitor.model.span import Signal
-from monitor.otlp.receiver import Reception
-from monitor.otlp.status import Refusal, success
+from monitor.otlp.receiver import Reception, Refusal, success
 from monitor.serving.listener import cannot_listen, in_words
 from monitor.serving.tls import Tls
 

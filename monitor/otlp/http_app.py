@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from monitor.errors import Overloaded, TooLarge
 from monitor.model.span import Signal
 from monitor.otlp import limits
-from monitor.otlp.receiver import Reception
-from monitor.otlp.status import Encoding, Refusal, success
+from monitor.otlp.receiver import Encoding, Reception, Refusal, success
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

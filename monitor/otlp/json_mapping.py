@@ -11,6 +11,9 @@ becomes a span without ids, which intake rejects and counts; its neighbours are 
 
 from __future__ import annotations
 
+import base64
+import binascii
+import functools
 import json
 import re
 from collections import Counter
@@ -25,7 +28,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.errors import InvalidData, TooLarge
 from monitor.model.span import Signal
-from monitor.otlp.json_scalars import Misfit, converter, shown
 from monitor.otlp.limits import MAX_MEMBERS
 
 MAX_VALUES = 1_000_000
@@ -40,7 +42,34 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
+_Converter: TypeAlias = Callable[[Any], Any]
+
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
+_INT32, _UINT32 = (-(2**31), 2**31 - 1), (0, 2**32 - 1)
+_INT64, _UINT64 = (-(2**63), 2**63 - 1), (0, 2**64 - 1)
+_RANGES = {
+    FieldDescriptor.TYPE_INT64: _INT64,
+    FieldDescriptor.TYPE_SINT64: _INT64,
+    FieldDescriptor.TYPE_SFIXED64: _INT64,
+    FieldDescriptor.TYPE_UINT64: _UINT64,
+    FieldDescriptor.TYPE_FIXED64: _UINT64,
+    FieldDescriptor.TYPE_INT32: _INT32,
+    FieldDescriptor.TYPE_SINT32: _INT32,
+    FieldDescriptor.TYPE_SFIXED32: _INT32,
+    FieldDescriptor.TYPE_UINT32: _UINT32,
+    FieldDescriptor.TYPE_FIXED32: _UINT32,
+}
 Setter: TypeAlias = Callable[[Any, Any, int], None]
+
+
+class _Misfit(Exception):  # noqa: N818 - never leaves the JSON mapping
+    """A value that does not fit its field; the way to it is added, innermost first, while the exception rises."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.path: list[str] = []
 
 
 class _MalformedId(Exception):  # noqa: N818 - never leaves this module
@@ -61,7 +90,7 @@ def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> by
     try:
         _fill(request, data, _table(request.DESCRIPTOR), 0)
         encoded: bytes = request.SerializeToString()
-    except Misfit as misfit:
+    except _Misfit as misfit:
         place = "".join(reversed(misfit.path)).lstrip(".") or "the body"
         raise InvalidData(f"{place}: {misfit}") from None
     except (EncodeError, RecursionError):
@@ -117,9 +146,9 @@ def _longest_level(signal: Signal, data: Any) -> int:
 
 def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
     if type(data) is not dict:
-        raise Misfit(f"an object is needed, got {shown(data)}")
+        raise _Misfit(f"an object is needed, got {_shown(data)}")
     if depth > _MAX_DEPTH:
-        raise Misfit(f"nested more than {_MAX_DEPTH} messages deep")
+        raise _Misfit(f"nested more than {_MAX_DEPTH} messages deep")
     for key, value in data.items():
         setter = table.setters.get(key)
         if setter is None:
@@ -127,13 +156,13 @@ def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
             if camel is None:
                 continue
             if camel in data:
-                raise Misfit(f"both {camel} and {key} are given")
+                raise _Misfit(f"both {camel} and {key} are given")
             setter = table.setters[camel]
         if value is None:
             continue
         try:
             setter(message, value, depth)
-        except Misfit as misfit:
+        except _Misfit as misfit:
             misfit.path.append(f".{key}")
             raise
 
@@ -179,7 +208,7 @@ def _setter(field: FieldDescriptor) -> Setter:
 
     def one_arm(message: Any, value: Any, depth: int) -> None:
         if message.WhichOneof(group) is not None:
-            raise Misfit(f"{message.WhichOneof(group)} is given as well, only one of them may be")
+            raise _Misfit(f"{message.WhichOneof(group)} is given as well, only one of them may be")
         inner(message, value, depth)
 
     return one_arm
@@ -200,14 +229,14 @@ def _message_list(name: str, table: _Table) -> Setter:
     def set_messages(message: Any, value: Any, depth: int) -> None:
         add = getattr(message, name).add
         if limited and len(_list(value)) > MAX_MEMBERS:
-            raise Misfit(f"{len(value)} are too many, at most {MAX_MEMBERS} are taken")
+            raise _Misfit(f"{len(value)} are too many, at most {MAX_MEMBERS} are taken")
         for index, item in enumerate(_list(value)):
             child = add()
             try:
                 _fill(child, item, table, depth + 1)
             except _MalformedId:
                 child.Clear()
-            except Misfit as misfit:
+            except _Misfit as misfit:
                 misfit.path.append(f"[{index}]")
                 raise
 
@@ -215,7 +244,7 @@ def _message_list(name: str, table: _Table) -> Setter:
 
 
 def _scalar(field: FieldDescriptor) -> Setter:
-    name, convert = field.name, converter(field)
+    name, convert = field.name, _converter(field)
 
     def set_scalar(message: Any, value: Any, _depth: int) -> None:
         setattr(message, name, convert(value))
@@ -224,7 +253,7 @@ def _scalar(field: FieldDescriptor) -> Setter:
 
 
 def _scalar_list(field: FieldDescriptor) -> Setter:
-    name, convert = field.name, converter(field)
+    name, convert = field.name, _converter(field)
 
     def set_scalars(message: Any, value: Any, _depth: int) -> None:
         getattr(message, name).extend([convert(item) for item in _list(value)])
@@ -254,5 +283,72 @@ def _id(field: FieldDescriptor) -> Setter:
 
 def _list(value: Any) -> list[Any]:
     if type(value) is not list:
-        raise Misfit(f"a list is needed, got {shown(value)}")
+        raise _Misfit(f"a list is needed, got {_shown(value)}")
     return value
+
+
+def _converter(field: FieldDescriptor) -> _Converter:
+    """Return the function from a JSON value to a value of `field`, a scalar. It raises `_Misfit`."""
+    if field.enum_type is not None:
+        names = {value.name: value.number for value in field.enum_type.values}
+        return functools.partial(_to_enum, names)
+    if field.type in _RANGES:
+        lowest, highest = _RANGES[field.type]
+        return functools.partial(_to_integer, lowest, highest)
+    return {
+        FieldDescriptor.TYPE_STRING: _to_string,
+        FieldDescriptor.TYPE_BOOL: _to_bool,
+        FieldDescriptor.TYPE_BYTES: _to_bytes,
+        FieldDescriptor.TYPE_DOUBLE: _to_double,
+        FieldDescriptor.TYPE_FLOAT: _to_double,
+    }[field.type]
+
+
+def _to_string(value: Any) -> str:
+    if type(value) is not str:
+        raise _Misfit(f"a text is needed, got {_shown(value)}")
+    return value
+
+
+def _to_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise _Misfit(f"true or false is needed, got {_shown(value)}")
+    return value
+
+
+def _to_integer(lowest: int, highest: int, value: Any) -> int:
+    number = value
+    if (type(value) is str and _INTEGER.fullmatch(value)) or (type(value) is float and value.is_integer()):
+        number = int(value)
+    if type(number) is not int or not lowest <= number <= highest:
+        raise _Misfit(f"an integer from {lowest} to {highest} is needed, got {_shown(value)}")
+    return number
+
+
+def _to_enum(names: dict[str, int], value: Any) -> int:
+    return names[value] if type(value) is str and value in names else _to_integer(*_INT32, value)
+
+
+def _to_double(value: Any) -> float:
+    if type(value) in (float, int):
+        return float(value)
+    if type(value) is str and (value in _NOT_FINITE or _NUMBER.fullmatch(value)):
+        return float(value)
+    raise _Misfit(f'a number (or "NaN", "Infinity", "-Infinity") is needed, got {_shown(value)}')
+
+
+def _to_bytes(value: Any) -> bytes:
+    if type(value) is str:
+        standard = value.replace("-", "+").replace("_", "/").rstrip("=")
+        try:
+            return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise _Misfit(f"bytes in base64 are needed, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """What was given, without its text: texts may be prompts."""
+    if isinstance(value, (dict, list, str)):
+        return {dict: "an object", list: "a list", str: "a text"}[type(value)]
+    return "null" if value is None else json.dumps(value)

@@ -170,7 +170,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise InvalidData("the body is not an OTLP export request: a number without an end")
 
 
-class InFlight:
+class InFlightRequests:
     """Requests in work and the bytes they hold, bounded over all connections of one receiver."""
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
@@ -199,7 +199,7 @@ class Lease:
 
     __slots__ = ("_bytes", "_in_flight", "_started")
 
-    def __init__(self, in_flight: InFlight) -> None:
+    def __init__(self, in_flight: InFlightRequests) -> None:
         self._in_flight = in_flight
         self._bytes = 0
         self._started = False

@@ -138,7 +138,7 @@ def test_a_span_of_a_million_attributes_is_left_out_and_a_long_text_is_not() -> 
 
 
 def test_requests_in_work_are_bounded_in_bytes_and_number_and_give_back_what_they_held() -> None:
-    in_flight = limits.InFlight(max_requests=2, max_bytes=10)
+    in_flight = limits.InFlightRequests(max_requests=2, max_bytes=10)
     with in_flight.lease() as first, in_flight.lease() as second, in_flight.lease() as third:
         first.start()
         first.hold(6)

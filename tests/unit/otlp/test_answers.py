@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.errors import InvalidData, Overloaded, TooLarge
 from monitor.model.span import Signal
-from monitor.otlp.status import MAX_MESSAGE_BYTES, Refusal, refusal_of, shortened, success
+from monitor.otlp.receiver import MAX_MESSAGE_BYTES, Refusal, refusal_of, shortened, success
 from monitor.stages import Accepted
 
 RNG = random.Random(1)
