@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from monitor.assembly.closed import ClosedTraces
-from monitor.assembly.open import TRACE, OpenTrace
 from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, Counts, Look
 from monitor.model.receipt import Receipt
 from monitor.model.span import Part
 from monitor.model.trace import Closed
+
+_TRACE = 1500
+"""What a trace takes beside its parts, in bytes."""
 
 _PART = 400
 """What a part takes beside its own bytes, in bytes: objects, table entries."""
@@ -19,6 +22,43 @@ _PART = 400
 _INTERNED_AT_MOST = 10_000
 _NARROW = 64
 """Among so few candidates the largest trace is looked for; among more of about the same size any will do."""
+
+
+@dataclass(slots=True)
+class _OpenTrace:
+    """`first` and `last` part, and for when its closing is `scheduled`: monotonic. `size` in bytes, estimated.
+
+    `roots` are those seen, `unended` those of them that have not ended.
+    """
+
+    trace_id: bytes
+    app: str
+    source: str
+    probability: float
+    received_at: float
+    first: float
+    last: float
+    spans: dict[bytes, Part] = field(default_factory=dict)
+    records: dict[bytes, Part] = field(default_factory=dict)
+    receipts: dict[Receipt, None] = field(default_factory=dict)
+    roots: int = 0
+    unended: int = 0
+    size: int = _TRACE
+    size_class: int = 0
+    scheduled: float = float("inf")
+
+    def close(self, reason: Closed) -> ClosedTrace:
+        """The trace as it is handed out."""
+        return ClosedTrace(
+            self.trace_id,
+            (*self.spans.values(), *self.records.values()),
+            reason,
+            self.app,
+            self.source,
+            self.probability,
+            tuple(self.receipts),
+            self.received_at,
+        )
 
 
 class Assembly:
@@ -35,11 +75,11 @@ class Assembly:
             settings.max_trace_bytes,
             settings.max_trace_spans,
         )
-        self._open: dict[bytes, OpenTrace] = {}
+        self._open: dict[bytes, _OpenTrace] = {}
         self._closed = ClosedTraces(settings.remember_closed, settings.remember_for)
         self._ready: list[ClosedTrace] = []
         self._timers: list[tuple[float, bytes]] = []
-        self._by_size: list[dict[bytes, OpenTrace]] = [{} for _ in range(64)]
+        self._by_size: list[dict[bytes, _OpenTrace]] = [{} for _ in range(64)]
         self._interned: dict[bytes, bytes] = {}
         self._bytes = 0
 
@@ -97,9 +137,9 @@ class Assembly:
         if trace is None:
             if trace_id in self._closed:
                 return _added(self._closed.count(trace_id, parts), opened=False)
-            trace = OpenTrace(trace_id, app, source, probability, received_at, now, now)
+            trace = _OpenTrace(trace_id, app, source, probability, received_at, now, now)
             self._open[trace_id] = trace
-            self._bytes += TRACE
+            self._bytes += _TRACE
             opened = True
         else:
             trace.probability = min(trace.probability, probability)
@@ -177,7 +217,7 @@ class Assembly:
 
     # -- taking parts
 
-    def _take(self, trace: OpenTrace, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
+    def _take(self, trace: _OpenTrace, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
         """Put parts in.
 
         The counts (spans, then records), the index of the first part without room, how many were taken.
@@ -235,11 +275,11 @@ class Assembly:
 
     # -- closing
 
-    def _due(self, trace: OpenTrace) -> float:
+    def _due(self, trace: _OpenTrace) -> float:
         wait = self._grace_period if trace.roots and not trace.unended else self._idle_timeout
         return min(trace.last + wait, trace.first + self._max_age)
 
-    def _next(self) -> OpenTrace | None:
+    def _next(self) -> _OpenTrace | None:
         """The trace that is due first. A timer stays when its trace's time moves on and is put right when it is up."""
         timers = self._timers
         if len(timers) > 2 * len(self._open) + 1024:
@@ -258,12 +298,12 @@ class Assembly:
             heapq.heapreplace(timers, (due, trace_id))
         return None
 
-    def _reason(self, trace: OpenTrace, now: float) -> Closed:
+    def _reason(self, trace: _OpenTrace, now: float) -> Closed:
         if trace.roots and not trace.unended and trace.last + self._grace_period <= now:
             return Closed.ROOT_ENDED
         return Closed.TOO_OLD if trace.first + self._max_age <= now else Closed.IDLE
 
-    def _close(self, trace: OpenTrace, reason: Closed, now: float) -> None:
+    def _close(self, trace: _OpenTrace, reason: Closed, now: float) -> None:
         del self._open[trace.trace_id]
         self._by_size[trace.size_class].pop(trace.trace_id, None)
         self._bytes -= trace.size
