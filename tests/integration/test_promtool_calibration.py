@@ -172,7 +172,7 @@ AUDITED = {
 
 def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tmp_path: Path) -> None:
     held, found = f"x{60 // STEP}", {}
-    input_series = list(exported({("groundedness", version): one for version, (one, _) in AUDITED.items()}, hours=1))
+    rows = list(exported({("groundedness", version): one for version, (one, _) in AUDITED.items()}, hours=1))
     for version, (audits, raw) in AUDITED.items():
         corrected = by_difference(raw, audits)
         if corrected is not None:
@@ -184,7 +184,7 @@ def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tm
         for verdict, values in told.items():
             for name, value in zip(("results", "result_weight", "result_weight_squares"), values, strict=True):
                 names = {"evaluator": "groundedness", "version": version, "verdict": verdict}
-                input_series.append(input_series(f"ragmonitor_calibration_{name}", names, f"{value:.17g}{held}"))
+                rows.append(input_series(f"ragmonitor_calibration_{name}", names, f"{value:.17g}{held}"))
     assert len(found) == 3
     looks = [
         millionths(
@@ -194,7 +194,7 @@ def test_random_audits_give_the_rate_of_the_results_that_they_were_drawn_from(tm
         )
         for limit in LIMITS
     ]
-    check(tmp_path, render([]), input_series, looks)
+    check(tmp_path, render([]), rows, looks)
 
 
 def test_labels_without_the_results_they_were_drawn_from_are_no_audits(tmp_path: Path) -> None:
