@@ -1,4 +1,6 @@
-"""Writes what deploy/ has of the rest of the project: rules, boards, configurations. `--check` only says what is stale.
+"""Writes what deploy/ and docs/ derive from the code: rules, boards, configurations, the tables of alerts.
+
+`--check` only lists what is stale.
 
 python -m deploy.generate [--check]
 """
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor import config
+from monitor.alerts import catalogue
 from monitor.alerts.prometheus.rules import render, render_resource
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +37,9 @@ def texts() -> Iterator[tuple[Path, str]]:
         yield CHART / "files" / f"config-{mode}.yaml", path.read_text()
     for board in sorted((ROOT / "grafana" / "dashboards").glob("*.json")):
         yield CHART / "files" / "dashboards" / board.name, board.read_text()
+    for page, runbooks in (("alerts.md", "runbooks/"), ("runbooks/README.md", "")):
+        path = ROOT / "docs" / page
+        yield path, catalogue.fill(path.read_text(), runbooks)
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping
 
 from monitor.alerts.conditions import missing
-from monitor.alerts.conditions.missing import Expectations
 from monitor.errors import MonitorError
 from monitor.model.foreign import Via
 from monitor.sinks.history import History
@@ -42,17 +41,20 @@ async def fill(windows: Windows, history: History, now: float, current: Mapping[
     return apps
 
 
-async def recount(expectations: Expectations, history: History, now: float, configured: Collection[str]) -> None:
-    """How many answers were judged in the last three days, by any version: what is usual. Received is not known.
+async def recount(
+    on_history: Callable[[str, str, float, int], None], history: History, now: float, configured: Collection[str]
+) -> None:
+    """Pass on how many answers were scored in the last three days, by any version, to know what is usual.
 
-    `configured` are the names of evaluators: nothing is expected of others any more.
+    `on_history` gets the app, the evaluator, the wall-clock second and the number. `configured` are the names of the
+    evaluators: of others nothing is expected any more.
     """
     with contextlib.suppress(MonitorError):
         hours = [(row, row.at + _HOUR / 2) for row in await history.hourly_sums(now - missing.USUAL, now)]
         minutes = [(row, float(row.at)) for row in await history.sums_since(now // _HOUR * _HOUR)]
         for row, at in [*hours, *minutes]:
             if row.evaluator in configured:
-                expectations.judged(row.app or UNKNOWN_APP, row.evaluator, at, row.judged)
+                on_history(row.app or UNKNOWN_APP, row.evaluator, at, row.judged)
 
 
 async def recall(memory: Sink, heard: Callable[[Lesson], None], runtime: Runtime) -> None:

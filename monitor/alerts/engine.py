@@ -1,6 +1,6 @@
-"""Decides in process which alerts fire: the policy that `rules.py` writes for Prometheus, over what this process saw.
+"""Decides in process which alerts fire, from what this process saw: the same alerts that `prometheus/` writes as rules.
 
-What is true at a look is found by `high.py`, `regression.py` and `trouble.py`; here it becomes states that last.
+`conditions/` and `self_alerts/` find out what is wrong now; here that becomes states that last.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.links import linked
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policy_for
+from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.alerts.state import AlertState, AlertTracker, Finding, Status, Subject
-from monitor.alerts.trouble import Troubles
 from monitor.model.generation import Change
 from monitor.quantities import format_duration
 from monitor.stages import Runtime
@@ -28,8 +28,8 @@ __all__ = ["ALERT_NAME", "CHECK_INTERVAL", "SUMMARY", "Z_OVER", "AlertEngine", "
 CHECK_INTERVAL: Final = 15.0
 """Seconds between two checks of all alerts."""
 
-_TELLING = 7 * 86400.0
-"""Seconds for which a change may be what an alert is about."""
+_CHANGE_IS_RECENT = 7 * 86400.0
+"""Seconds for which a change of the service may be what an alert is about."""
 
 ALERT_NAME, SUMMARY, Z_OVER = threshold.NAME, threshold.SUMMARY, threshold.Z_OVER
 
@@ -37,11 +37,15 @@ ALERT_NAME, SUMMARY, Z_OVER = threshold.NAME, threshold.SUMMARY, threshold.Z_OVE
 class AlertEngine:
     """The alerts of one process.
 
-    `runbooks` is the address that `/<alert>.md` is added to; empty: no link. Without `troubles` there are no alerts on
-    the monitor's own state. `versions` are those that evaluators have in this process, by name: `windows` must hold
-    verdicts of no others, and alerts on rates have the label `version`, as in Prometheus. `changed` tells the last
-    change of what stands behind the verdicts of an app and evaluator: what fires names it, if it is of the last week.
-    `page` is the address of the built-in page: what fires links to the answers that it is about; empty: no link.
+    Args:
+        policies: what the configuration asks for.
+        windows: the sums of scores by app and evaluator; of each evaluator, they must hold one version only.
+        runbooks: the URL that `/<alert>.md` is appended to; empty: no link.
+        checks: the alerts on the monitor itself; None: there are none.
+        versions: the version of each evaluator in this process, by its name: the label `version` of alerts on rates.
+        changed: the latest change of the service behind the answers of an app and evaluator. An alert that fires
+            names it if it is not older than a week.
+        page: the URL of the web UI; an alert that fires links to the answers it is about. Empty: no link.
     """
 
     def __init__(
@@ -50,29 +54,29 @@ class AlertEngine:
         windows: Windows,
         *,
         runbooks: str = "",
-        troubles: Troubles | None = None,
+        checks: SelfAlertChecks | None = None,
         versions: Mapping[str, str] = MappingProxyType({}),
         changed: Callable[[str, str], Change | None] = lambda _app, _evaluator: None,
         page: str = "",
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
-        self._troubles = troubles
+        self._checks = checks
         self._versions = versions
         self._changed = changed
         self._page = page
         self._tracker = AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
-        """The apps that were judged so far and those that a policy names."""
+        """The apps with scores so far, and those that a policy names."""
         named = {policy.app for policy in self.policies if policy.app is not None}
         return tuple(sorted(named.union(app for app, _ in self._windows.keys())))  # noqa: SIM118 - not a mapping
 
     def evaluate(self, now: float) -> list[AlertState]:
-        """Look at everything at the wall-clock second `now`.
+        """Check everything at the wall-clock second `now`.
 
-        One state a threshold by app and evaluator, the graver first, that of a regression after them; then the troubles
-        of the monitor itself.
+        Returns for each app and evaluator one state for each threshold, the more severe first, then that of a
+        regression; after all of these the alerts on the monitor itself.
         """
         pairs = set(self._windows.keys())
         pairs.update((policy.app, policy.evaluator) for policy in self.policies if policy.app is not None)
@@ -81,10 +85,10 @@ class AlertEngine:
             policy = policy_for(self.policies, app, evaluator)
             if policy is not None:
                 states += self._rates(policy, app, evaluator, now)
-        if self._troubles is not None:
-            for trouble, subject, finding in self._troubles.find(now):
+        if self._checks is not None:
+            for alert, subject, finding in self._checks.find(now):
                 states.append(
-                    self._tracker.advance(subject, finding, summary=trouble.summary, hold=trouble.hold, now=now)
+                    self._tracker.advance(subject, finding, summary=alert.summary, hold=alert.keep_firing_for, now=now)
                 )
         return [linked(state, self._page) for state in states]
 
@@ -108,12 +112,12 @@ class AlertEngine:
         return states
 
     def _explained(self, finding: Finding, app: str, evaluator: str, now: float) -> Finding:
-        """A finding that fires, with what has changed before it."""
+        """Add the latest change of the service to a finding that fires."""
         change = self._changed(app, evaluator) if finding.status is Status.FIRING else None
-        if change is None or now - change.at > _TELLING:
+        if change is None or now - change.at > _CHANGE_IS_RECENT:
             return finding
         ago = format_duration(max(60.0, (now - change.at) // 60 * 60))
-        return replace(finding, description=f"{finding.description} Changed {ago} before: {change.text}.")
+        return replace(finding, description=f"{finding.description} Last change {ago} ago: {change.text}.")
 
 
 async def run_alerts(

@@ -1,7 +1,7 @@
-"""Which alerts hold others back, as data: applied here by `DeliveryState`, and by Alertmanager as `inhibit_rules`.
+"""Which alerts hold others back: applied here by `DeliveryState`, and by Alertmanager as `inhibit_rules`.
 
-An alert is held back only by one at least as grave that explains it, and only from being told for the first time: its
-end is told to whoever heard of its beginning.
+An alert is held back only by one at least as severe that explains it, and only before it is first sent: a receiver that
+heard of an alert also hears when it is over.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.policy import Severity
+from monitor.alerts.self_alert import self_alerts
 from monitor.alerts.state import AlertState
-from monitor.alerts.trouble import BUDGET, MISSING, PAUSED, UNSCORED
 
 _RATES = (threshold.NAME, regression.NAME)
-_PAIR = ("app", "evaluator")  # of any version: what explains an alert is not about one
+_PAIR = ("app", "evaluator")  # for all versions
 
 
 @dataclass(frozen=True, slots=True)
 class Inhibition:
-    """While an alert of `sources` fires, those of `targets` with the same labels `equal` are held back.
+    """While an alert of `sources` fires, alerts of `targets` with the same labels `equal` are held back.
 
-    A severity of None is any.
+    A severity of None is any. `why` is the comment in the documented Alertmanager configuration.
     """
 
     why: str
@@ -34,7 +34,7 @@ class Inhibition:
     equal: tuple[str, ...] = _PAIR
 
     def holds_back(self, firing: Sequence[AlertState]) -> Iterator[AlertState]:
-        """Those of the alerts that fire which others of them hold back."""
+        """The firing alerts that others of them hold back by this rule."""
         explained = {self._labels(one) for one in firing if _is(one, self.sources, self.source_severity)}
         for one in firing:
             if _is(one, self.targets, self.target_severity) and self._labels(one) in explained:
@@ -44,38 +44,33 @@ class Inhibition:
         return tuple(state.labels.get(label, "") for label in self.equal)
 
 
-INHIBITIONS = (
-    Inhibition("what is critical need not be warned of", _RATES, _RATES, Severity.CRITICAL, Severity.WARNING),
-    Inhibition("the same, of the judge", (UNSCORED.name,), (UNSCORED.name,), Severity.CRITICAL, Severity.WARNING),
-    Inhibition("most verdicts are missing: no rate can be trusted", (UNSCORED.name,), _RATES, Severity.CRITICAL),
-    Inhibition(
-        "many verdicts are missing: the judge first", (UNSCORED.name,), (*_RATES, MISSING.name), None, Severity.WARNING
-    ),
-    Inhibition("a spent budget is why nothing is evaluated", (BUDGET.name,), (MISSING.name,), equal=("evaluator",)),
-    Inhibition(
-        "a paused judge is why there are no verdicts",
-        (PAUSED.name,),
-        (UNSCORED.name, MISSING.name),
-        target_severity=Severity.WARNING,
-        equal=("evaluator",),
-    ),
-)
+def inhibitions() -> tuple[Inhibition, ...]:
+    """All rules: those between alerts on rates, and what the alerts on the monitor itself hold back."""
+    by_self_alerts = (
+        Inhibition(one.why, (alert.name,), one.targets, one.at, one.target_severity, one.equal)
+        for alert in self_alerts()
+        for one in alert.inhibits
+    )
+    return (
+        Inhibition("the critical alert replaces its warning", _RATES, _RATES, Severity.CRITICAL, Severity.WARNING),
+        *by_self_alerts,
+    )
 
 
 def held_back(firing: Sequence[AlertState]) -> list[AlertState]:
-    """Those of the alerts that fire which others of them hold back by any rule."""
-    return [one for rule in INHIBITIONS for one in rule.holds_back(firing)]
+    """The firing alerts that others of them hold back by any rule."""
+    return [one for rule in inhibitions() for one in rule.holds_back(firing)]
 
 
 def inhibit_rules() -> list[dict[str, Any]]:
-    """The same for the configuration of Alertmanager."""
+    """The same rules for the configuration of Alertmanager."""
     return [
         {
             "source_matchers": _matchers(rule.sources, rule.source_severity),
             "target_matchers": _matchers(rule.targets, rule.target_severity),
             "equal": list(rule.equal),
         }
-        for rule in INHIBITIONS
+        for rule in inhibitions()
     ]
 
 

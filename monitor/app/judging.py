@@ -58,7 +58,7 @@ def judging(config: Config, parts: Parts) -> Judging:
         late_after=config.traffic.late_after,
     )
     drawing, queue = _drawing(config, parts, scorer), _queue(config, scorer, runtime)
-    publisher = Publisher(parts.sinks, parts.spool, runtime)
+    publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=parts.listeners)
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
 

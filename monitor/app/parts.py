@@ -14,14 +14,14 @@ import anyio
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
 from monitor.alerts.engine import AlertState
+from monitor.alerts.feed import AlertFeed
 from monitor.alerts.policy import longest_window, needs_baselines
-from monitor.alerts.trouble import Troubles
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.judge.client import Client, open_judge
 from monitor.judge.pause import Pause
-from monitor.model.foreign import Via
-from monitor.model.outcome import Judged, Score, Standing
+from monitor.model.outcome import Judged
 from monitor.operations import diagnosis
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.generations import Generations
@@ -70,7 +70,9 @@ class Parts:
     """
 
     running: Running
-    troubles: Troubles
+    checks: SelfAlertChecks
+    feed: AlertFeed
+    listeners: Sequence[Callable[[Judged], None]]
     spool: Spool
     judges: Mapping[str, Client]
     sinks: dict[str, Deliver]
@@ -101,8 +103,8 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
     states = _states(config, judges, runtime)
-    troubles = Troubles(clock, partial(total, metrics.oldest_pending))
-    troubles.paused = states.paused
+    checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), states.paused))
+    feed = AlertFeed(windows, checks, metrics.app)
     history = History(
         path=config.storage.path / files.HISTORY,
         retention=config.storage.retention,
@@ -111,14 +113,16 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     )
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
-    sinks: dict[str, Deliver] = {"windows": _into(windows, troubles, metrics, states)}
+    sinks: dict[str, Deliver] = {}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
     recorder = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
     running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), states)
     return Parts(
         running=running,
-        troubles=troubles,
+        checks=checks,
+        feed=feed,
+        listeners=(states.saw, feed.on_result),
         spool=spool,
         judges=judges,
         sinks=sinks,
@@ -198,26 +202,6 @@ def _states(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> S
         for one in config.assignments
     ]
     return States(known, judges, runtime.clock, runtime.metrics)
-
-
-def _into(windows: Windows, troubles: Troubles, metrics: Metrics, states: States) -> Deliver:
-    """A sink that feeds the alerts in process with what is live, as the rules see it.
-
-    A verdict belongs to the time of the answer, where that is known.
-    """
-
-    async def deliver(judged: Judged) -> None:
-        app = metrics.app(judged.case.app)
-        states.saw(judged)
-        if judged.standing is not Standing.LIVE:
-            return
-        if judged.via is Via.OWN:  # that others are silent is no trouble of ours
-            troubles.saw(judged, app)
-        if isinstance(judged.outcome, Score):
-            at = judged.case.answered_at or judged.judged_at
-            windows.add(app, judged.evaluator, at, judged.weight, judged.defect)
-
-    return deliver
 
 
 def _private(config: Config, runtime: Runtime) -> Private:

@@ -84,7 +84,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
     running, now = parts.running, parts.running.runtime.clock.now()
     seen = await restore.fill(running.windows, running.history, now, parts.versions)
     own = {one.evaluator.name for one in config.assignments}
-    await restore.recount(parts.troubles.expectations, running.history, now, own)
+    await restore.recount(parts.feed.on_history, running.history, now, own)
     with contextlib.suppress(MonitorError):
         known = await running.history.generations()
         label = running.runtime.metrics.app
@@ -118,7 +118,7 @@ def _pipeline(config: Config, parts: Parts, made: Judging, assembly: Assembly) -
         runtime=runtime,
         rate=config.sampling.traces,
         traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
-        expectations=parts.troubles.expectations,
+        alerts=parts.feed,
         recorder=parts.recorder,
         private=parts.private,
         desk=made.desk,
@@ -133,7 +133,7 @@ def _canary(config: Config, parts: Parts) -> Canary:
         cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
         runtime=parts.running.runtime,
         path=config.storage.path / "canary.json",
-        heard=parts.troubles.canaries.ran,
+        heard=parts.feed.on_canary_run,
     )
 
 
@@ -142,7 +142,7 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         config.alerts,
         parts.running.windows,
         runbooks=config.runbooks_url,
-        troubles=parts.troubles,
+        checks=parts.checks,
         versions={USER_FEEDBACK: Via.FEEDBACK.value, **parts.versions},
         changed=parts.running.generations.latest,
         page=config.ui.url if config.ui.enabled else "",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge
 
-from monitor.alerts.conditions.missing import Expectations
+from monitor.alerts.feed import AlertFeed
 from monitor.model.trail import Step
 from monitor.storage.request_log import Recorder
 from monitor.telemetry.metrics import Metrics
@@ -51,7 +51,7 @@ class Ledger:
 
     Args:
         first_seen: called with the name of each app before its first trace is counted.
-        expectations: hear of each trace that was received, to notice when evaluations are missing.
+        alerts: hear of each trace that was received, to notice when evaluations are missing.
         recorder: sums up where requests end in the request log.
     """
 
@@ -60,12 +60,12 @@ class Ledger:
         metrics: Metrics,
         first_seen: Callable[[str], None] = lambda _: None,
         *,
-        expectations: Expectations | None = None,
+        alerts: AlertFeed | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self._metrics = metrics
         self._first_seen = first_seen
-        self._expectations = expectations
+        self._alerts = alerts
         self._recorder = recorder
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
@@ -77,8 +77,8 @@ class Ledger:
         page.received.inc()
         page.pending.inc()
         self.pending += 1
-        if self._expectations is not None:
-            self._expectations.received(page.app, 1)
+        if self._alerts is not None:
+            self._alerts.on_received(page.app, 1)
 
     def ended(self, app: str, source: str, outcome: Fate) -> None:
         """A pending trace ended; `app` and `source` are those it was received under."""
@@ -94,8 +94,8 @@ class Ledger:
         page = self._page(app, source)
         page.received.inc(traces)
         page.outcomes[outcome].inc(traces)
-        if self._expectations is not None:
-            self._expectations.received(page.app, traces)
+        if self._alerts is not None:
+            self._alerts.on_received(page.app, traces)
         if self._recorder is not None:
             self._recorder.count(Step(page.app, source, "", outcome.value), traces)
 

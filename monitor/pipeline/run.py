@@ -15,7 +15,7 @@ from functools import partial
 
 import anyio
 
-from monitor.alerts.conditions.missing import Expectations
+from monitor.alerts.feed import AlertFeed
 from monitor.assembly import Assembly
 from monitor.content.settings import ReadingSettings
 from monitor.pipeline.evaluate import LiveEvaluation
@@ -47,7 +47,7 @@ class Pipeline:
         traffic: who counts.
         closed_limit: closed traces and rows that may wait to be read; beyond that the receivers refuse.
         drain: seconds that stopping may take for what is in flight.
-        expectations: hear of traces that came in.
+        alerts: hear of traces that came in.
         recorder: writes the request log; None where that is off.
         private: drops and masks for people's privacy; by default nothing.
         desk: where feedback comes in; without one it is refused, and that within traces is passed over.
@@ -67,7 +67,7 @@ class Pipeline:
         traffic: TrafficRules,
         closed_limit: int = 5_000,
         drain: float = 6.0,
-        expectations: Expectations | None = None,
+        alerts: AlertFeed | None = None,
         recorder: Recorder | None = None,
         private: Private | None = None,
         desk: Desk | None = None,
@@ -79,7 +79,7 @@ class Pipeline:
         self._drain = drain
         self.notes = Notes(recorder, runtime)
         """What is known of the requests that are being worked on."""
-        self._ledger = Ledger(runtime.metrics, evaluation.prepare, expectations=expectations, recorder=recorder)
+        self._ledger = Ledger(runtime.metrics, evaluation.prepare, alerts=alerts, recorder=recorder)
         self._in_flight = InFlight(assembly, self._ledger, self.notes, runtime, limit=closed_limit)
         self._readers = Readers(
             self._in_flight,

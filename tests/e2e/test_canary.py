@@ -96,7 +96,7 @@ async def test_a_judge_that_changes_behind_its_name_is_noticed_across_a_restart(
             assert total(lent.metrics, VERDICTS, agreement="milder") == 0
             (state,) = drifted(running)
             assert state.evaluator == "relevance"
-            assert "stricter, 0 milder" in state.annotations["description"]
+            assert "stricter, 0 more lenient" in state.annotations["description"]
             for name in ("ragmonitor_evaluations_total", "ragmonitor_traces_received_total"):
                 assert total(lent.metrics, name) == 0
             assert total(lent.metrics, "ragmonitor_judge_requests_total", outcome="ok") > 0

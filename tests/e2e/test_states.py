@@ -14,14 +14,12 @@ import anyio
 import pytest
 
 from monitor import app, config
-from monitor.alerts.trouble import PAUSED
+from monitor.alerts.self_alerts.evaluator_paused import NAME
 from monitor.states import State
 from tests.support.llm import LLMServer, Reply, Script, bad_key, hang, no_quota, not_found, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
 from tests.support.tools import free_port, wait_until
-
-NAME = PAUSED.name
 
 
 @pytest.fixture

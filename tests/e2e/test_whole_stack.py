@@ -92,7 +92,7 @@ def test_a_worse_service_raises_the_alert_and_a_better_one_ends_it(tmp_path: Pat
         wait_until(lambda: told(manager).get("critical"), 90, "the critical alert")
         alert = told(manager)["critical"]
         assert (alert["labels"]["app"], alert["labels"]["evaluator"]) == ("sample-service", "groundedness")
-        assert "of the answers of sample-service" in alert["annotations"]["description"]
+        assert "of the answers from sample-service" in alert["annotations"]["description"]
         assert 0.3 < rate(server) < 1
 
         service.hallucinate(0)

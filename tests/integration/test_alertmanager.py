@@ -16,7 +16,7 @@ from monitor.alerts.engine import AlertEngine, AlertState, run_alerts
 from monitor.alerts.inhibition import inhibit_rules
 from monitor.alerts.notify import read_notifier
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.trouble import Troubles
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import SystemClock
 from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime
@@ -54,8 +54,8 @@ class Monitor:
         options = {"evaluator": "grounded", "critical": 0.1, "resolve_after": 0, **policy}
         self.clock = SystemClock()
         self.windows = Windows(self.clock)
-        self.troubles = Troubles(self.clock, lambda: 0.0)
-        self.engine = AlertEngine([AlertPolicy.model_validate(options)], self.windows, troubles=self.troubles)
+        self.checks = SelfAlertChecks(Observed(self.clock))
+        self.engine = AlertEngine([AlertPolicy.model_validate(options)], self.windows, checks=self.checks)
         self.runtime: Runtime = runtime(self.clock)
 
     def judge(self, count: int, defects: int) -> None:
@@ -66,7 +66,7 @@ class Monitor:
         """As many evaluations come to no verdict."""
         lost = judged(1, evaluator="grounded", outcome=Unscored(UnscoredReason.TIMEOUT), judged_at=self.clock.now())
         for _ in range(count):
-            self.troubles.saw(lost, "shop")
+            self.checks.on_result(lost, "shop")
 
     @property
     def sent(self) -> float:
@@ -97,7 +97,7 @@ async def test_an_alert_fires_once_is_sent_again_and_resolves_once(tmp_path: Pat
                 "evaluator": "grounded",
                 "severity": "critical",
             }
-            assert held["annotations"]["description"].startswith("50 % of the answers of shop")
+            assert held["annotations"]["description"].startswith("50 % of the answers from shop")
             monitor.judge(3000, 0)
             await until(lambda: len(hook.notified) == 2)
             assert hook.notified[1] == [("critical", "resolved")]

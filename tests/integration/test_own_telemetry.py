@@ -91,7 +91,7 @@ def test_a_judged_case_is_one_trace_with_the_call_of_the_judge_below_its_evaluat
         "wait for the judge": "case",
         "evaluate groundedness": "case",
         "chat scripted": "evaluate groundedness",
-        **{f"deliver to {sink}": "case" for sink in ("windows", "storage", "prometheus", "feedback")},
+        **{f"deliver to {sink}": "case" for sink in ("storage", "prometheus", "feedback")},
     }
     (link,) = spans["case"].links
     assert link.trace_id.hex() == trace_id

@@ -14,7 +14,8 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.format import dump
 from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.alerts.prometheus.rules import render
-from monitor.alerts.trouble import DRIFTED, Troubles
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.self_alerts.judge_drifted import ALERT as DRIFTED
 from monitor.clock import ManualClock
 from monitor.model.canary import CanaryRun
 from monitor.statistics.windows import Windows
@@ -87,8 +88,8 @@ def test_it_says_how_many_moved_of_how_many_and_in_which_direction(tmp_path: Pat
         "exp_annotations": {
             "summary": DRIFTED.summary,
             "description": (
-                "15 of 72 verdicts of grounded on the canary set in the last 1d are not those of the reference (at"
-                " least 11.51%; 5% may differ): 12 stricter, 3 milder."
+                "15 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 11.51%; up to"
+                " 5% is noise): 12 stricter, 3 more lenient."
             ),
             "runbook_url": "https://e.org/RagJudgeDrifted.md",
         },
@@ -105,8 +106,8 @@ def test_rules_and_engine_agree_after_every_run(tmp_path: Path) -> None:
     """Sixty runs of two evaluators whose judges waver, move and come back, looked at every hour."""
     rng = random.Random(5)
     clock = ManualClock(1_700_000_000.0)
-    troubles = Troubles(clock, lambda: 0.0)
-    engine = AlertEngine([], Windows(clock), troubles=troubles)
+    checks = SelfAlertChecks(Observed(clock))
+    engine = AlertEngine([], Windows(clock), checks=checks)
     tolerances = {"calm": 0.05, "wild": 0.15}
     counters: dict[tuple[str, str], list[float]] = {
         (name, kind): [0.0] for name in tolerances for kind in ("same", "stricter", "milder", "runs")
@@ -118,7 +119,7 @@ def test_rules_and_engine_agree_after_every_run(tmp_path: Path) -> None:
             chance = tolerance + (0.25 if 20 < run < 30 or (name == "wild" and run > 45) else -0.04)
             moved = sum(rng.random() < chance for _ in range(24))
             stricter = rng.randint(0, moved)
-            troubles.canaries.ran(CanaryRun(clock.now(), name, "1", 24 - moved, stricter, moved - stricter, tolerance))
+            checks.on_canary_run(CanaryRun(clock.now(), name, "1", 24 - moved, stricter, moved - stricter, tolerance))
             added = {"same": 24 - moved, "stricter": stricter, "milder": moved - stricter, "runs": 1}
             for kind, number in added.items():
                 counters[name, kind].append(counters[name, kind][-1] + number)

@@ -1,4 +1,7 @@
-"""`RagDefectRateRegression`: has a defect rate clearly risen against the week before? Test: `statistics/change.py`."""
+"""`RagDefectRateRegression`: decides whether a defect rate is clearly above that of the week before.
+
+The arithmetic is that of `statistics/change.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,34 @@ from monitor.statistics.rates import interval_95
 from monitor.statistics.windows import Windows
 
 NAME = "RagDefectRateRegression"
-SUMMARY = "The share of defective answers has risen clearly against the week before."
+SUMMARY = "The defect rate is clearly higher than in the week before."
 HOLD = 3 * 3600.0
-"""Seconds in which no window fires or holds (`change.HELD`) that end it. What is longer is another alarm, also where
-`benchmarks/rates.py` counts them."""
+"""Seconds without a window that fires or holds (`change.HELD`) after which the alert ends. What fires after that is
+another alarm, and `benchmarks/rates.py` counts it as one."""
 
 
 def decide(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> Finding:
-    """Whether the rate has risen; not enough data without three days to compare with, or with nothing to compare."""
+    """Whether the rate has risen. Not enough data: fewer than three days to compare with, or nothing to compare."""
     changes, days = windows.changes(app, evaluator, now)
-    subject = f"the answers of {app} as {evaluator} sees them"
     if days < CLEAN_DAYS_NEEDED or not changes:
-        known = f"{days} of the {CLEAN_DAYS_NEEDED} days without an incident that it takes are known"
-        latest = f"; none was judged in the last {format_duration(3 * DAY)}" if not changes else ""
-        return Finding(Status.NOT_ENOUGH_DATA, f"No baseline for {subject}: {known}{latest}.")
+        known = f"{days} of the {CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
+        latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
+        text = f"No baseline for answers from {app} according to {evaluator}: {known}{latest}."
+        return Finding(Status.NOT_ENOUGH_DATA, text)
     found = fired(changes, FAMILIES[family])
     if found:
-        return _found(Status.FIRING, changes[found[0]], found, subject)
+        return _found(Status.FIRING, changes[found[0]], found, app, evaluator)
     longest = max(changes)
-    return replace(_found(Status.OK, changes[longest], (longest,), subject), holds=held(changes))
+    return replace(_found(Status.OK, changes[longest], (longest,), app, evaluator), holds=held(changes))
 
 
-def _found(status: Status, one: Change, windows: Sequence[float], subject: str) -> Finding:
+def _found(status: Status, one: Change, windows: Sequence[float], app: str, evaluator: str) -> Finding:
     spans = [format_duration(window) for window in windows]
     text = (
-        f"{precise_percent(one.rate)} of {subject} are defective in the last {spans[0]} ({one.now.judged} judged),"
-        f" {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the {BASELINE_DAYS} days before."
+        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]} are defective according to"
+        f" {evaluator} ({one.now.judged} scored): {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the"
+        f" {BASELINE_DAYS} days before."
     )
     if status is Status.FIRING:
-        text += f" Clearly more than {MARGIN:g} times in the last {', '.join(spans)}."
+        text += f" The rise is clear (more than {MARGIN:g} times) in the last {', '.join(spans)}."
     return Finding(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], interval_95(one.now))

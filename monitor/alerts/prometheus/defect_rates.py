@@ -17,10 +17,10 @@ from monitor.alerts.prometheus.format import (
     VERSION,
     Rule,
     alert,
-    asked,
+    annotate,
+    lookup,
     quoted,
     record,
-    wording,
 )
 from monitor.quantities import format_duration
 
@@ -28,7 +28,7 @@ THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
 
 
 def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rule]:
-    """Sums, rate and limits of one window. The formulas are those of `statistics/rates.py`."""
+    """Record the sums, the rate and its limits over one window, by the formulas of `statistics/rates.py`."""
     span = format_duration(window)
     weight, defects = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}defect_weight:increase{span}"
     squares, effective = f"{VERSION}defect_weight_squares:increase{span}", f"{VERSION}effective_defects:increase{span}"
@@ -71,9 +71,10 @@ def defect_rate_high(
     which: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Rule:
-    """Any window surely above, unless the shortest is likely below; `which`: which thresholds it is about.
+    """Fires if any window is surely above the threshold, unless the shortest is likely below it.
 
-    Thresholds are of an app and evaluator, so each version has its own alert, as long as somebody judges with it.
+    Thresholds are by app and evaluator, so each version has an alert of its own, as long as some process uses it.
+    `which` selects the thresholds; `labels` are added to the alert.
     """
     windows = policy.by_length
     threshold = f'{THRESHOLD}{{severity="{severity}"{which}}}'
@@ -85,26 +86,26 @@ def defect_rate_high(
     )
     over = f'{VERSION}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {OF_PAIR} {threshold}'
     description = (
-        "At least {{ $value | humanizePercentage }} of the answers of {{ $labels.app }} are defective as"
-        " {{ $labels.evaluator }} sees them; the threshold is "
-        + asked(THRESHOLD, "humanizePercentage", severity)
+        "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }} are defective according to"
+        " {{ $labels.evaluator }}. The threshold is "
+        + lookup(THRESHOLD, "humanizePercentage", severity)
         + f". In the last {span}: "
-        + asked(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
+        + lookup(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
         + " of "
-        + asked(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
-        + " judged."
+        + lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
+        + " scored."
     )
     return alert(
         NAME,
         expr=f"(\n{fires}\n)\nunless {ON_VERSION}\n{over}\n{JUDGING}",
         keep_firing_for=policy.resolve_after,
         labels={"severity": severity.value, **(labels or {})},
-        texts=wording(NAME, SUMMARY, description, runbooks),
+        texts=annotate(NAME, SUMMARY, description, runbooks),
     )
 
 
 def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
-    """The thresholds that come from `policy`: those of its app, or of every app without a policy of its own."""
+    """Select the thresholds that come from `policy`: of its app, or of all apps without a policy of their own."""
     of = f",evaluator={quoted(policy.evaluator)}"
     if policy.app is not None:
         return f"{of},app={quoted(policy.app)}"
@@ -113,6 +114,6 @@ def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
 
 
 def stated_labels(policy: AlertPolicy) -> dict[str, str]:
-    """Labels that the alert has anyway: stated, they tell rules of the same name apart."""
+    """Labels that the alert has anyway; written out, they tell rules of the same name apart."""
     stated = {"evaluator": policy.evaluator, **({"app": policy.app} if policy.app is not None else {})}
     return {name: value.replace("{{", '{{ "{{" }}') for name, value in stated.items()}

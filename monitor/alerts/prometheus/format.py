@@ -1,9 +1,9 @@
-"""What all rules are written with: records, alerts, their texts, and YAML that people can read."""
+"""Builds what all rules are made of: records, alerts, annotations, and YAML that people can read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -13,20 +13,28 @@ from monitor.quantities import format_duration
 
 Rule = dict[str, Any]
 PAIR = "app_evaluator:ragmonitor_"
-"""How what is recorded of an app and evaluator begins: whether anybody evaluates, whatever the version."""
+"""Prefix of what is recorded by app and evaluator: whether evaluations take place, for any version."""
 VERSION = "app_evaluator_version:ragmonitor_"
-"""The same of each version of the evaluator: every rate, for verdicts of two versions are never added up."""
+"""Prefix of what is recorded by version of the evaluator as well: every rate, since versions are never added up."""
 BY_VERSION = "by (app, evaluator, version)"
 ON_VERSION = "on (app, evaluator, version)"
 OF_PAIR = "on (app, evaluator) group_left ()"
-"""Joins each version with what is configured, which is of an app and evaluator whatever the version."""
+"""Joins each version with its configuration, which is by app and evaluator for all versions."""
 JUDGING = f"and {ON_VERSION}\nragmonitor_evaluations_total"
-"""Holds of the versions that some process judges with now: a window remembers one for its whole length after that."""
+"""Keeps the versions that some process uses now: a window remembers an old version for the window's whole length."""
+OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info{source!~"own|"}[3d])'
+"""Leaves out external scores: that they are missing or cannot be read says nothing about the monitor."""
 
 
 def record(name: str, expression: str, **labels: str) -> Rule:
     """A recording rule."""
     return {"record": name, "expr": expression, **({"labels": labels} if labels else {})}
+
+
+EVALUATIONS = record(
+    f"{PAIR}evaluations:increase1h", "sum by (app, evaluator) (increase(ragmonitor_evaluations_total[1h]))"
+)
+"""The evaluations of the last hour that produced a score, for any version."""
 
 
 def alert(
@@ -38,7 +46,7 @@ def alert(
     pending_for: float = 0,
     keep_firing_for: float = 0,
 ) -> Rule:
-    """An alert; times are seconds."""
+    """An alerting rule; times are seconds."""
     times = {"for": pending_for, "keep_firing_for": keep_firing_for}
     return {
         "alert": name,
@@ -49,27 +57,31 @@ def alert(
     }
 
 
-def wording(name: str, summary: str, description: str, runbooks: str) -> dict[str, str]:
-    """What an alert says; `summary` is the same for all of a name."""
+def annotate(name: str, summary: str, description: str, runbooks: str) -> dict[str, str]:
+    """The annotations of an alert; `summary` is the same for all rules of a name."""
     link = {"runbook_url": f"{runbooks.rstrip('/')}/{name}.md"} if runbooks else {}
     return {"summary": summary, "description": description, **link}
 
 
-def asked(metric: str, shown_by: str, severity: Severity | None = None) -> str:
-    """A template that looks another series of the same app, evaluator and version up: of those that its level names."""
+def lookup(metric: str, shown_by: str, severity: Severity | None = None) -> str:
+    """A template that looks up another series with the alert's own labels: those in the level of the metric's name."""
     level = metric.split(":", 1)[0].split("_")
-    same = [label for label in ("app", "evaluator", "version") if label in level]
+    labels = [label for label in ("app", "evaluator", "version") if label in level]
     more = f",severity={json.dumps(severity.value)}" if severity is not None else ""
-    selector = json.dumps(f"{metric}{{{','.join(f'{label}=%q' for label in same)}{more}}}")
-    values = " ".join(f"$labels.{label}" for label in same)
+    return lookup_expression(f"{metric}{{{','.join(f'{label}=%q' for label in labels)}{more}}}", labels, shown_by)
+
+
+def lookup_expression(expression: str, labels: Sequence[str], shown_by: str) -> str:
+    """A template that evaluates `expression`, in which each `%q` is the next of the alert's `labels`."""
+    values = " ".join(f"$labels.{label}" for label in labels)
     return (
-        f"{{{{ with printf {selector} {values} | query }}}}"
+        f"{{{{ with printf {json.dumps(expression)} {values} | query }}}}"
         f"{{{{ . | first | value | {shown_by} }}}}{{{{ else }}}}?{{{{ end }}}}"
     )
 
 
 def quoted(value: str) -> str:
-    """A text as PromQL writes it."""
+    """A string as PromQL writes it."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -79,12 +91,12 @@ def dump(document: object) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists indented under their key, expressions of several lines as blocks."""
+    """Writes lists indented under their key, and expressions of several lines as blocks."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - that is the point
         return super().increase_indent(flow, indentless=False)
 
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - whoever reads it wants to see what is there
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - people read this: every value where it belongs
         return True
 
 

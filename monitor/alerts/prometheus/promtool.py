@@ -1,4 +1,4 @@
-"""Traffic made for tests of the rules, in the words of promtool: what two replicas of the monitor would export."""
+"""Makes test cases for `promtool test rules`: the series that two replicas would export, and which alerts must fire."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from monitor.alerts.prometheus.format import quoted
 
 STEP = 5
 """Minutes between two samples."""
+HOUR, DAY = 60, 1440
+"""In minutes."""
 REPLICAS = ("a", "b")
 
 VERSION, OTHER = "1", "2"
-"""Versions of an evaluator: the usual one, and one that is compared with it."""
+"""Versions of an evaluator: the usual one, and a second one."""
 
 Series = dict[str, str]
 Test = dict[str, Any]
 
 
 def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
-    """One series; `values` as promtool reads them."""
+    """One series; `values` in the notation of promtool."""
     shown = ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
     return {"series": f"{metric}{{{shown}}}", "values": values}
 
@@ -28,9 +30,9 @@ def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
 def counter_values(
     pieces: Sequence[tuple[int, float]], *, since: int = 0, reset_at: int | None = None, until: int | None = None
 ) -> str:
-    """A counter that rises by so much a step for so many minutes, piece by piece, from the minute `since` on.
+    """A counter that rises, piece by piece, for so many minutes by so much a step, from the minute `since` on.
 
-    From the minute `reset_at` it begins again at 0; after the minute `until` it is gone.
+    It restarts from 0 at the minute `reset_at`, and is gone after the minute `until`.
     """
     values, total, minute = ["_"] * (since // STEP) + ["0"], 0.0, since
     for minutes, step in pieces:
@@ -42,7 +44,7 @@ def counter_values(
 
 
 def _shortened(values: Sequence[str]) -> Iterator[str]:
-    """Runs of equal differences as promtool writes them: `0+5x60`."""
+    """Writes runs of equal differences in the short notation: `0+5x60`."""
     start = 0
     while start < len(values):
         end = start + 1
@@ -75,10 +77,9 @@ def evaluation_counters(
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
-    """The counters of two replicas: for so many minutes, so many judged a step in each, with such a defect rate.
+    """The counters of two replicas: for so many minutes, so many scored a step in each, with such a defect rate.
 
-    They begin at the minute `since`. Both restart at the minute `reset_at`, where they began with nothing; the second
-    is gone from `gone_at` on.
+    They begin at the minute `since`. Both restart at the minute `reset_at`; the second is gone from `gone_at` on.
     """
     found = []
     for replica in REPLICAS:
@@ -94,6 +95,14 @@ def evaluation_counters(
     return found
 
 
+def unscored_counter(
+    app: str, evaluator: str, reason: str, pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None
+) -> list[Series]:
+    """The evaluations without a score of one replica: for so many minutes, so many a step."""
+    labels = {"app": app, "evaluator": evaluator, "reason": reason}
+    return [input_series("ragmonitor_unscored_total", labels, counter_values(pieces, reset_at=reset_at))]
+
+
 def gauge_series(metric: str, labels: Mapping[str, str], value: float, minutes: int) -> list[Series]:
     """A gauge that both replicas export for so many minutes."""
     shown = f"{value:g}x{minutes // STEP}"
@@ -101,7 +110,7 @@ def gauge_series(metric: str, labels: Mapping[str, str], value: float, minutes: 
 
 
 def expect_firing(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
-    """Which alerts of a name fire at a minute, whatever they say."""
+    """Check that the alerts of this name that fire at a minute are those with these labels."""
     samples = [
         {
             "labels": "ALERTS{"
@@ -119,7 +128,7 @@ def expect_firing(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
 
 
 def promtool_test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
-    """One test, with what is exported and what is looked at."""
+    """One test: what is exported, and what is checked."""
     return {
         "name": name,
         "interval": f"{STEP}m",

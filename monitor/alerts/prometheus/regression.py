@@ -1,8 +1,8 @@
 """`RagDefectRateRegression` in PromQL: the arithmetic of `statistics/change.py` over recorded blocks.
 
-A block is a recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks. What
-was an incident is recorded as no block (`clean`). Needs ten days of retention, and groups that are evaluated every five
-minutes at least: otherwise a whole hour finds no sample.
+A block is a recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks.
+Incidents are left out of the blocks (`clean`). Prometheus must keep ten days and evaluate the groups at least every
+five minutes: otherwise there is no sample at the whole hour.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from textwrap import indent
 
 from monitor.alerts.conditions.regression import HOLD, NAME, SUMMARY
 from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import JUDGING, OF_PAIR, ON_VERSION, VERSION, Rule, alert, asked, record, wording
+from monitor.alerts.prometheus.format import (
+    JUDGING,
+    OF_PAIR,
+    ON_VERSION,
+    VERSION,
+    Rule,
+    alert,
+    annotate,
+    lookup,
+    record,
+)
 from monitor.quantities import format_duration
 from monitor.statistics.change import (
     BASELINE_DAYS,
@@ -31,17 +41,17 @@ from monitor.statistics.change import (
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
 SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)
-"""The windows whose sums another group must record."""
+"""Windows whose sums another group must record."""
 
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares")
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
-"""How far back the rule looks whether its alert fired before: this many evaluations, and seconds at least."""
+"""How far back the rule looks for its own alert: this many evaluations, but at least so many seconds."""
 _SPREAD_FACTOR = f"{BASELINE_DAYS + 1} / {BASELINE_DAYS}"
 
 
 def records() -> list[Rule]:
-    """Baselines, spreads and z of every window, then the blocks that later baselines may rest on."""
+    """Record the baseline, the spread and the z of every window, then the blocks for later baselines."""
     longest = WINDOWS[-1]
     rules = [
         record(
@@ -65,16 +75,16 @@ def records() -> list[Rule]:
 
 
 def alerts(runbooks: str, interval: float) -> list[Rule]:
-    """An alert for each severity, over the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
+    """One alert for each severity, with the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
 
-    `interval` is how many seconds lie between two evaluations.
+    `interval` is the number of seconds between two evaluations.
     """
     needed = "max by (app, evaluator, severity, window) (ragmonitor_alert_regression_z)"
     return [record(Z_NEEDED, needed), *(_regression(severity, runbooks, interval) for severity in reversed(Severity))]
 
 
 def _base(gap: float) -> str:
-    """How series of the baseline that ended `gap` seconds ago are called."""
+    """The name of the baseline that ended `gap` seconds ago."""
     return f"base{BASELINE_DAYS}d" + ("" if gap == DAY else f"_{format_duration(gap)}")
 
 
@@ -115,7 +125,7 @@ def _comparison(window: ChangeWindow) -> list[Rule]:
 
 
 def _spread(window: ChangeWindow) -> str:
-    """`change.spread` over the clean blocks of a baseline; its floor where there is nothing to tell it from."""
+    """`change.spread` over the clean blocks of a baseline; its lower bound where there are too few."""
     block = format_duration(window.block)
     weight, defects, squares = (f"{VERSION}{family}:clean{block}" for family in _FAMILIES[1:])
 
@@ -148,10 +158,10 @@ def _lost(limits: tuple[IncidentLimit, ...]) -> str:
 
 
 def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
-    """Any window clearly above its baseline; three days only while the last of them is above the margin as well.
+    """Fires if any window is clearly above its baseline; the window of three days only while its last day is, too.
 
-    What fired when it was last evaluated goes on while a window is rather above (`HELD`).
-    A baseline is that of the same version: a new one is silent until it has three days of its own.
+    An alert that fired at the last evaluation goes on while some window is still rather above (`HELD`). A baseline is
+    that of the same version: a new version is silent until it has three days of its own.
     """
     fires, holds = [], []
     for window in WINDOWS:
@@ -168,9 +178,9 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
     days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
     hour, day = (_said(window) for window in (HOUR, DAY))
     description = (
-        "The answers of {{ $labels.app }} are defective more often, as {{ $labels.evaluator }} sees them, than in the"
+        "According to {{ $labels.evaluator }}, more answers from {{ $labels.app }} are defective than in the"
         f" {BASELINE_DAYS} days before ("
-        + asked(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
+        + lookup(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
     )
     return alert(
@@ -183,13 +193,13 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         + f"\n)\nand {ON_VERSION}\n{days} >= {CLEAN_DAYS_NEEDED}\n{JUDGING}",
         keep_firing_for=HOLD,
         labels={"severity": severity.value},
-        texts=wording(NAME, SUMMARY, description, runbooks),
+        texts=annotate(NAME, SUMMARY, description, runbooks),
     )
 
 
 def _said(window: float) -> str:
     span = format_duration(window)
-    rate = asked(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
-    judged = asked(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
-    ratio = asked(f"{VERSION}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
-    return f"in the last {span} {rate} of {judged} judged, {ratio} times as often"
+    rate = lookup(f"{VERSION}defect_ratio:rate{span}", "humanizePercentage")
+    judged = lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
+    ratio = lookup(f"{VERSION}defect_ratio:ratio_to_base{span}", 'printf "%.3g"')
+    return f"in the last {span} {rate} of {judged} scored, {ratio} times as many"

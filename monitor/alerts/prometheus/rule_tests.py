@@ -1,297 +1,198 @@
-"""Tests of the rules for `promtool test rules`: each alert fires when it must and is silent when it must.
+"""Writes tests of the rules for `promtool test rules`: each alert fires when it must, and is silent when it must.
 
-Written from the same policies as the rules, with traffic made for their thresholds, so that whoever changes the rules
-or runs another version of Prometheus can tell whether they still work. Rules are evaluated by the hour here, since the
-baseline of a regression takes days of traffic; so all that is looked at happens at whole hours.
+They are made from the same policies as the rules, with traffic that fits their thresholds, so that anybody who changes
+the rules or runs another version of Prometheus can tell whether they still work. The rules are evaluated once an hour,
+since the baseline of a regression takes days of traffic: everything is checked at whole hours.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from monitor.alerts.conditions.threshold import NAME
-from monitor.alerts.policy import AlertPolicy, Severity
+from monitor.alerts.conditions import regression, threshold
+from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
 from monitor.alerts.prometheus.format import dump
 from monitor.alerts.prometheus.promtool import (
+    DAY,
+    HOUR,
     OTHER,
     REPLICAS,
     STEP,
     VERSION,
     Series,
     Test,
-    counter_values,
     evaluation_counters,
     expect_firing,
     gauge_series,
-    input_series,
     promtool_test,
 )
-from monitor.alerts.prometheus.rule_tests_canary import drifted
-from monitor.alerts.prometheus.rule_tests_regression import rises
 from monitor.alerts.prometheus.rules import groups
-from monitor.alerts.trouble import BUDGET, LAG, MISSING, PAUSED, UNSCORED
+from monitor.alerts.self_alert import self_alerts
+from monitor.quantities import format_duration
+from monitor.statistics.change import CLEAN_DAYS_NEEDED, FAMILIES
 from monitor.statistics.rates import doubled, judged_to_tell
 
 _HEADER = (
     "# Written by `rag-monitor rules --format tests` from the alert policies of the configuration. Do not edit.\n"
     "# Run it beside the rules: promtool test rules FILE\n"
 )
-_HOUR, _DAY = 60, 1440  # minutes
-_SHOP = ("shop", "any")
 _ENOUGH = 3.0
-"""How many times as many are judged as it takes to notice, so that a test does not depend on the last digit."""
+"""How many times the number needed to detect a rate is scored, so that no test depends on the last digit."""
 
 
 def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.yml") -> str:
-    """A promtool test file for the rules of the same policies, which `rules_file` holds, relative to the tests."""
+    """A promtool test file for the rules of the same policies; `rules_file` is their path, relative to the tests."""
     document = {
         "rule_files": [rules_file],
         "evaluation_interval": "1h",
         "group_eval_order": [group["name"] for group in groups(policies)],
         "tests": [
-            *_high(policies),
-            *rises(policies),
-            *_missing(),
-            *_unscored(),
-            *_budget(),
-            *_paused(),
-            *_lag(),
-            *drifted(),
+            *_thresholds(policies),
+            *_regressions(policies),
+            *(test for alert in self_alerts() for test in alert.tests()),
         ],
     }
     return _HEADER + dump(document)
 
 
-def _high(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
+def _thresholds(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
     for policy in policies:
-        for severity, threshold in policy.thresholds.items():
-            yield from _threshold(policy, severity, threshold)
+        for severity, limit in policy.thresholds.items():
+            yield from _threshold(policy, severity, limit)
 
 
-def _threshold(policy: AlertPolicy, severity: Severity, threshold: float) -> Iterator[Test]:
-    """A case is a test of its own, since a policy may be for one app."""
+def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterator[Test]:
+    """One test a case, since a policy may be for one app."""
     shortest = policy.by_length[0]
-    window = _HOUR * math.ceil(shortest.window / 3600)
-    minutes = 2 * window + _HOUR
-    rate = doubled(threshold)
+    window = HOUR * math.ceil(shortest.window / 3600)
+    minutes = 2 * window + HOUR
+    rate = doubled(limit)
     steps = max(shortest.window / 60 / STEP, 1)
-    judged = math.ceil(_ENOUGH * judged_to_tell(threshold, rate, shortest.z) / steps / len(REPLICAS))
+    judged = math.ceil(_ENOUGH * judged_to_tell(limit, rate, shortest.z) / steps / len(REPLICAS))
     app = policy.app or "shop"
     pair = {"app": app, "evaluator": policy.evaluator, "severity": severity.value}
     fired = {**pair, "version": VERSION}
-    later = minutes + _HOUR * math.ceil(policy.resolve_after / 3600)
-    exported = gauge_series("ragmonitor_alert_threshold_ratio", pair, threshold, later)
-    good = threshold / 2
+    later = minutes + HOUR * math.ceil(policy.resolve_after / 3600)
+    exported = gauge_series("ragmonitor_alert_threshold_ratio", pair, limit, later)
+    good = limit / 2
+
+    def scored(*pieces: tuple[int, float, float], **how: Any) -> list[Series]:
+        return evaluation_counters(app, policy.evaluator, pieces, **how)
+
+    above, below = (minutes, judged, rate), (minutes, judged, good)
+    one_defect = [(window, 0, 0), (STEP, 1 / rate / len(REPLICAS), rate), (minutes - window - STEP, 0, 0)]
     cases: tuple[tuple[str, list[Series], bool], ...] = (
-        ("surely above", evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)]), True),
+        ("clearly above", scored(above), True),
+        ("clearly above, counters reset", scored(above, reset_at=window), True),
+        ("clearly above, one replica gone", scored((minutes, 2 * judged, rate), gone_at=window), True),
+        ("below", scored(below), False),
+        ("below, counters reset", scored(below, reset_at=window), False),
+        ("below, one replica gone", scored((minutes, 2 * judged, good), gone_at=window), False),
+        ("measured above, by a single defect", scored(*one_defect), False),
         (
-            "surely above, counters reset",
-            evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)], reset_at=window),
+            "clearly above in one version, below in another one beside it",
+            [*scored(above), *scored(below, version=OTHER)],
             True,
         ),
-        (
-            "surely above, one replica gone",
-            evaluation_counters(app, policy.evaluator, [(minutes, 2 * judged, rate)], gone_at=window),
-            True,
-        ),
-        ("below", evaluation_counters(app, policy.evaluator, [(minutes, judged, good)]), False),
-        (
-            "below, counters reset",
-            evaluation_counters(app, policy.evaluator, [(minutes, judged, good)], reset_at=window),
-            False,
-        ),
-        (
-            "below, one replica gone",
-            evaluation_counters(app, policy.evaluator, [(minutes, 2 * judged, good)], gone_at=window),
-            False,
-        ),
-        (
-            "measured above, but by one defect only",
-            evaluation_counters(
-                app,
-                policy.evaluator,
-                [(window, 0, 0), (STEP, 1 / rate / len(REPLICAS), rate), (minutes - window - STEP, 0, 0)],
-            ),
-            False,
-        ),
-        (
-            "surely above in one version and below in another beside it",
-            [
-                *evaluation_counters(app, policy.evaluator, [(minutes, judged, rate)]),
-                *evaluation_counters(app, policy.evaluator, [(minutes, judged, good)], version=OTHER),
-            ],
-            True,
-        ),
-        ("nothing judged", evaluation_counters(app, policy.evaluator, [(minutes, 0, 0)]), False),
+        ("nothing scored", scored((minutes, 0, 0)), False),
         ("no data", [], False),
     )
-    title = f"{NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
+    title = f"{threshold.NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
     for name, series, fires in cases:
-        checks = [expect_firing(NAME, minutes, *([fired] if fires else []))]
+        checks = [expect_firing(threshold.NAME, minutes, *([fired] if fires else []))]
         if not fires:
-            checks.insert(0, expect_firing(NAME, window + _HOUR))
+            checks.insert(0, expect_firing(threshold.NAME, window + HOUR))
         yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
     replaced = [
-        *evaluation_counters(app, policy.evaluator, [(window, judged, rate)]),
-        *evaluation_counters(app, policy.evaluator, [(later - window, judged, good)], version=OTHER, since=window),
+        *scored((window, judged, rate)),
+        *scored((later - window, judged, good), version=OTHER, since=window),
     ]
     yield promtool_test(
-        f"{title}: surely above, then another version below: ends with its version",
+        f"{title}: clearly above, then a new version below: ends with its version",
         [*exported, *replaced],
-        [expect_firing(NAME, window, fired), expect_firing(NAME, later)],
+        [expect_firing(threshold.NAME, window, fired), expect_firing(threshold.NAME, later)],
     )
 
 
-def _missing() -> Iterator[Test]:
-    of = {"app": "shop", "evaluator": "any"}
-    labels = {**of, "severity": "warning"}
-
-    def received(pieces: Sequence[tuple[int, float]], **how: Any) -> list[Series]:
-        return [
-            input_series(
-                "ragmonitor_traces_received_total",
-                {"app": "shop", "source": "otlp_grpc"},
-                counter_values(pieces, **how),
-            )
-        ]
-
-    busy = received([(8 * _HOUR, 100)])
-    judged = [(4 * _HOUR, 10.0, 0.0), (4 * _HOUR, 0.0, 0.0)]
-    always = [(8 * _HOUR, 10.0, 0.0)]
-    end = 6 * _HOUR
-    fires = [expect_firing(MISSING.name, 4 * _HOUR), expect_firing(MISSING.name, end, labels)]
-    silent = [expect_firing(MISSING.name, end)]
-    yield promtool_test(
-        f"{MISSING.name}: requests, but no verdicts: fires", [*busy, *evaluation_counters(*_SHOP, judged)], fires
-    )
-    yield promtool_test(
-        f"{MISSING.name}: no verdicts after a restart: fires",
-        [*busy, *evaluation_counters(*_SHOP, judged, reset_at=4 * _HOUR + STEP)],
-        fires,
-    )
-    yield promtool_test(f"{MISSING.name}: verdicts: silent", [*busy, *evaluation_counters(*_SHOP, always)], silent)
-    yield promtool_test(
-        f"{MISSING.name}: verdicts, one replica gone: silent",
-        [*busy, *evaluation_counters(*_SHOP, always, gone_at=4 * _HOUR)],
-        silent,
-    )
-    replaced = [
-        *evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)]),
-        *evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)], version=OTHER, since=4 * _HOUR),
-    ]
-    yield promtool_test(f"{MISSING.name}: verdicts of another version than before: silent", [*busy, *replaced], silent)
-    yield promtool_test(
-        f"{MISSING.name}: no requests either: silent",
-        [*received([(4 * _HOUR, 100), (4 * _HOUR, 0)]), *evaluation_counters(*_SHOP, judged)],
-        silent,
-    )
-    few = [(minutes, each / 50, rate) for minutes, each, rate in judged]
-    yield promtool_test(
-        f"{MISSING.name}: too few were ever due: silent", [*busy, *evaluation_counters(*_SHOP, few)], silent
-    )
-    yield promtool_test(f"{MISSING.name}: no data: silent", [], silent)
+def _regressions(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
+    """The tests for each family and severity that the policies have."""
+    if not needs_baselines(policies):
+        return
+    known = list(dict.fromkeys((p.regression, p.regression_severity) for p in policies if p.regression is not None))
+    for family, severity in known:
+        yield from _rise(family, severity, 6 * DAY)
+        yield from _new_version(family, severity, (CLEAN_DAYS_NEEDED + 1) * DAY)
 
 
-def _lost(reason: str, pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None) -> list[Series]:
-    labels = {"app": "shop", "evaluator": "any", "reason": reason}
-    return [input_series("ragmonitor_unscored_total", labels, counter_values(pieces, reset_at=reset_at))]
+def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
+    """All cases in one test, each as an app, since days of traffic take promtool long."""
+    minutes = before + 8 * HOUR
+    rest = minutes - before
+    judged, usual, risen = 20.0, 0.02, 0.1
+    steady, rise = (before, judged, usual), (rest, judged, risen)
+    cases: dict[str, tuple[Sequence[tuple[int, float, float]], dict[str, Any]]] = {
+        "rises": ([steady, rise], {}),
+        "rises, counters reset": ([steady, rise], {"reset_at": before - HOUR}),
+        "as before": ([(minutes, judged, usual)], {}),
+        "as before, counters reset": ([(minutes, judged, usual)], {"reset_at": before}),
+        "as before, one replica gone": ([(minutes, judged, usual)], {"gone_at": before}),
+        "as before, more traffic": ([steady, (rest, 3 * judged, usual)], {}),
+        "rises, too few samples": ([(before, judged / 200, usual), (rest, judged / 200, risen)], {}),
+        "traffic stops": ([steady, (rest, 0, 0)], {}),
+        "no data": ([], {}),
+    }
+    series: list[Series] = []
+    fires = []
+    for app, (pieces, how) in cases.items():
+        series += _needed(family, severity, app, minutes)
+        if pieces:
+            series += evaluation_counters(app, "any", pieces, **how)
+        if app in ("rises", "rises, counters reset"):
+            fires.append(_risen(app, severity))
+    checks = [expect_firing(regression.NAME, before), expect_firing(regression.NAME, minutes, *fires)]
+    yield promtool_test(f"{regression.NAME} {family}: fires for a rise and for nothing else", series, checks)
 
 
-def _unscored() -> Iterator[Test]:
-    of = {"app": "shop", "evaluator": "any"}
-    warning, critical = ({**of, "severity": severity} for severity in ("warning", "critical"))
-    judged = evaluation_counters(*_SHOP, [(4 * _HOUR, 10.0, 0.0)])
-    none_judged = evaluation_counters(*_SHOP, [(4 * _HOUR, 0.0, 0.0)])
-    end = 4 * _HOUR
-
-    def lost(each: float, reason: str = "timeout", **how: Any) -> list[Series]:
-        return _lost(reason, [(2 * _HOUR, 0), (2 * _HOUR, each)], **how)
-
-    cases: tuple[tuple[str, list[Series], tuple[Mapping[str, str], ...]], ...] = (
-        ("a third without a verdict: a warning fires", [*judged, *lost(10)], (warning,)),
-        ("a third, after a restart: a warning fires", [*judged, *lost(10, reset_at=3 * _HOUR)], (warning,)),
-        ("most without a verdict: fires", [*judged, *lost(100)], (critical, warning)),
-        ("all without a verdict: fires", [*none_judged, *lost(100)], (critical, warning)),
-        ("one in fifty: silent", [*judged, *lost(0.4)], ()),
-        ("a third, left out by the budget: silent", [*judged, *lost(10, "budget")], ()),
-        ("too few: silent", [*evaluation_counters(*_SHOP, [(end, 0.1, 0.0)]), *lost(0.1)], ()),
-        ("no data: silent", [], ()),
-    )
-    for name, series, firing in cases:
-        checks = [expect_firing(UNSCORED.name, 2 * _HOUR), expect_firing(UNSCORED.name, end, *firing)]
-        yield promtool_test(f"{UNSCORED.name}: {name}", series, checks)
-
-
-def _budget() -> Iterator[Test]:
-    end = 5 * _HOUR
-    labels = {"evaluator": "any", "severity": "warning"}
-    spent = [(2 * _HOUR, 0.0), (_HOUR, 3.0), (2 * _HOUR, 0.0)]
-    fires = [
-        expect_firing(BUDGET.name, 2 * _HOUR),
-        expect_firing(BUDGET.name, 3 * _HOUR, labels),
-        expect_firing(BUDGET.name, end),
+def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Test]:
+    """A new version is compared only with itself, once it has a baseline of its own."""
+    armed, risen_for = 2 * before, 8 * HOUR
+    minutes = armed + risen_for
+    judged, usual, risen, worse = 20.0, 0.02, 0.1, 0.4
+    steady, rise = (before, judged, usual), (risen_for, judged, risen)
+    pieces: dict[str, tuple[Sequence[tuple[int, float, float]], Sequence[tuple[int, float, float]]]] = {
+        "new version is higher, rises later": (
+            [steady],
+            [(armed - before, judged, risen), (risen_for, judged, worse)],
+        ),
+        "new version after a rise": ([steady, rise], [(minutes - before - risen_for, judged, risen)]),
+    }
+    series: list[Series] = []
+    for app, (old, new) in pieces.items():
+        series += _needed(family, severity, app, minutes)
+        series += evaluation_counters(app, "any", old)
+        series += evaluation_counters(app, "any", new, version=OTHER, since=sum(length for length, _, _ in old))
+    end = before + risen_for
+    resolved = end + HOUR * (2 + math.ceil(regression.HOLD / 3600))
+    checks = [
+        expect_firing(regression.NAME, before),
+        expect_firing(regression.NAME, end, _risen("new version after a rise", severity)),
+        *(expect_firing(regression.NAME, resolved + days * DAY) for days in range(CLEAN_DAYS_NEEDED)),
+        expect_firing(regression.NAME, minutes, _risen("new version is higher, rises later", severity, OTHER)),
     ]
     yield promtool_test(
-        f"{BUDGET.name}: evaluations left out: fires, and ends when none is", _lost("budget", spent), fires
+        f"{regression.NAME} {family}: a new version is silent until it has its own baseline", series, checks
     )
-    yield promtool_test(
-        f"{BUDGET.name}: evaluations left out after a restart: fires",
-        _lost("budget", spent, reset_at=2 * _HOUR + 2 * STEP),
-        fires,
-    )
-    yield promtool_test(
-        f"{BUDGET.name}: a restart alone: silent", _lost("budget", [(end, 0.0)], reset_at=_HOUR), [fires[0]]
-    )
-    yield promtool_test(
-        f"{BUDGET.name}: another reason: silent", _lost("timeout", spent), [expect_firing(BUDGET.name, 3 * _HOUR)]
-    )
-    yield promtool_test(f"{BUDGET.name}: no data: silent", [], [expect_firing(BUDGET.name, end)])
 
 
-def _paused() -> Iterator[Test]:
-    labels = {"evaluator": "any", "severity": "warning"}
-    end = 5 * _HOUR
-
-    def state(replica: str, name: str, values: str) -> Series:
-        series = {"evaluator": "any", "state": name, "instance": replica}
-        return input_series("ragmonitor_evaluator_state", series, values)
-
-    one, other = REPLICAS
-    fires = [
-        expect_firing(PAUSED.name, 2 * _HOUR),
-        expect_firing(PAUSED.name, 3 * _HOUR, labels),
-        expect_firing(PAUSED.name, end),
-    ]
-    yield promtool_test(
-        f"{PAUSED.name}: paused in one of two replicas: fires, and ends with the pause",
-        [state(one, "paused", "0x28 1x12 0x20"), state(other, "paused", "0x60")],
-        fires,
-    )
-    yield promtool_test(
-        f"{PAUSED.name}: another state: silent", [state(one, "error", "1x60")], [expect_firing(PAUSED.name, end)]
-    )
-    yield promtool_test(f"{PAUSED.name}: no data: silent", [], [expect_firing(PAUSED.name, end)])
+def _needed(family: Family, severity: Severity, app: str, minutes: int) -> Iterator[Series]:
+    """What monitors export for an app with `regression`."""
+    for window, z in FAMILIES[family].items():
+        labels = {"app": app, "evaluator": "any", "severity": severity.value, "window": format_duration(window)}
+        yield from gauge_series("ragmonitor_alert_regression_z", labels, z, minutes)
 
 
-def _lag() -> Iterator[Test]:
-    name, labels = "ragmonitor_oldest_pending_timestamp_seconds", {"severity": "warning"}
-    one, other = ({"instance": replica} for replica in REPLICAS)
-    stuck, idle = "0x12 3600x24", "0x36"  # since the first hour
-    fresh = f"0+{60 * STEP}x36"
-    fires = [expect_firing(LAG.name, _HOUR), expect_firing(LAG.name, 2 * _HOUR, labels)]
-    yield promtool_test(
-        f"{LAG.name}: a trace waits in one of two replicas: fires",
-        [input_series(name, one, stuck), input_series(name, other, fresh)],
-        fires,
-    )
-    yield promtool_test(
-        f"{LAG.name}: the replica that waits is gone: silent",
-        [input_series(name, one, "0x12 3600x3 _x20"), input_series(name, other, fresh)],
-        [expect_firing(LAG.name, 2 * _HOUR)],
-    )
-    yield promtool_test(
-        f"{LAG.name}: nothing waits: silent", [input_series(name, one, idle)], [expect_firing(LAG.name, 2 * _HOUR)]
-    )
-    yield promtool_test(f"{LAG.name}: no data: silent", [], [expect_firing(LAG.name, 2 * _HOUR)])
+def _risen(app: str, severity: Severity, version: str = VERSION) -> dict[str, str]:
+    """The labels of the alert."""
+    return {"app": app, "evaluator": "any", "version": version, "severity": severity.value}

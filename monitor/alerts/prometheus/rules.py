@@ -1,8 +1,8 @@
-"""The alert policies as Prometheus rules: what `engine.py` decides in process, in PromQL over any number of replicas.
+"""Writes the alerts as Prometheus rules: what `engine.py` decides in process, over any number of replicas.
 
-Names follow `level:metric:operations` and the guidelines of monitoring mixins. Thresholds are those that the monitor
-exports. So where all policies have the same windows and `resolve_after` they share one rule for each severity, and the
-file changes with neither thresholds nor apps; else each has rules of its own.
+Names follow `level:metric:operations` and the guidelines for monitoring mixins. Thresholds are read from the series
+that the monitor exports. So policies with the same windows and the same `resolve_after` share one rule for each
+severity, and the file depends on neither thresholds nor apps. Otherwise each policy has rules of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from monitor.alerts.links import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
 from monitor.alerts.prometheus import calibration, regression
 from monitor.alerts.prometheus.defect_rates import THRESHOLD, defect_rate_high, rates, selector, stated_labels
-from monitor.alerts.prometheus.format import Rule, dump, record
-from monitor.alerts.prometheus.health import health
+from monitor.alerts.prometheus.format import Rule, alert, annotate, dump, record
+from monitor.alerts.self_alert import SelfAlert, self_alerts
 from monitor.quantities import format_duration
 
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
@@ -24,8 +24,8 @@ HEADER = "# Written by `rag-monitor rules` from the alert policies of the config
 def render(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0, page: str = "") -> str:
     """A rules file for Prometheus 2.42 or newer, the same for the same policies.
 
-    `runbooks` is the address that `/<alert>.md` is added to for `runbook_url`; empty: no link. `interval` is how many
-    seconds lie between two evaluations. `page` is the address of the built-in page, for `answers_url`; empty: no link.
+    `runbooks` is the URL that `/<alert>.md` is appended to for `runbook_url`; empty: no link. `interval` is the number
+    of seconds between two evaluations. `page` is the URL of the web UI, for `answers_url`; empty: no link.
     """
     return HEADER + dump({"groups": groups(policies, runbooks, interval, page)})
 
@@ -44,7 +44,7 @@ def render_resource(
 
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
-    """The groups of a rules file, those first whose records others read."""
+    """The groups of a rules file; groups whose records others read come first."""
     with_baselines = needs_baselines(policies)
     limits = _limits(policies)
     if with_baselines:
@@ -60,7 +60,7 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
     if with_baselines:
         found.append(("ragmonitor-regression", regression.alerts(runbooks, interval)))
-    found.append(("ragmonitor-health", health(runbooks)))
+    found.append(("ragmonitor-health", _health(runbooks)))
     week_is_recorded = calibration.WEEK in limits
     found.append(("ragmonitor-calibration", calibration.records(week_is_recorded=week_is_recorded)))
     for rule in (rule for _, rules in found for rule in rules if "alert" in rule):
@@ -68,8 +68,32 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]
 
 
+def _health(runbooks: str) -> list[Rule]:
+    """The alerts on the monitor itself, after the records that they read."""
+    records: dict[str, Rule] = {}
+    for one in self_alerts():
+        for rule in one.records:
+            if records.setdefault(rule["record"], rule) != rule:
+                raise ValueError(f"{one.name} records {rule['record']} in another way than an alert before it")
+    return [*records.values(), *(rule for one in self_alerts() for rule in _self_alert(one, runbooks))]
+
+
+def _self_alert(one: SelfAlert, runbooks: str) -> list[Rule]:
+    return [
+        alert(
+            one.name,
+            expr=rule.expr,
+            pending_for=one.pending_for,
+            keep_firing_for=one.keep_firing_for,
+            labels={"severity": rule.severity.value},
+            texts=annotate(one.name, one.summary, rule.description, runbooks),
+        )
+        for rule in one.rules
+    ]
+
+
 def _limits(policies: Sequence[AlertPolicy]) -> dict[float, tuple[set[float], set[float]]]:
-    """For each window the z of its lower limits and the z of its upper limits."""
+    """The z of the lower limits and the z of the upper limits that each window needs."""
     windows = {policy.by_length for policy in policies if policy.thresholds} or {DEFAULT_WINDOWS}
     found: dict[float, tuple[set[float], set[float]]] = {}
     for ordered in windows:

@@ -48,7 +48,7 @@ def test_nothing_judged_means_no_state_for_every_app_and_not_enough_data_for_a_n
     state = World(AlertPolicy(evaluator="grounded", app="shop", critical=0.1)).state()
     assert state.status is Status.NOT_ENOUGH_DATA
     assert state.estimate is None
-    assert state.annotations["description"] == "No answer of shop was judged by grounded in the last 1d."
+    assert state.annotations["description"] == "grounded scored no answers from shop in the last 1d."
 
 
 def test_an_evaluator_without_a_policy_has_no_state() -> None:
@@ -70,8 +70,8 @@ def test_a_rate_surely_above_the_threshold_fires_with_labels_that_name_no_replic
     }
     assert state.window == HOUR
     assert state.annotations["description"] == (
-        "30 % of the answers of shop in the last 1h are defective as grounded sees them (at least 19.4 %, 200 judged);"
-        " the threshold is 10 %."
+        "30 % of the answers from shop in the last 1h are defective according to grounded (at least 19.4 %, 200"
+        " scored). The threshold is 10 %."
     )
 
 
@@ -92,7 +92,7 @@ def test_a_rate_measured_above_but_not_surely_above_does_not_fire() -> None:
     assert state.status is Status.NOT_ENOUGH_DATA
     assert state.estimate is not None
     assert state.estimate.rate == 0.2
-    assert "Too few to tell: a rate of 20 % shows from about" in state.annotations["description"]
+    assert "scored answers are needed to detect 20 %." in state.annotations["description"]
 
 
 def test_two_defects_in_ten_do_not_fire_a_threshold_of_three_percent() -> None:
@@ -229,7 +229,7 @@ def test_a_healthy_month_at_ten_an_hour_is_quiet_and_a_real_rise_is_found(seed: 
 
 @pytest.mark.parametrize(
     ("age", "told"),
-    [(HOUR, " Changed 1h before: prompt 3 -> 4."), (8 * 24 * HOUR, ""), (None, "")],
+    [(HOUR, " Last change 1h ago: prompt 3 -> 4."), (8 * 24 * HOUR, ""), (None, "")],
 )
 def test_what_fires_names_the_last_change_of_the_week(age: float | None, told: str) -> None:
     world = World()
@@ -238,4 +238,4 @@ def test_what_fires_names_the_last_change_of_the_week(age: float | None, told: s
     world.engine = AlertEngine(world.engine.policies, world.windows, changed=lambda _app, _evaluator: change)
     state = world.state()
     assert state.firing
-    assert state.annotations["description"].endswith(f"the threshold is 10 %.{told}")
+    assert state.annotations["description"].endswith(f"The threshold is 10 %.{told}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerts.inhibition import INHIBITIONS, held_back
+from monitor.alerts.inhibition import held_back, inhibitions
 from monitor.alerts.notify.delivery_state import DeliveryState
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, Status, Subject
@@ -63,7 +63,7 @@ def test_an_alert_is_held_back_only_by_one_that_explains_it(
 
 
 def test_what_is_held_back_is_never_graver_than_what_holds_it_back() -> None:
-    for rule in INHIBITIONS:
+    for rule in inhibitions():
         if rule.source_severity is not Severity.CRITICAL and rule.sources != (BUDGET,):
             assert rule.target_severity is Severity.WARNING
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.trouble import Troubles
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import ManualClock
 from monitor.model.canary import CanaryRun
 from monitor.statistics.windows import Windows
@@ -14,15 +14,15 @@ HOUR = 3600.0
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.troubles = Troubles(self.clock, lambda: 0.0)
-        self.engine = AlertEngine([], Windows(self.clock), troubles=self.troubles, runbooks="https://e.org")
+        self.checks = SelfAlertChecks(Observed(self.clock))
+        self.engine = AlertEngine([], Windows(self.clock), checks=self.checks, runbooks="https://e.org")
 
     def run(self, stricter: int = 0, milder: int = 0, *, tolerance: float = 0.05, evaluator: str = "grounded") -> None:
         """Eight hours pass, then 24 cases are judged."""
         self.clock.advance(8 * HOUR)
         same = 24 - stricter - milder
         at = self.clock.now()
-        self.troubles.canaries.ran(CanaryRun(at, evaluator, "1+aa", same, stricter, milder, tolerance))
+        self.checks.on_canary_run(CanaryRun(at, evaluator, "1+aa", same, stricter, milder, tolerance))
 
     def firing(self) -> list[AlertState]:
         return [state for state in self.engine.evaluate(self.clock.now()) if state.firing]
@@ -43,10 +43,10 @@ def test_five_cases_that_moved_are_told_after_two_runs_with_their_number_and_dir
         "severity": "warning",
     }
     assert state.annotations == {
-        "summary": "The judge no longer says of the canary set what it said at first.",
+        "summary": "Judge verdicts on the canary set have drifted from the baseline.",
         "description": (
-            "10 of 72 verdicts of grounded on the canary set in the last 1d are not those of the reference (at least"
-            " 6.54 %; 5 % may differ): 8 stricter, 2 milder."
+            "10 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 6.54 %; up to 5 %"
+            " is noise): 8 stricter, 2 more lenient."
         ),
         "runbook_url": "https://e.org/RagJudgeDrifted.md",
     }

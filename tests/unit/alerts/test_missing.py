@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerts.conditions.missing import Expectations
+from monitor.alerts.conditions.missing import EvaluationsMissing
 from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.alerts.state import Finding, Status
-from monitor.alerts.trouble import Troubles
 from monitor.clock import ManualClock
 from monitor.statistics.windows import Windows
 from tests.unit.sinks.results import judged
@@ -28,28 +28,28 @@ class World:
 
     def begin(self) -> None:
         """The process starts."""
-        self.troubles = Troubles(self.clock, lambda: 0.0)
-        self.engine = AlertEngine([], Windows(self.clock), troubles=self.troubles)
+        self.checks = SelfAlertChecks(Observed(self.clock))
+        self.engine = AlertEngine([], Windows(self.clock), checks=self.checks)
 
     def pass_hours(self, hours: float, *, received: float, judged: float) -> list[bool]:
         """So many an hour are received and judged; whether the alert fires, look by look."""
         fires = []
         for _ in range(round(hours * 12)):
             self.clock.advance(5 * MINUTE)
-            self.troubles.expectations.received("shop", round(received / 12))
+            self.checks.on_received("shop", round(received / 12))
             for number in range(round(judged / 12)):
                 self.saw(number)
             fires.append(bool(self.firing()))
         return fires
 
     def saw(self, number: int) -> None:
-        self.troubles.saw(replace(judged(number), evaluator="grounded", judged_at=self.clock.now()), "shop")
+        self.checks.on_result(replace(judged(number), evaluator="grounded", judged_at=self.clock.now()), "shop")
 
     def restore(self, an_hour: Callable[[float], int]) -> None:
         """What the history has of the last three days, by the hours before now."""
         for hour in range(72, 0, -1):
             at = self.clock.now() - hour * HOUR
-            self.troubles.expectations.judged("shop", "grounded", at + HOUR / 2, an_hour(hour))
+            self.checks.on_history("shop", "grounded", at + HOUR / 2, an_hour(hour))
 
     def firing(self) -> list[AlertState]:
         return [state for state in self.engine.evaluate(self.clock.now()) if state.firing]
@@ -69,8 +69,8 @@ def test_requests_without_verdicts_are_told_after_an_hour_and_ten_minutes_until_
         "severity": "warning",
     }
     assert state.annotations["description"] == (
-        "grounded judged no answer of shop in the last hour; by its traffic and by the last three days about 49 were"
-        " due."
+        "grounded scored no answers from shop in the last hour. Given its traffic and the last three days, about 49"
+        " were expected."
     )
     world.saw(1)
     assert world.firing() == []
@@ -127,15 +127,15 @@ def test_a_restart_in_a_quiet_hour_is_no_alarm() -> None:
 def test_a_restart_whose_history_is_shorter_than_a_day_waits_for_a_day() -> None:
     world = World()
     for hour in range(10, 0, -1):
-        world.troubles.expectations.judged("shop", "grounded", world.clock.now() - hour * HOUR, 60)
+        world.checks.on_history("shop", "grounded", world.clock.now() - hour * HOUR, 60)
     assert not any(world.pass_hours(3, received=120, judged=0))
 
 
 def test_an_older_history_and_apps_that_nobody_asks_change_nothing() -> None:
     clock = ManualClock()
-    known = Expectations(clock)
-    known.judged("shop", "grounded", clock.now() - 4 * DAY, 60)
-    known.received("shop", 100)
+    known = EvaluationsMissing(Observed(clock))
+    known.on_history("shop", "grounded", clock.now() - 4 * DAY, 60)
+    known.on_received("shop", 100)
     assert list(known.find(clock.now())) == []
 
 
@@ -144,17 +144,17 @@ def test_an_older_history_and_apps_that_nobody_asks_change_nothing() -> None:
 )
 def test_it_never_fires_within_an_hour_of_a_verdict_nor_without_requests(moves: list[tuple[str, int, int]]) -> None:
     clock = ManualClock()
-    known = Expectations(clock)
+    known = EvaluationsMissing(Observed(clock))
     last_verdict = last_request = float("-inf")
     for kind, number, seconds in moves:
         clock.advance(seconds)
         if kind == "judged":
-            known.judged("shop", "grounded", clock.now(), number)
+            known.on_history("shop", "grounded", clock.now(), number)
             last_verdict = clock.now()
         else:
-            known.received("shop", number)
+            known.on_received("shop", number)
             last_request = clock.now()
-        findings: list[Finding] = [finding for _, _, finding in known.find(clock.now())]
+        findings: list[Finding] = [finding for _, finding in known.find(clock.now())]
         for finding in findings:
             if finding.status is Status.FIRING:
                 assert clock.now() - last_verdict >= HOUR

@@ -41,7 +41,7 @@ def test_the_first_three_days_are_not_enough_to_compare_with() -> None:
     state = World().hours(3 * 24, 2)
     assert state.status is Status.NOT_ENOUGH_DATA
     assert state.annotations["description"] == (
-        "No baseline for the answers of shop as grounded sees them: 2 of the 3 days without an incident that it takes"
+        "No baseline for answers from shop according to grounded: 2 of the 3 days without an incident that are needed"
         " are known."
     )
 
@@ -51,7 +51,7 @@ def test_a_steady_rate_is_ok_and_a_clear_rise_fires_with_all_that_one_wants_to_k
     state = world.hours(9 * 24, 2)
     assert state.status is Status.OK
     assert state.annotations["description"] == (
-        "2 % of the answers of shop as grounded sees them are defective in the last 3d (7200 judged), 0.997 times the"
+        "2 % of the answers from shop in the last 3d are defective according to grounded (7200 scored): 0.997 times the"
         " 2.01 % of the 7 days before."
     )
     state = world.hours(2, 12)
@@ -63,8 +63,8 @@ def test_a_steady_rate_is_ok_and_a_clear_rise_fires_with_all_that_one_wants_to_k
         "severity": "warning",
     }
     assert state.annotations["description"] == (
-        "12 % of the answers of shop as grounded sees them are defective in the last 1h (100 judged), 5.98 times the"
-        " 2.01 % of the 7 days before. Clearly more than 1.25 times in the last 1h, 6h."
+        "12 % of the answers from shop in the last 1h are defective according to grounded (100 scored): 5.98 times the"
+        " 2.01 % of the 7 days before. The rise is clear (more than 1.25 times) in the last 1h, 6h."
     )
     assert state.window == HOUR
     assert state.estimate is not None

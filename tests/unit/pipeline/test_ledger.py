@@ -50,13 +50,13 @@ class Told:
     def __init__(self):
         self.traces = []
 
-    def received(self, app, traces):
+    def on_received(self, app, traces):
         self.traces.append((app, traces))
 
 
-def test_expectations_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
+def test_alerts_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
     told = Told()
-    ledger = Ledger(runtime().metrics, expectations=told)
+    ledger = Ledger(runtime().metrics, alerts=told)
     ledger.received("shop", "otlp_grpc")
     ledger.passed("", "otlp_grpc", Fate.SAMPLED_OUT, traces=7)
     ledger.ended("shop", "otlp_grpc", Fate.EVALUATED)

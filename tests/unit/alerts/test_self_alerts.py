@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from monitor.alerts.engine import AlertEngine, AlertState
-from monitor.alerts.trouble import Troubles
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import ManualClock
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.statistics.windows import Windows
@@ -19,10 +19,10 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.oldest = 0.0
-        troubles = Troubles(self.clock, lambda: self.oldest)
-        self.troubles = troubles
-        self.saw = troubles.saw
-        self.engine = AlertEngine([], Windows(self.clock), troubles=troubles)
+        self.pauses: dict[str, str] = {}
+        checks = SelfAlertChecks(Observed(self.clock, lambda: self.oldest, self.pauses.items))
+        self.saw = checks.on_result
+        self.engine = AlertEngine([], Windows(self.clock), checks=checks)
 
     def see(self, count: int, outcome: Outcome, app: str = "shop") -> None:
         for number in range(count):
@@ -52,8 +52,8 @@ def test_a_third_without_a_verdict_is_a_warning_and_most_are_critical() -> None:
         "severity": "warning",
     }
     assert warning.annotations["description"] == (
-        "33.3 % of the evaluations of shop by grounded in the last 1h came to no verdict (at least 20.6 %, 150 due);"
-        " the limit is 10 %."
+        "33.3 % of the 150 evaluations of answers from shop by grounded in the last 1h produced no score (at least"
+        " 20.6 %). The limit is 10 %."
     )
     world.see(800, TIMEOUT)
     assert world.names() == [("RagUnscoredHigh", "critical"), ("RagUnscoredHigh", "warning")]
@@ -89,7 +89,7 @@ def test_a_spent_budget_is_told_once_for_an_evaluator_and_is_no_missing_verdict(
         "evaluator": "grounded",
         "severity": "warning",
     }
-    assert "left 201 evaluations by grounded without a verdict" in state.annotations["description"]
+    assert "left 201 evaluations by grounded unscored" in state.annotations["description"]
     world.clock.advance(1000)
     assert world.names() == [("RagJudgeBudgetSpent", "warning")]
     world.clock.advance(1801)
@@ -98,12 +98,11 @@ def test_a_spent_budget_is_told_once_for_an_evaluator_and_is_no_missing_verdict(
 
 def test_a_paused_judge_is_told_at_once_for_its_evaluators_and_until_it_answers() -> None:
     world = World()
-    why = {"grounded": "its key. Write a valid one.", "polite": ""}
-    world.troubles.paused = why.items
+    world.pauses |= {"grounded": "its key. Write a valid one.", "polite": ""}
     (state,) = world.firing()
     assert dict(state.labels) == {"alertname": "RagEvaluatorPaused", "evaluator": "grounded", "severity": "warning"}
     assert state.annotations["description"] == "grounded: its key. Write a valid one."
-    why["grounded"] = ""
+    world.pauses["grounded"] = ""
     assert world.firing() == []
 
 
@@ -114,9 +113,7 @@ def test_a_trace_that_waits_for_half_an_hour_is_told_until_it_is_done() -> None:
     world.clock.advance(20)
     (state,) = world.firing()
     assert dict(state.labels) == {"alertname": "RagLagHigh", "severity": "warning"}
-    assert state.annotations["description"].startswith(
-        "The oldest trace that is not yet done has waited for 30 minutes"
-    )
+    assert state.annotations["description"].startswith("The oldest unfinished trace has been waiting for 30 minutes")
     world.oldest = 0.0
     assert world.firing()
     world.clock.advance(301)

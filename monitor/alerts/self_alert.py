@@ -1,0 +1,188 @@
+"""Defines an alert on the monitor itself: one object in a file of its own under `self_alerts/`.
+
+Everything else is derived from that object: the check in process, the Prometheus rules and their promtool tests, what
+holds back what, the links to answers, and the tables in docs/alerts.md and docs/runbooks/README.md. A new alert is a
+new file in that folder, and a runbook `docs/runbooks/NAME.md`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from monitor.alerts.policy import Severity
+from monitor.alerts.prometheus.format import Rule
+from monitor.alerts.prometheus.promtool import Test
+from monitor.alerts.state import Finding, Subject
+from monitor.clock import Clock
+from monitor.model.canary import CanaryRun
+from monitor.model.outcome import Judged
+
+_FOLDER = "monitor.alerts.self_alerts"
+
+
+def _nothing_waits() -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a condition can ask the process for at any time.
+
+    `oldest_pending` gives the wall-clock second at which the oldest unfinished trace arrived, 0 for none. `pauses`
+    gives each evaluator that asks a judge, and why that judge is paused; empty where it is not.
+    """
+
+    clock: Clock
+    oldest_pending: Callable[[], float] = _nothing_waits
+    pauses: Callable[[], Iterable[tuple[str, str]]] = tuple
+
+
+class Condition(ABC):
+    """Decides in process whether an alert fires. Made once a process, from what it can observe.
+
+    A condition overrides the methods for what it needs to hear about; they must be quick, since they are called for
+    every trace and every result.
+    """
+
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
+
+    def on_received(self, app: str, traces: int) -> None:  # noqa: B027 - optional
+        """So many traces arrived; `app` is a label value."""
+
+    def on_result(self, result: Judged, app: str) -> None:  # noqa: B027 - optional
+        """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
+
+    def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:  # noqa: B027 - optional
+        """So many answers were scored at the wall-clock second `at`, before this process began."""
+
+    def on_canary_run(self, run: CanaryRun) -> None:  # noqa: B027 - optional
+        """A run of the canary set was compared with its reference."""
+
+    @abstractmethod
+    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+        """Everything that could be wrong at the wall-clock second `now`, and whether it is."""
+
+
+class PrometheusRule(NamedTuple):
+    """One alerting rule. `description` is a template; it may look at `$labels` and `$value`."""
+
+    expr: str
+    description: str
+    severity: Severity = Severity.WARNING
+
+
+class Inhibits(NamedTuple):
+    """Alerts that are not sent while this one fires, because this one explains them.
+
+    Only alerts with the same labels `equal` are held back. `at` and `target_severity` restrict the rule to one
+    severity of this alert and of the others; None is any. A target is never more severe than what holds it back.
+    """
+
+    targets: tuple[str, ...]
+    why: str
+    at: Severity | None = None
+    target_severity: Severity | None = None
+    equal: tuple[str, ...] = ("app", "evaluator")
+
+
+class Answers(NamedTuple):
+    """Which results an alert is about: those with the same values of `labels`, and with this outcome."""
+
+    labels: tuple[str, ...]
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfAlert:
+    """An alert on the monitor itself. It needs no policy in the configuration.
+
+    Args:
+        name: of the alert and of its runbook, `docs/runbooks/NAME.md`.
+        summary: what is wrong, in one sentence: the annotation, and the text in the tables of the docs.
+        rules: one for each severity.
+        tests: test cases for promtool: when the alert fires, when it does not.
+        condition: the same decision in process; None for an alert that only Prometheus can raise.
+        records: recording rules that the expressions read. Alerts may name the same record, with the same expression.
+        pending_for: seconds for which an expression must hold before the alert fires.
+        keep_firing_for: seconds without a finding that end the alert, in process and in Prometheus.
+        inhibits: which other alerts this one explains.
+        answers: which results it is about, for the link to the web UI; None: it is not about results.
+    """
+
+    name: str
+    summary: str
+    rules: tuple[PrometheusRule, ...]
+    tests: Callable[[], Iterable[Test]]
+    condition: Callable[[Observed], Condition] | None = None
+    records: tuple[Rule, ...] = ()
+    pending_for: float = 0.0
+    keep_firing_for: float = 0.0
+    inhibits: tuple[Inhibits, ...] = ()
+    answers: Answers | None = None
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        """The severities it can have, the least severe first."""
+        return tuple(severity for severity in Severity if severity in {rule.severity for rule in self.rules})
+
+
+@cache
+def self_alerts() -> tuple[SelfAlert, ...]:
+    """All alerts on the monitor itself, by the name of their file.
+
+    Raises `TypeError` for a file that does not define exactly one, or a name that two files define.
+    """
+    package = importlib.import_module(_FOLDER)
+    files = sorted(found.name for found in pkgutil.iter_modules(package.__path__) if not found.name.startswith("_"))
+    alerts = tuple(_only_alert(f"{_FOLDER}.{name}") for name in files)
+    if len({alert.name for alert in alerts}) < len(alerts):
+        raise TypeError(f"two files in {_FOLDER} define the same alert: {', '.join(alert.name for alert in alerts)}")
+    return alerts
+
+
+def _only_alert(module_name: str) -> SelfAlert:
+    module = importlib.import_module(module_name)
+    found = [member for member in vars(module).values() if isinstance(member, SelfAlert)]
+    if len(found) != 1:
+        raise TypeError(f"{module_name} must define one SelfAlert, it defines {len(found)}")
+    return found[0]
+
+
+class SelfAlertChecks:
+    """The conditions of all alerts on the monitor itself, in one process."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._conditions = tuple((one, one.condition(observed)) for one in self_alerts() if one.condition is not None)
+
+    def on_received(self, app: str, traces: int) -> None:
+        """So many traces arrived; `app` is a label value."""
+        for _, condition in self._conditions:
+            condition.on_received(app, traces)
+
+    def on_result(self, result: Judged, app: str) -> None:
+        """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
+        for _, condition in self._conditions:
+            condition.on_result(result, app)
+
+    def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
+        """So many answers were scored at the wall-clock second `at`, before this process began."""
+        for _, condition in self._conditions:
+            condition.on_history(app, evaluator, at, scored)
+
+    def on_canary_run(self, run: CanaryRun) -> None:
+        """A run of the canary set was compared with its reference."""
+        for _, condition in self._conditions:
+            condition.on_canary_run(run)
+
+    def find(self, now: float) -> Iterator[tuple[SelfAlert, Subject, Finding]]:
+        """Everything that could be wrong at the wall-clock second `now`, and whether it is."""
+        for alert, condition in self._conditions:
+            for subject, finding in condition.find(now):
+                yield alert, subject, finding

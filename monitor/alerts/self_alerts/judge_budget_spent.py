@@ -1,0 +1,91 @@
+"""`RagJudgeBudgetSpent`: the judge's budget left evaluations without a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from monitor.alerts.conditions import missing
+from monitor.alerts.policy import Severity
+from monitor.alerts.prometheus.promtool import HOUR, STEP, Test, expect_firing, promtool_test, unscored_counter
+from monitor.alerts.self_alert import Answers, Condition, Inhibits, Observed, PrometheusRule, SelfAlert
+from monitor.alerts.state import Finding, Status, Subject
+from monitor.model.outcome import Judged, Unscored, UnscoredReason
+from monitor.quantities import format_duration
+from monitor.statistics.windows import Windows
+
+NAME: Final = "RagJudgeBudgetSpent"
+_WINDOW: Final = 900.0
+"""Seconds for which a single evaluation that the budget left out means that the budget is spent."""
+_SPAN: Final = format_duration(_WINDOW)
+
+
+class _Condition(Condition):
+    """Counts what the budget left out, by evaluator."""
+
+    def __init__(self, observed: Observed) -> None:
+        super().__init__(observed)
+        self._lost = Windows(observed.clock, longest=_WINDOW)
+
+    def on_result(self, result: Judged, app: str) -> None:  # noqa: ARG002 - a budget is not an app's
+        """Count an evaluation that the budget left out."""
+        if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.BUDGET:
+            self._lost.add("", result.evaluator, result.judged_at, 1.0, defect=True)
+
+    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+        """One finding for each evaluator."""
+        for _, evaluator in self._lost.keys():  # noqa: SIM118 - not a mapping
+            lost = self._lost.sums("", evaluator, _WINDOW, now).judged
+            text = f"The judge's budget left {lost} evaluations by {evaluator} unscored in the last {_SPAN}."
+            finding = Finding(Status.FIRING if lost else Status.OK, text, window=_WINDOW)
+            yield Subject(NAME, Severity.WARNING, evaluator=evaluator), finding
+
+
+def _tests() -> Iterator[Test]:
+    pair, labels = ("shop", "any"), {"evaluator": "any", "severity": "warning"}
+    end = 5 * HOUR
+    spent = [(2 * HOUR, 0.0), (HOUR, 3.0), (2 * HOUR, 0.0)]
+    before, during, after = (
+        expect_firing(NAME, 2 * HOUR),
+        expect_firing(NAME, 3 * HOUR, labels),
+        expect_firing(NAME, end),
+    )
+    yield promtool_test(
+        f"{NAME}: evaluations left out: fires, and ends when none is",
+        unscored_counter(*pair, "budget", spent),
+        [before, during, after],
+    )
+    yield promtool_test(
+        f"{NAME}: evaluations left out after a restart: fires",
+        unscored_counter(*pair, "budget", spent, reset_at=2 * HOUR + 2 * STEP),
+        [before, during, after],
+    )
+    yield promtool_test(
+        f"{NAME}: a restart alone: silent",
+        unscored_counter(*pair, "budget", [(end, 0.0)], reset_at=HOUR),
+        [before],
+    )
+    yield promtool_test(
+        f"{NAME}: another reason: silent",
+        unscored_counter(*pair, "timeout", spent),
+        [expect_firing(NAME, 3 * HOUR)],
+    )
+    yield promtool_test(f"{NAME}: no data: silent", [], [after])
+
+
+ALERT = SelfAlert(
+    name=NAME,
+    summary="The judge's budget is spent: evaluations are left unscored.",
+    condition=_Condition,
+    rules=(
+        PrometheusRule(
+            f'sum by (evaluator) (increase(ragmonitor_unscored_total{{reason="budget"}}[{_SPAN}])) > 0',
+            'The judge\'s budget left {{ $value | printf "%.0f" }} evaluations by {{ $labels.evaluator }} unscored in'
+            f" the last {_SPAN}.",
+        ),
+    ),
+    keep_firing_for=1800.0,
+    inhibits=(Inhibits((missing.NAME,), "a spent budget is why nothing is evaluated", equal=("evaluator",)),),
+    answers=Answers(("evaluator",), "unscored"),
+    tests=_tests,
+)

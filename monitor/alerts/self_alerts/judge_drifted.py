@@ -1,0 +1,139 @@
+"""`RagJudgeDrifted`: the judge's verdicts on the canary set differ from the baseline by more than its noise.
+
+The limit is that of `statistics/rates.py`, over the runs of the last day. Versions are never compared with each other;
+one that no process uses any more exports no tolerance, so nothing fires for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from monitor.alerts.conditions.judge_drift import NAME, JudgeDrift
+from monitor.alerts.prometheus.format import lookup, lookup_expression, record
+from monitor.alerts.prometheus.promtool import (
+    HOUR,
+    REPLICAS,
+    STEP,
+    Series,
+    Test,
+    counter_values,
+    expect_firing,
+    gauge_series,
+    input_series,
+    promtool_test,
+)
+from monitor.alerts.self_alert import PrometheusRule, SelfAlert
+from monitor.quantities import format_duration
+from monitor.statistics.reference import AT_LEAST, WINDOW, Z
+
+_SPAN = format_duration(WINDOW)
+_LEVEL = "evaluator_version:ragmonitor_canary"
+_MOVED, _JUDGED = f"{_LEVEL}_moved:increase{_SPAN}", f"{_LEVEL}_verdicts:increase{_SPAN}"
+_LOWER, _TOLERANCE = f"{_LEVEL}_moved_ratio:lower{_SPAN}", f"{_LEVEL}_tolerance_ratio:max"
+_BY, _ON = "by (evaluator, version)", "on (evaluator, version)"
+_VERDICTS = "ragmonitor_canary_verdicts_total"
+
+_FACTOR = f"1 - 1 / (9 * ({_MOVED} > 0)) - {Z:g} / (3 * sqrt({_MOVED} > 0))"
+_RECORDS = (
+    record(_MOVED, f'sum {_BY} (increase({_VERDICTS}{{agreement=~"stricter|milder"}}[{_SPAN}]))'),
+    record(_JUDGED, f'sum {_BY} (increase({_VERDICTS}{{agreement!="unscored"}}[{_SPAN}]))'),
+    record(_LOWER, f"{_MOVED} / ({_JUDGED} > 0)\n* clamp_min({_FACTOR}, 0) ^ 3"),
+    record(_TOLERANCE, f"max {_BY} (ragmonitor_canary_tolerance_ratio)"),
+)
+_EXPRESSION = (
+    f"{_LOWER} > {_ON} {_TOLERANCE}\nand {_ON}\n"
+    f"sum {_BY} (increase(ragmonitor_canary_runs_total[{_SPAN}])) > {AT_LEAST - 0.5:g}"
+)
+
+
+def _description() -> str:
+    number = 'printf "%.0f"'
+
+    def moved(agreement: str) -> str:
+        series = f'{_VERDICTS}{{evaluator=%q,version=%q,agreement="{agreement}"}}'
+        return lookup_expression(f"sum(increase({series}[{_SPAN}]))", ("evaluator", "version"), number)
+
+    return (
+        f"{lookup(_MOVED, number)} of {lookup(_JUDGED, number)} canary verdicts of {{{{ $labels.evaluator }}}} in the"
+        f" last {_SPAN} differ from the baseline (at least {{{{ $value | humanizePercentage }}}}; up to"
+        f" {lookup(_TOLERANCE, 'humanizePercentage')} is noise): {moved('stricter')} stricter, {moved('milder')} more"
+        " lenient."
+    )
+
+
+_RUN_EVERY: Final = 8 * HOUR
+_CASES: Final = 24
+_OF: Final = {"evaluator": "any", "version": "1+aa"}
+
+
+def _tests() -> Iterator[Test]:
+    """Six runs of a steady judge, then three that may differ."""
+    steady = [0] * 6
+    fires = {**_OF, "severity": "warning"}
+    restart, replica_gone = 7 * _RUN_EVERY - HOUR, 5 * _RUN_EVERY
+    cases: tuple[tuple[str, list[Series], bool], ...] = (
+        ("five of 24 cases move: fires", _known(_runs([*steady, 5, 5, 5])), True),
+        ("five move, after a restart: fires", _known(_runs([*steady, 5, 5, 5], reset_at=restart)), True),
+        ("five move, one replica gone: fires", _known(_runs([*steady, 5, 5, 5], gone_at=replica_gone)), True),
+        ("two move: silent", _known(_runs([*steady, 2, 2, 2])), False),
+        ("two move, after a restart: silent", _known(_runs([*steady, 2, 2, 2], reset_at=restart)), False),
+        ("two move, one replica gone: silent", _known(_runs([*steady, 2, 2, 2], gone_at=replica_gone)), False),
+        ("many move, but in a single run: silent", _known(_runs([*[None] * 8, 12], replicas=REPLICAS[:1])), False),
+        ("no verdicts: silent", _known(_runs([*steady, 5, 5, 5], agreement="unscored")), False),
+        ("no process uses that version any more: silent", _runs([*steady, 5, 5, 5]), False),
+        ("no data: silent", [], False),
+    )
+    for name, series, expected in cases:
+        checks = [
+            expect_firing(NAME, 6 * _RUN_EVERY),
+            expect_firing(NAME, 9 * _RUN_EVERY, *([fires] if expected else [])),
+        ]
+        yield promtool_test(f"{NAME}: {name}", series, checks)
+
+
+def _runs(
+    moved: Sequence[int | None],
+    *,
+    agreement: str = "stricter",
+    replicas: Sequence[str] = REPLICAS,
+    reset_at: int | None = None,
+    gone_at: int | None = None,
+) -> list[Series]:
+    """The counters of each replica after run upon run, of which so many verdicts moved; None: no run takes place.
+
+    Both restart at the minute `reset_at`; the second replica is gone from `gone_at` on.
+    """
+    ran = [one is not None for one in moved]
+    kept = [0 if one is None else _CASES - one for one in moved]
+    found = []
+    for replica in replicas:
+        until = gone_at if replica == REPLICAS[-1] else None
+
+        def counter(metric: str, labels: Mapping[str, str], each: Sequence[int], until: int | None = until) -> Series:
+            pieces = [piece for number in each for piece in ((STEP, float(number)), (_RUN_EVERY - STEP, 0.0))]
+            return input_series(metric, labels, counter_values(pieces, reset_at=reset_at, until=until))
+
+        of = {**_OF, "instance": replica}
+        found += [
+            counter(_VERDICTS, {**of, "agreement": agreement}, [one or 0 for one in moved]),
+            counter(_VERDICTS, {**of, "agreement": "same"}, kept),
+            counter("ragmonitor_canary_runs_total", of, ran),
+        ]
+    return found
+
+
+def _known(runs: list[Series]) -> list[Series]:
+    """The same with a baseline in some process."""
+    return [*gauge_series("ragmonitor_canary_tolerance_ratio", _OF, 0.07, 9 * _RUN_EVERY), *runs]
+
+
+ALERT = SelfAlert(
+    name=NAME,
+    summary="Judge verdicts on the canary set have drifted from the baseline.",
+    condition=JudgeDrift,
+    records=_RECORDS,
+    rules=(PrometheusRule(_EXPRESSION, _description()),),
+    keep_firing_for=3600.0,
+    tests=_tests,
+)

@@ -1,0 +1,67 @@
+"""`RagLagHigh`: traces wait long to be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from monitor.alerts.policy import Severity
+from monitor.alerts.prometheus.promtool import HOUR, REPLICAS, STEP, Test, expect_firing, input_series, promtool_test
+from monitor.alerts.self_alert import Condition, PrometheusRule, SelfAlert
+from monitor.alerts.state import Finding, Status, Subject
+from monitor.quantities import format_duration
+
+NAME: Final = "RagLagHigh"
+_LIMIT: Final = 1800.0
+"""Seconds that the oldest trace may wait. With the default settings a trace is complete after 10 minutes at the latest,
+and its evaluation is given up after 10 more."""
+_OLDEST: Final = "ragmonitor_oldest_pending_timestamp_seconds"
+
+
+class _Condition(Condition):
+    """Looks at the oldest trace that is not finished."""
+
+    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+        """One finding for the process."""
+        oldest = self.observed.oldest_pending()
+        waited = max(now - oldest, 0.0) if oldest else 0.0
+        text = (
+            f"The oldest unfinished trace has been waiting for {waited / 60:.0f} minutes."
+            f" The limit is {format_duration(_LIMIT)}."
+        )
+        yield Subject(NAME, Severity.WARNING), Finding(Status.FIRING if waited > _LIMIT else Status.OK, text)
+
+
+def _tests() -> Iterator[Test]:
+    one, other = ({"instance": replica} for replica in REPLICAS)
+    stuck, idle = "0x12 3600x24", "0x36"  # since the first hour
+    fresh = f"0+{60 * STEP}x36"
+    silent = [expect_firing(NAME, 2 * HOUR)]
+    yield promtool_test(
+        f"{NAME}: a trace waits in one of two replicas: fires",
+        [input_series(_OLDEST, one, stuck), input_series(_OLDEST, other, fresh)],
+        [expect_firing(NAME, HOUR), expect_firing(NAME, 2 * HOUR, {"severity": "warning"})],
+    )
+    yield promtool_test(
+        f"{NAME}: the replica in which it waits is gone: silent",
+        [input_series(_OLDEST, one, "0x12 3600x3 _x20"), input_series(_OLDEST, other, fresh)],
+        silent,
+    )
+    yield promtool_test(f"{NAME}: nothing waits: silent", [input_series(_OLDEST, one, idle)], silent)
+    yield promtool_test(f"{NAME}: no data: silent", [], silent)
+
+
+ALERT = SelfAlert(
+    name=NAME,
+    summary="Traces wait too long to be evaluated.",
+    condition=_Condition,
+    rules=(
+        PrometheusRule(
+            f"time() - min({_OLDEST} > 0) > {_LIMIT:g}",
+            "The oldest unfinished trace has been waiting for {{ $value | humanizeDuration }}. The limit is"
+            f" {format_duration(_LIMIT)}.",
+        ),
+    ),
+    keep_firing_for=300.0,
+    tests=_tests,
+)

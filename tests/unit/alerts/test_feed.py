@@ -1,0 +1,73 @@
+"""Which results count for the alerts in process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.alerts.feed import AlertFeed
+from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.clock import ManualClock
+from monitor.model.foreign import Via
+from monitor.model.outcome import Judged, Score, Standing, Unscored, UnscoredReason
+from monitor.statistics.windows import Windows
+from tests.unit.sinks.results import judged
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.windows = Windows(self.clock)
+        self.checks = SelfAlertChecks(Observed(self.clock))
+        self.feed = AlertFeed(self.windows, self.checks, str.upper)
+
+    def hear(self, number: int, **changed: object) -> None:
+        for one in range(number):
+            self.feed.on_result(self.result(one, **changed))
+
+    def result(self, number: int, **changed: object) -> Judged:
+        made = judged(number)
+        case = replace(made.case, app="shop", answered_at=self.clock.now())
+        return replace(made, evaluator="grounded", judged_at=self.clock.now(), case=case, **changed)
+
+    def scored(self) -> int:
+        return self.windows.sums("SHOP", "grounded", 3600, self.clock.now()).judged
+
+    def wrong(self) -> set[str]:
+        return {alert.name for alert, _, finding in self.checks.find(self.clock.now()) if finding.status == "firing"}
+
+
+def test_a_live_score_counts_in_the_rates_under_the_label_of_its_app() -> None:
+    world = World()
+    world.hear(3, outcome=Score(4.0, ""))
+    assert world.scored() == 3
+
+
+def test_a_score_counts_at_the_time_of_its_answer() -> None:
+    world = World()
+    late = world.result(1, outcome=Score(4.0, ""))
+    world.clock.advance(7200)
+    world.feed.on_result(replace(late, judged_at=world.clock.now()))
+    assert world.scored() == 0
+
+
+@pytest.mark.parametrize("standing", [one for one in Standing if one is not Standing.LIVE])
+def test_what_is_not_live_counts_nowhere(standing: Standing) -> None:
+    world = World()
+    world.hear(3, outcome=Score(4.0, ""), standing=standing)
+    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), standing=standing)
+    assert (world.scored(), world.wrong()) == (0, set())
+
+
+def test_an_external_score_counts_in_the_rates_and_one_that_is_missing_says_nothing_about_this_monitor() -> None:
+    world = World()
+    world.hear(3, outcome=Score(4.0, ""), via=Via.FEEDBACK)
+    world.hear(100, outcome=Unscored(UnscoredReason.MALFORMED), via=Via.FEEDBACK)
+    assert (world.scored(), world.wrong()) == (3, set())
+
+
+def test_evaluations_without_a_score_count_for_the_alerts_on_the_monitor_itself() -> None:
+    world = World()
+    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT))
+    assert (world.scored(), world.wrong()) == (0, {"RagUnscoredHigh"})
