@@ -46,8 +46,8 @@ def _decide(evaluator: str, runs: list[CanaryRun]) -> Finding:
     stricter, milder = sum(one.stricter for one in runs), sum(one.milder for one in runs)
     text = (
         f"{moved} of {judged} canary verdicts of {evaluator} in the last {format_duration(WINDOW)} differ from the"
-        f" baseline (at least {precise_percent(lower)}; up to {precise_percent(tolerance)} is noise): {stricter} stricter,"
-        f" {milder} more lenient."
+        f" baseline (at least {precise_percent(lower)}; up to {precise_percent(tolerance)} is noise): {stricter}"
+        f" stricter, {milder} more lenient."
     )
     found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
     return Finding(Status.FIRING if lower > tolerance else Status.OK, text, tolerance, WINDOW, found)

@@ -62,8 +62,8 @@ class _Condition(Condition):
             nothing = f"{evaluator} evaluated no answers from {app} in the last {span}."
             return Finding(Status.NOT_ENOUGH_DATA, nothing, limit, _WINDOW)
         text = (
-            f"{precise_percent(found.rate)} of the {found.judged} evaluations of answers from {app} by {evaluator} in the"
-            f" last {span} produced no score (at least {precise_percent(found.lower)})."
+            f"{precise_percent(found.rate)} of the {found.judged} evaluations of answers from {app} by {evaluator} in"
+            f" the last {span} produced no score (at least {precise_percent(found.lower)})."
             f" The limit is {precise_percent(limit)}."
         )
         return Finding(Status.FIRING if found.lower > limit else Status.OK, text, limit, _WINDOW, found)

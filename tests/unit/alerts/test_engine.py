@@ -92,7 +92,7 @@ def test_a_rate_measured_above_but_not_surely_above_does_not_fire() -> None:
     assert state.status is Status.NOT_ENOUGH_DATA
     assert state.estimate is not None
     assert state.estimate.rate == 0.2
-    assert "scored answers are needed to detect 20 %." in state.annotations["description"]
+    assert "scored answers are needed to detect a rate of 20 %." in state.annotations["description"]
 
 
 def test_two_defects_in_ten_do_not_fire_a_threshold_of_three_percent() -> None:
