@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from monitor import __version__, cli
 
 _TO_MOVE: Final = (
-    "backfill_choice backfill_here backfill_kafka backfill_price backfill_traffic backfilled because"
+    "backfill_choice backfill_here backfill_kafka backfill_price backfill_traffic backfilled"
     " embedded examined examined_judge examined_kafka expiry explained"
     " findings forgetting given outlook_of previewed recorded seen trailed tried"
 )

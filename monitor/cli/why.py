@@ -1,59 +1,140 @@
-"""`rag-monitor why`: why a trace, or an evaluator, has the verdicts it has, or none."""
+"""`rag-monitor why`: explain the results of a trace or of an evaluator, or why there are none."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated, Final
 
+import orjson
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from monitor.cli._options import CaFile, ConfigPath, Token, TokenFile, client_of
+from monitor import config as configuration
+from monitor.cli import _options
+from monitor.cli._options import CaFile, ConfigPath, Json, Token, TokenFile, client_of
+from monitor.cli.console.text import clean
 from monitor.clock import SystemClock
-from monitor.errors import MonitorError
+from monitor.errors import ConfigError, MonitorError
+from monitor.operations.diagnosis import Inquiry, ask_monitor, is_known
+from monitor.quantities import parse_duration
+from monitor.why import Answer, Cause, Step
+
+_MARGIN: Final = 2
 
 
 def why(
     trace: Annotated[
-        str | None, typer.Argument(metavar="[TRACE_ID]", help="A trace id, or the id of a row.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[TRACE_ID]", help="A trace id, or the `request_id` of a row.", show_default=False),
     ] = None,
     *,
     evaluator: Annotated[
-        str | None, typer.Option("--evaluator", "-e", help="Without a trace: why it ran as often as it did.")
+        str | None,
+        typer.Option("--evaluator", "-e", help="Only this evaluator. Without a trace: why it ran as often as it did."),
     ] = None,
-    since: Annotated[str, typer.Option("--since", help="For --evaluator alone: of which time, up to now.")] = "24h",
-    app: Annotated[str | None, typer.Option("--app", help="For --evaluator alone: of this service.")] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="DURATION", help="Look-back window, for --evaluator without a trace.")
+    ] = "24h",
+    app: Annotated[
+        str | None, typer.Option("--app", help="Only this service, for --evaluator without a trace.")
+    ] = None,
     config: ConfigPath = None,
     url: Annotated[
-        str | None, typer.Option("--url", help="Ask a running monitor, which also knows what is under way.")
+        str | None,
+        typer.Option("--url", metavar="URL", help="Ask a running monitor, which also knows what is in progress."),
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
     ca_file: CaFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of lines.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Explain why there is a verdict or none: each step on the way, and the one setting that would change it.
+    """Explain why there is a result or none: each step, and the one setting that would change it.
 
-    By default from the storage folder of the configuration, also beside the monitor that writes it. Exit status 1 when
-    nothing is known of it.
+    By default it reads the storage folder of the configuration, also while a monitor writes it. Exit status 1 when
+    nothing is known.
     """
-    from monitor.cli import because  # noqa: PLC0415
-    from monitor.errors import ConfigError  # noqa: PLC0415
-
     if trace is None and evaluator is None:
-        raise ConfigError("why: give the id of a trace, or an evaluator by --evaluator")
-    wanted = because.Wanted(trace or "", evaluator or "", since, app or "")
+        raise ConfigError("why: give a trace id, or --evaluator")
+    seconds = _options.read("--since", parse_duration, since)
     try:
-        if url is None:
-            found = because.from_disk(config, wanted, SystemClock().now())
+        if url is not None:
+            client = client_of(url, token, token_file, ca_file)
+            answer = ask_monitor(client, trace or "", evaluator or "", since=seconds, app=app or "")
         else:
-            found = because.from_monitor(client_of(url, token, token_file, ca_file), wanted)
+            clock = SystemClock()
+            inquiry = Inquiry(configuration.load(config), clock)
+            if trace is not None:
+                answer = inquiry.trace(trace, evaluator or "")
+            else:
+                answer = inquiry.evaluator(evaluator or "", clock.now() - seconds, app or "")
     except ConfigError:
         raise
     except MonitorError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(because.as_json(found))
+        typer.echo(orjson.dumps(asdict(answer), option=orjson.OPT_INDENT_2).decode())
     else:
-        because.show(found)
-    if not because.is_known(found):
+        show(answer)
+    if not is_known(answer):
         raise typer.Exit(1)
+
+
+def show(answer: Answer, console: Console | None = None) -> None:
+    """Print an explanation: wrapped and coloured on a terminal, as whole lines anywhere else."""
+    console = console if console is not None else Console()
+    if not console.is_terminal:
+        for line in lines(answer):
+            console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        return
+    console.print(Text(clean(answer.subject), style="dim"))
+    good = answer.cause is Cause.EVALUATED
+    console.print(Text(clean(answer.conclusion), style="bold green" if good else "bold yellow"))
+    if answer.setting:
+        console.print(Text.assemble("To change it: ", (clean(answer.setting), "bold cyan")))
+    for evaluator, steps in _by_evaluator(answer.steps):
+        console.print()
+        if evaluator:
+            console.print(Text(clean(evaluator), style="bold"))
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True, style="dim", min_width=_width(answer.steps))
+        grid.add_column()
+        for one in steps:
+            text = Text(clean(one.text))
+            if one.setting and one.setting != answer.setting:
+                text.append(f"\n{clean(one.setting)}", style="cyan")
+            grid.add_row(clean(one.what), text)
+        console.print(Padding(grid, (0, 0, 0, _MARGIN)))
+
+
+def lines(answer: Answer) -> Iterator[str]:
+    """Yield an explanation as plain lines."""
+    yield clean(answer.subject)
+    yield clean(answer.conclusion)
+    if answer.setting:
+        yield f"To change it: {clean(answer.setting)}"
+    width = _width(answer.steps)
+    for evaluator, steps in _by_evaluator(answer.steps):
+        yield ""
+        if evaluator:
+            yield clean(evaluator)
+        for one in steps:
+            yield f"  {clean(one.what):{width}}  {clean(one.text)}"
+            if one.setting and one.setting != answer.setting:
+                yield f"  {'':{width}}  to change it: {clean(one.setting)}"
+
+
+def _by_evaluator(steps: Sequence[Step]) -> Iterator[tuple[str, list[Step]]]:
+    """The steps of the trace itself, then those of each evaluator."""
+    groups: dict[str, list[Step]] = {}
+    for one in steps:
+        groups.setdefault(one.evaluator, []).append(one)
+    yield from groups.items()
+
+
+def _width(steps: Sequence[Step]) -> int:
+    return max((len(one.what) for one in steps), default=0)

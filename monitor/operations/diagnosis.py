@@ -1,4 +1,7 @@
-"""Gathers what is to be known of a trace or an evaluator, for `monitor.why` to explain: from disk, and live."""
+"""Explains the results of a trace or of an evaluator: from the storage folder, in a running monitor, or by asking one.
+
+Inquiry(config, SystemClock()).trace("65dbb018012b2df2878b7ad02718e182").conclusion
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
+from urllib.parse import urlencode
 
 import anyio.to_thread
+from pydantic import TypeAdapter, ValidationError
 
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.sections import Storage
+from monitor.errors import MonitorError
 from monitor.foreign.rules import known_names
 from monitor.model.foreign import Via
 from monitor.model.trail import Trail
+from monitor.operations.monitor_client import MonitorClient
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.quantities import format_duration
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Runtime, type_name
 from monitor.statistics import consistent_sampling
@@ -26,6 +34,7 @@ from monitor.storage.history.reader import Search
 from monitor.storage.request_log import Reader, Recorder, recording
 from monitor.why import (
     Answer,
+    Cause,
     Evaluating,
     EvaluatorFacts,
     Foreign,
@@ -46,6 +55,9 @@ BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
 _OF_A_JUDGE: Final = ("model", "timeout", "max_concurrency", "max_characters")
 _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
+
+
+_ANSWER: Final = TypeAdapter(Answer)
 
 
 class Live(Protocol):
@@ -216,6 +228,32 @@ def evaluating(config: Config, index: int, one: Assignment) -> Evaluating:
         watched=any(policy.evaluator == one.evaluator.name for policy in config.alerts),
         needs=frozenset(one.evaluator.needs),
     )
+
+
+def ask_monitor(
+    client: MonitorClient, trace: str = "", evaluator: str = "", *, since: float = 86_400.0, app: str = ""
+) -> Answer:
+    """Ask a running monitor about a trace, or about an evaluator over the last `since` seconds, of one app or of all.
+
+    Raises `MonitorError` where it does not explain.
+    """
+    given = {"trace": trace, "evaluator": evaluator, "since": format_duration(since), "app": app}
+    found = client.document(f"/api/v1/why?{urlencode({name: value for name, value in given.items() if value})}")
+    if found is None:
+        raise MonitorError(
+            f"{client.url}/api/v1/why: no explanation: check `ui.enabled` there, the token, and the options"
+        )
+    try:
+        return _ANSWER.validate_python(found)
+    except ValidationError:
+        raise MonitorError(
+            f"{client.url}/api/v1/why: another version of the monitor, whose explanation is not understood"
+        ) from None
+
+
+def is_known(answer: Answer) -> bool:
+    """Whether anything is known of what was asked about."""
+    return answer.cause not in (Cause.NEVER_SEEN, Cause.NOT_RECORDED)
 
 
 def as_id(given: str) -> str:

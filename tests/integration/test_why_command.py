@@ -259,7 +259,7 @@ def test_the_lines_for_people_hold_the_conclusion_the_setting_and_the_steps(loca
     assert told[:3] == [
         f"trace {DROPPED}",
         "Not judged: left out by the configuration: traffic.drop[0] matches it.",
-        "What would change it: traffic.drop[0]: without this rule",
+        "To change it: traffic.drop[0]: without this rule",
     ]
     assert any(line.startswith("  received") for line in told)
 

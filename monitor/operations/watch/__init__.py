@@ -2,7 +2,7 @@
 
 watcher = Watcher(MonitorClient("http://127.0.0.1:9464"))
 watcher.look(time.time())
-watcher.status(time.time()).rates  # defect rates with intervals, states, trends
+watcher.status().rates  # defect rates with intervals, states, trends
 """
 
 from monitor.operations.watch.watcher import FiringAlert, MonitorStatus, RateState, RateStatus, Watcher
