@@ -105,12 +105,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     states = _states(config, judges, runtime)
     checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), states.paused))
     feed = AlertFeed(windows, checks, metrics.app)
-    history = History(
-        path=config.storage.path / files.HISTORY,
-        retention=config.storage.retention,
-        texts=config.storage.texts,
-        texts_retention=config.storage.texts_retention,
-    )
+    history = History.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
     sinks: dict[str, Deliver] = {}

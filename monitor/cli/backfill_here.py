@@ -20,7 +20,6 @@ from monitor.operations.event_loop import run_async
 from monitor.pipeline.publish import Publisher
 from monitor.sinks.history import History
 from monitor.stages import Deliver, Runtime, type_name
-from monitor.storage import files
 
 
 def work(config: Config, store: Store, batch: str) -> str:
@@ -54,12 +53,7 @@ async def _run(config: Config, done: partial[bool]) -> None:
     assignments = [one for one in config.assignments if config.works(one)]
     current = Choice(config, Wish(())).versions
     storage = config.storage
-    history = History(
-        path=storage.path / files.HISTORY,
-        retention=storage.retention,
-        texts=storage.texts,
-        texts_retention=storage.texts_retention,
-    )
+    history = History.in_folder(storage.path, storage)
     async with AsyncExitStack() as stack:
         sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}
         for number, sink in enumerate(config.sinks):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from monitor.quantities import Duration, Rate, Size
-from monitor.storage.history.writer import Texts
+from monitor.storage.history.settings import ResultRetention
 
 
 class Section(BaseModel):
@@ -37,32 +37,21 @@ def default_state_path() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
 
 
-class Storage(Section):
+class Storage(Section, ResultRetention):
     """The folder on disk: the spool of traces that are not yet done, and the history of results."""
 
     path: Path = Field(default_factory=default_state_path)
     """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
     `~/.local/state/rag-monitor`."""
 
-    retention: Duration = 7 * 86400.0
-    """How long results are kept, and how long a trace may wait before it is given up (and counted as `expired`)."""
-
     max_size: Size = 2 * 1024**3
-    """Bytes that the spool may hold; beyond that the receivers answer "try again later"."""
+    """Bytes that the spool may hold; beyond that the receivers answer "try again later". Whatever `texts` says, a trace
+    waits there until it is judged; after `retention` it is given up, and counted as `expired`."""
 
     spool_retention: Annotated[Duration, Field(ge=0)] = 0.0
     """How long the spool keeps a delivery after it is done with, such as `24h`, for `rag-monitor backfill --from
     spool`: in a file beside it, of half of `max_size` beyond that, the oldest making room first. Its texts are on disk
     for as long, whatever `texts` says, and each delivery is written twice. Default: not at all."""
-
-    texts: Texts = "verdicts"
-    """`all`: question, context and answer of judged cases are kept beside their results, to show the worst ones and
-    why. `verdicts`: only verdicts with their reasons, which may quote them. `none`: verdicts and numbers, and no word
-    of anybody; a trace itself waits in the spool until it is judged, whatever stands here. See docs/privacy.md."""
-
-    texts_retention: Duration | None = Field(default=None, gt=0)
-    """How long texts are kept, reasons of verdicts among them, such as `2d`; after that verdicts and numbers are left
-    until `retention` ends. Default: as long as the result itself."""
 
     @model_validator(mode="after")
     def _no_deliveries_without_texts(self) -> Storage:

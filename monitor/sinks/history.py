@@ -10,20 +10,20 @@ from typing import Any, ClassVar, Literal
 
 import anyio.lowlevel
 import anyio.to_thread
-from pydantic import Field
 
 from monitor.errors import ConfigError
 from monitor.model.generation import Known
-from monitor.quantities import Duration, Size
 from monitor.sinks._batches import batching
 from monitor.stages import Deliver, Lesson, Runtime, Sink
+from monitor.storage import files
 from monitor.storage.history.reader import Reader, Search, Sums
-from monitor.storage.history.writer import TIDY_EVERY, Retention, Texts, Writer
+from monitor.storage.history.settings import HistoryOptions, ResultRetention
+from monitor.storage.history.writer import TIDY_EVERY, Writer
 
 _AT_ONCE = 100  # lessons between which other tasks have their turn
 
 
-class History(Sink):
+class History(Sink, HistoryOptions):
     """Keep results for the page and for restarts."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
@@ -31,36 +31,17 @@ class History(Sink):
     path: Path | None = None
     """The database file. Default: `history.db` in the storage folder."""
 
-    retention: Duration = Field(default=7 * 86400.0, gt=0)
-    """How long a result is kept."""
-
-    sums_retention: Duration = Field(default=30 * 86400.0, gt=0)
-    """How long the sums by the minute are kept, which the windows of alerts are restored from."""
-
-    max_size: Size = Field(default=1024**3, gt=0)
-    """What the database may take; beyond it the oldest results go first."""
-
-    texts: Texts = "verdicts"
-    """`all`: question, context and answer are kept, to be shown. `verdicts`: only the verdict with its reasons, which
-    may quote them. `none`: verdicts and numbers, and no word of anybody."""
-
-    texts_retention: Duration | None = Field(default=None, gt=0)
-    """How long texts are kept, reasons of verdicts among them; after that a result is left as if `texts` were `none`.
-    Default: as long as the result itself."""
+    @classmethod
+    def in_folder(cls, folder: Path, kept: ResultRetention) -> History:
+        """The history of the storage folder, which keeps what its section says."""
+        return cls(path=folder / files.HISTORY, **{name: getattr(kept, name) for name in ResultRetention.model_fields})
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails.
 
         A result is safe from a crash of the process when it is delivered; a power cut may cost the last seconds.
         """
-        retention = Retention(
-            results=self.retention,
-            sums=self.sums_retention,
-            max_size=self.max_size,
-            texts=self.texts,
-            texts_for=self.texts_retention,
-        )
-        writer = Writer(self._file(), retention, runtime)
+        writer = Writer(self._file(), self, runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
 
     async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's

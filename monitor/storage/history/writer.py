@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import Judged
@@ -15,36 +14,21 @@ from monitor.privacy.erasure import Forgotten
 from monitor.stages import Runtime
 from monitor.storage.files import make_private
 from monitor.storage.history.erasing import blank
+from monitor.storage.history.settings import HistoryOptions
 from monitor.storage.history.tables import FORMAT, insert, prune
 from monitor.storage.sqlite import Database, empty_log
 from monitor.telemetry.events import Event
-
-Texts: TypeAlias = Literal["all", "verdicts", "none"]
 
 TIDY_EVERY: Final = 60.0
 """Seconds between two deletions of what is too old."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """What the history keeps, for how many seconds, and how many bytes it may take.
-
-    `texts_for` is None where texts are kept as long as their results.
-    """
-
-    results: float
-    sums: float
-    max_size: int
-    texts: Texts
-    texts_for: float | None
-
-
 class Writer:
     """Writes the history `path`. Its methods block; call them from one thread at a time."""
 
-    def __init__(self, path: Path, retention: Retention, runtime: Runtime) -> None:
+    def __init__(self, path: Path, options: HistoryOptions, runtime: Runtime) -> None:
         self._path = path
-        self._retention = retention
+        self._options = options
         self._clock = runtime.clock
         self._events = runtime.events
         self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, damaged=self._damaged)
@@ -71,7 +55,7 @@ class Writer:
         """Write all of these in one transaction. Raises `MonitorError`: none was written."""
         self._load_users()
         with self._file.transaction() as db:
-            texts = self._retention.texts
+            texts = self._options.texts
             wanted = [one for one in results if not self._is_forgotten(one)]
             insert(db, wanted, texts=texts == "all", quotes=texts != "none", users=self._users)
             erased = self._tidy(db)
@@ -108,10 +92,11 @@ class Writer:
         now = self._clock.monotonic()
         if now - self._tidied < TIDY_EVERY:
             return False
-        wall, kept = self._clock.now(), self._retention
-        more = prune(db, before=wall - kept.results, sums_before=wall - kept.sums, at_most=kept.max_size)
-        if kept.texts_for is not None:
-            more = blank(db, wall - kept.texts_for) or more
+        wall, options = self._clock.now(), self._options
+        limits = {"before": wall - options.retention, "sums_before": wall - options.sums_retention}
+        more = prune(db, **limits, at_most=options.max_size)
+        if options.texts_retention is not None:
+            more = blank(db, wall - options.texts_retention) or more
         if not more:
             self._tidied = now
         return True
