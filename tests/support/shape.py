@@ -1,0 +1,277 @@
+"""Measure the shape of `monitor/`: how many wings, who knows whom, and how far one request travels.
+
+    python -m tests.support.shape [CHECKOUT ...]
+
+Prints one column for each checkout (default: this one), so that a branch can be compared with the commit before it. The
+last rows run the monitor of that checkout, send it one recorded request of three spans over OTLP/HTTP, and follow the
+calls inside `monitor/` until its first evaluation is counted.
+
+A *wing* is an entry at the top of `monitor/`: a folder, or a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+REQUEST = Path(__file__).parents[1] / "data" / "three_spans.json"
+
+
+@dataclass(frozen=True)
+class Imports:
+    """Which file of a package imports which other; paths are relative to the package, without `.py`."""
+
+    files: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+
+    @property
+    def between_wings(self) -> set[tuple[str, str]]:
+        return {(wing(a), wing(b)) for a, b in self.pairs if wing(a) != wing(b)}
+
+    @property
+    def of_private_modules(self) -> set[tuple[str, str]]:
+        """Imports of a module whose name begins with `_` from outside its folder."""
+        return {(a, b) for a, b in self.pairs if _is_private(b) and not f"{a}/".startswith(f"{_home(b)}/")}
+
+
+def wing(path: str) -> str:
+    """The entry at the top of the package that `path` belongs to."""
+    return path.split("/", 1)[0]
+
+
+def _is_private(path: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in path.split("/"))
+
+
+def _home(path: str) -> str:
+    """The folder of the first private part of `path`."""
+    parts = path.split("/")
+    first = next(n for n, part in enumerate(parts) if part.startswith("_") and not part.startswith("__"))
+    return "/".join(parts[:first])
+
+
+def sources(package: Path) -> dict[str, ast.Module]:
+    """Every Python file of a package, parsed, by its path in the package without `.py`; a package by its folder."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).with_suffix("").as_posix()
+        found[name.removesuffix("/__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def imports(trees: Mapping[str, ast.Module], package: str = "monitor") -> Imports:
+    """What the files of a package import of it, wherever in the file that stands."""
+    pairs = set()
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            for target in _targets(node, package):
+                known = _longest(target, trees)
+                if known is not None and known != name:
+                    pairs.add((name, known))
+    return Imports(frozenset(trees), frozenset(pairs))
+
+
+def _targets(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+    else:
+        return
+    for name in names:
+        if name == package or name.startswith(f"{package}."):
+            yield name.removeprefix(package).lstrip(".").replace(".", "/")
+
+
+def _longest(target: str, known: Mapping[str, object]) -> str | None:
+    """The file that `target`, a module or a name in one, is defined in. None for the package itself."""
+    while target and target not in known:
+        target = target.rpartition("/")[0]
+    return target or None
+
+
+def circles(pairs: set[tuple[str, str]] | frozenset[tuple[str, str]]) -> list[set[str]]:
+    """The groups of two or more that import each other, directly or through others (strong components)."""
+    onward: dict[str, set[str]] = defaultdict(set)
+    for a, b in pairs:
+        onward[a].add(b)
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            for after in onward[left.pop()] - seen:
+                seen.add(after)
+                left.append(after)
+        return seen
+
+    reach = {name: reached(name) for name in list(onward)}
+    groups = []
+    for name in sorted(reach):
+        group = {other for other in reach[name] if name in reach.get(other, ())}
+        if group and group not in groups:
+            groups.append(group)
+    return groups
+
+
+def repeated_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Names of classes at the top of more than one file, and these files."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for name, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                where[node.name].append(name)
+    return {name: files for name, files in sorted(where.items()) if len(files) > 1}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one request went: the files whose functions were called, in the order of the calls."""
+
+    calls: list[str]
+
+    @property
+    def files(self) -> set[str]:
+        return set(self.calls)
+
+    @property
+    def wings(self) -> list[str]:
+        """The wings, one entry each time that the request comes to one from another."""
+        stays: list[str] = []
+        for name in map(wing, self.calls):
+            if not stays or stays[-1] != name:
+                stays.append(name)
+        return stays
+
+    @property
+    def returns(self) -> int:
+        """How often it comes to a wing in which it was before."""
+        return len(self.wings) - len(set(self.wings))
+
+
+def follow(checkout: Path) -> Way:
+    """Run the monitor of `checkout`, send one request and follow it until the counter of evaluations moves."""
+    from tests.support.tools import free_port, wait_until  # noqa: PLC0415 - the traced process has other tests on its path
+
+    with tempfile.TemporaryDirectory(prefix="rag-monitor-shape-") as folder:
+        here = Path(folder)
+        http, metrics = free_port(), free_port()
+        config = {
+            "sources": [{"type": "otlp_http", "port": http}],
+            "sinks": [{"type": "prometheus", "port": metrics}],
+            "evaluators": [{"type": "overlap_groundedness"}],
+            "alerts": [],
+            "storage": {"path": str(here / "state")},
+        }
+        (here / "config.json").write_text(json.dumps(config))
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        command = [sys.executable, "-P", __file__, "--traced", str(here / "calls.json"), str(here / "config.json")]
+        with subprocess.Popen(command, env=environment, cwd=checkout) as monitor:
+            try:
+                wait_until(lambda: _answers(f"http://127.0.0.1:{metrics}/-/ready"), 60, "readiness")
+                time.sleep(1)  # what it does once, after its start, is no part of the way
+                monitor.send_signal(signal.SIGUSR1)
+                time.sleep(0.2)
+                body = REQUEST.read_bytes().replace(b'"1790000000', f'"{int(time.time()) - 1}'.encode())
+                request = urllib.request.Request(
+                    f"http://127.0.0.1:{http}/v1/traces", body, {"Content-Type": "application/json"}
+                )
+                urllib.request.urlopen(request, timeout=20).close()
+                wait_until((here / "calls.json").exists, 60, "the count of the evaluation")
+            finally:
+                monitor.kill()
+        return Way(json.loads((here / "calls.json").read_text()))
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _traced(out: Path, config: Path) -> None:
+    """The monitor in this process; from SIGUSR1 on its calls are followed, until an evaluation is counted."""
+    import monitor  # noqa: PLC0415 - that of the checkout, which PYTHONPATH names
+
+    root = f"{Path(monitor.__file__).parent}{os.sep}"
+    calls: list[str] = []
+    following = threading.Event()
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or not following.is_set():
+            return
+        code = frame.f_code
+        if code.co_filename.startswith(root):
+            name = code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
+            if code.co_name != "<module>":
+                calls.append(name)
+        elif code.co_name == "inc" and code.co_filename.endswith(os.path.join("prometheus_client", "metrics.py")):
+            if frame.f_locals["self"]._name == "ragmonitor_evaluations":
+                following.clear()
+                partial = out.with_suffix(".part")
+                partial.write_text(json.dumps(calls))
+                partial.rename(out)
+
+    signal.signal(signal.SIGUSR1, lambda *_: following.set())
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    from monitor.__main__ import main  # noqa: PLC0415
+
+    sys.argv = ["rag-monitor", "run", "-c", str(config)]
+    main()
+
+
+def measure(checkout: Path) -> dict[str, int]:
+    """Every figure of one checkout, by its name."""
+    package = checkout / "monitor"
+    trees = sources(package)
+    known = imports(trees)
+    entries = [path for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    way = follow(checkout)
+    return {
+        "entries at the top of monitor/": len(entries),
+        "pairs of wings that know each other": len(known.between_wings),
+        "circles of wings": len(circles(known.between_wings)),
+        "circles of files": len(circles(known.pairs)),
+        "imports of _private modules across folders": len(known.of_private_modules),
+        "class names with two meanings": len(repeated_classes(trees)),
+        "product files": len(trees),
+        "product lines": sum(len(path.read_text().splitlines()) for path in package.rglob("*.py")),
+        "files that a request passes": len(way.files),
+        "wings that it passes": len(set(way.wings)),
+        "times it comes back to a wing": way.returns,
+    }
+
+
+def main() -> None:
+    """Print the table."""
+    if sys.argv[1:2] == ["--traced"]:
+        _traced(Path(sys.argv[2]), Path(sys.argv[3]))
+        return
+    checkouts = [Path(each).resolve() for each in sys.argv[1:]] or [REPOSITORY]
+    columns = [measure(each) for each in checkouts]
+    width = max(map(len, columns[0]))
+    print(" " * width, *(f"{each.name[:14]:>14}" for each in checkouts))
+    for name in columns[0]:
+        print(f"{name:<{width}}", *(f"{column[name]:>14,}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
