@@ -177,11 +177,17 @@ def follow(checkout: Path) -> Way:
             "evaluators": [{"type": "overlap_groundedness"}],
             "alerts": [],
             "storage": {"path": str(here / "state")},
+            "assembly": {"grace_period": "100ms"},
         }
-        (here / "config.json").write_text(json.dumps(config))
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        (here / "config.json").write_text(json.dumps(config))
+        command = [sys.executable, "-m", "monitor", "check", "-c", str(here / "config.json")]
+        if subprocess.run(command, env=environment, cwd=checkout, capture_output=True, check=False).returncode:
+            config["assembly"] = {"quiet": "100ms"}  # as it was called before
+            (here / "config.json").write_text(json.dumps(config))
         command = [sys.executable, "-P", __file__, "--traced", str(here / "calls.json"), str(here / "config.json")]
-        with subprocess.Popen(command, env=environment, cwd=checkout) as monitor:
+        log = here / "monitor.log"
+        with log.open("wb") as out, subprocess.Popen(command, env=environment, cwd=checkout, stderr=out) as monitor:
             try:
                 wait_until(lambda: _answers(f"http://127.0.0.1:{metrics}/-/ready"), 60, "readiness")
                 time.sleep(1)  # what it does once, after its start, is no part of the way
@@ -193,6 +199,9 @@ def follow(checkout: Path) -> Way:
                 )
                 urllib.request.urlopen(request, timeout=20).close()
                 wait_until((here / "calls.json").exists, 60, "the count of the evaluation")
+            except BaseException:
+                print(log.read_text(errors="replace"), file=sys.stderr)
+                raise
             finally:
                 monitor.kill()
         return Way(json.loads((here / "calls.json").read_text()))
