@@ -166,7 +166,7 @@ class Way:
 
 def follow(checkout: Path) -> Way:
     """Run the monitor of `checkout`, send one request and follow it until the counter of evaluations moves."""
-    from tests.support.tools import free_port, wait_until  # noqa: PLC0415 - the traced process has other tests on its path
+    from tests.support.tools import free_port, wait_until
 
     with tempfile.TemporaryDirectory(prefix="rag-monitor-shape-") as folder:
         here = Path(folder)
@@ -204,7 +204,9 @@ def follow(checkout: Path) -> Way:
                 raise
             finally:
                 monitor.kill()
-        return Way(json.loads((here / "calls.json").read_text()))
+        calls = json.loads((here / "calls.json").read_text())
+        first = next(number for number, name in enumerate(calls) if name.endswith("/http_server"))
+        return Way(calls[first:])  # what ran before the request came is not its way
 
 
 def _answers(url: str) -> bool:
@@ -217,7 +219,7 @@ def _answers(url: str) -> bool:
 
 def _traced(out: Path, config: Path) -> None:
     """The monitor in this process; from SIGUSR1 on its calls are followed, until an evaluation is counted."""
-    import monitor  # noqa: PLC0415 - that of the checkout, which PYTHONPATH names
+    import monitor
 
     root = f"{Path(monitor.__file__).parent}{os.sep}"
     calls: list[str] = []
@@ -231,20 +233,26 @@ def _traced(out: Path, config: Path) -> None:
             name = code.co_filename.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
             if code.co_name != "<module>":
                 calls.append(name)
-        elif code.co_name == "inc" and code.co_filename.endswith(os.path.join("prometheus_client", "metrics.py")):
-            if frame.f_locals["self"]._name == "ragmonitor_evaluations":
-                following.clear()
-                partial = out.with_suffix(".part")
-                partial.write_text(json.dumps(calls))
-                partial.rename(out)
+        elif _counts_an_evaluation(frame):
+            following.clear()
+            partial = out.with_suffix(".part")
+            partial.write_text(json.dumps(calls))
+            partial.rename(out)
 
     signal.signal(signal.SIGUSR1, lambda *_: following.set())
     threading.setprofile(profile)
     sys.setprofile(profile)
-    from monitor.__main__ import main  # noqa: PLC0415
+    from monitor.__main__ import main
 
     sys.argv = ["rag-monitor", "run", "-c", str(config)]
     main()
+
+
+def _counts_an_evaluation(frame: FrameType) -> bool:
+    code = frame.f_code
+    if code.co_name != "inc" or not code.co_filename.endswith("prometheus_client/metrics.py"):
+        return False
+    return bool(frame.f_locals["self"]._name == "ragmonitor_evaluations")
 
 
 def measure(checkout: Path) -> dict[str, int]:
