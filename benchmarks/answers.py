@@ -14,7 +14,7 @@ from typing import NamedTuple
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score
-from monitor.samplers._features import INPUTS, inputs
+from monitor.statistics.defect_model import INPUTS, inputs
 
 Inputs = tuple[float, ...]
 

@@ -14,10 +14,9 @@ from itertools import accumulate
 from statistics import NormalDist, fmean, stdev
 from typing import TypeAlias
 
-from monitor.samplers._features import INPUTS
-from monitor.samplers._learner import Learner
-from monitor.samplers._pacer import CAP, BudgetPacer
+from monitor.statistics.budget_pacer import CAP, BudgetPacer
 from monitor.statistics.correction import Label, by_difference, by_quality, quality
+from monitor.statistics.defect_model import INPUTS, DefectModel
 from monitor.statistics.power import counted
 from monitor.statistics.rates import Sums, estimate, interval_95, judged_to_tell
 
@@ -60,7 +59,7 @@ def drawn_day(rate: float, auroc: float, seed: str) -> list[tuple[bool, float]]:
     """Whether each case of a day is a defect, and with what probability the sampler draws it, on the second day."""
     rng = random.Random(seed)
     apart = NormalDist().inv_cdf(auroc) * math.sqrt(2)
-    learner = Learner((1.2, *(0.0 for _ in INPUTS[1:])))
+    learner = DefectModel((1.2, *(0.0 for _ in INPUTS[1:])))
     day = _CASES_A_MINUTE * 1440
     pacer = BudgetPacer(day * _SHARE, day * _SHARE / 24 * CAP, 0.0)
     found = []

@@ -20,7 +20,7 @@ from monitor import registry
 from monitor.errors import JudgeError
 from monitor.judge import codec
 from monitor.judge.codec import RequestForm
-from monitor.judge.panel import merged
+from monitor.judge.grouped_judge import merged
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import UnscoredReason

@@ -21,9 +21,8 @@ from statistics import fmean, geometric_mean, stdev
 from typing import Final, NamedTuple
 
 from benchmarks.answers import Mix, Row, binormal, distance, labelled, mixed
-from monitor.samplers._features import INPUTS
-from monitor.samplers._learner import Learner
-from monitor.samplers._pacer import CAP, FLOOR, BudgetPacer, deviation
+from monitor.statistics.budget_pacer import CAP, FLOOR, BudgetPacer, deviation
+from monitor.statistics.defect_model import INPUTS, DefectModel
 from monitor.statistics.rates import Sums
 
 CHECKPOINTS: Final = (200, 1000, 5000)
@@ -93,7 +92,7 @@ def halved(rows: Sequence[Row], rate: float, rng: random.Random) -> Stream:
 
 def learned(stream: Stream, rng: random.Random, checkpoints: Sequence[int] = CHECKPOINTS) -> list[float]:
     """The gain before any verdict, and after each of these numbers of them."""
-    learner = Learner((SLOPE, *(0.0 for _ in INPUTS[1:])))
+    learner = DefectModel((SLOPE, *(0.0 for _ in INPUTS[1:])))
     found = [_gain_of(learner, stream.held)]
     for before, until in pairwise((0, *checkpoints)):
         for _ in range(before, until, _DELAY):
@@ -116,7 +115,7 @@ def learned_mean(
     return [geometric_mean(column) for column in zip(*runs, strict=True)]
 
 
-def _gain_of(learner: Learner, held: Mix) -> float:
+def _gain_of(learner: DefectModel, held: Mix) -> float:
     return efficiency(held, [learner.probability(row.seen) for row in held.rows], learner.trust)
 
 
@@ -181,7 +180,7 @@ def closed_loop(
 ) -> Looped:
     """A stream of answers drawn from `rows`, judged `delay` minutes after they are drawn, from a cold start."""
     good, bad = [row for row in rows if not row.defect], [row for row in rows if row.defect]
-    learner = Learner((SLOPE, *(0.0 for _ in INPUTS[1:])))
+    learner = DefectModel((SLOPE, *(0.0 for _ in INPUTS[1:])))
     pacer = BudgetPacer(per_day, cap * per_day / 24, now=0.0)
     run, under_way = Looped(), deque[tuple[int, Row, float, float]]()
     for minute in range(minutes):

@@ -24,8 +24,8 @@ from monitor.content import slices as facts
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.client import open_judge
 from monitor.judge.contradiction import contradicts
+from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup
 from monitor.judge.metered import MeteredJudge
-from monitor.judge.panel import Panel, Seat
 from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable
 from monitor.judge.settings import JudgeSettings
@@ -136,16 +136,16 @@ class Scorer:
         judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
         since = began if began is not None else self._runtime.clock.monotonic()
 
-        async def ask(one: Assignment, how: Drawn, seat: Seat | None) -> None:
-            judge = MeteredJudge(seat or self._judges[one.judge], repeat)
+        async def ask(one: Assignment, how: Drawn, grouped: GroupedJudge | None) -> None:
+            judge = MeteredJudge(grouped or self._judges[one.judge], repeat)
             result = await self._judged(one, known, how, judge, since)
-            if seat is not None:
-                await seat.leave()
+            if grouped is not None:
+                await grouped.leave()
             await keep(result)
 
         async with anyio.create_task_group() as side_by_side:
-            for (one, how), seat in zip(judged, self._seats(judged), strict=True):
-                side_by_side.start_soon(ask, one, how, seat)
+            for (one, how), grouped in zip(judged, self._grouped(judged), strict=True):
+                side_by_side.start_soon(ask, one, how, grouped)
         local = [one for one, _ in everyone if one.evaluator.cost == "local"]
         return [results[one.evaluator.name] for one in (*local, *(one for one, _ in judged))]
 
@@ -183,12 +183,12 @@ class Scorer:
         """Whether a result reached now would be late."""
         return standing_of(case, self._runtime.clock.now(), self.late_after) is Standing.LATE
 
-    def _seats(self, judged: Sequence[Chosen]) -> list[Seat | None]:
-        """For each evaluator its seat on the panel of its group and judge; None where it is alone there."""
+    def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
+        """Return the common judge of each evaluator's group; None for an evaluator that is alone in it."""
         together = Counter((one.group, one.judge) for one, _ in judged if one.group)
-        panels = {key: Panel(self._judges[key[1]]) for key, number in together.items() if number > 1}
-        found = (panels.get((one.group, one.judge)) for one, _ in judged)
-        return [panel.seat() if panel is not None else None for panel in found]
+        groups = {key: QuestionGroup(self._judges[key[1]]) for key, number in together.items() if number > 1}
+        found = (groups.get((one.group, one.judge)) for one, _ in judged)
+        return [group.judge() if group is not None else None for group in found]
 
     async def _local(self, one: Assignment, case: Case, how: Drawn) -> Judged:
         began = self._runtime.clock.monotonic()

@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from monitor.samplers._pacer import CAP, BudgetPacer
 from monitor.stages import Drawn, Runtime, Sampler
+from monitor.statistics.budget_pacer import CAP, BudgetPacer
 
 HOURS: Final = 24.0
 _VERDICTS = 200.0  # that the mean price reaches back

@@ -12,10 +12,9 @@ from pydantic import Field
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, SamplingBudget
-from monitor.samplers._features import INPUTS, are_inputs, inputs
-from monitor.samplers._gain import DAYS, Watch
-from monitor.samplers._learner import Learner
 from monitor.stages import Drawn, Evaluator, Lesson, Runtime, Sampling
+from monitor.statistics.defect_model import INPUTS, DefectModel, are_inputs, inputs
+from monitor.statistics.sampling_gain import DAYS, Watch
 from monitor.telemetry.events import Event
 
 _APPS = 200
@@ -128,7 +127,7 @@ class _Boosting:
     def _shift(self, case: Case) -> float:
         return sum(log for name, value, log in self._shifts if case.attributes.get(name) == value)
 
-    def _show(self, name: str, learner: Learner) -> None:
+    def _show(self, name: str, learner: DefectModel) -> None:
         metrics = self._runtime.metrics
         app = metrics.app(name)
         for input_name, value in zip(INPUTS, learner.coefficients[1:], strict=True):
@@ -139,6 +138,6 @@ class _App:
     """What is known of one app."""
 
     def __init__(self, slopes: tuple[float, ...]) -> None:
-        self.learner = Learner(slopes)
+        self.learner = DefectModel(slopes)
         self.watch = Watch()
         self.paused_until = 0.0

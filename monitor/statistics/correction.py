@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from monitor.statistics.proportions import score_interval
-from monitor.statistics.rates import Z_95, Sums, effective_judged
+from monitor.statistics.rates import Z_95, Sums, effective_judged, score_interval
 
 LABELS_NEEDED = 100
 """Labelled defects, and as many good answers, below which nothing is corrected. With fewer, the textbook's interval of

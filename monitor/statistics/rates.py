@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from monitor.statistics.proportions import score_interval
-
 Z_95 = 1.959964
 """Half the width, in standard deviations, of a two-sided interval that holds 95 times in 100."""
 
@@ -178,3 +176,15 @@ def judged_to_tell(threshold: float, rate: float, z: float) -> int:
     if not 0 < threshold < rate <= 1:
         raise ValueError(f"needs 0 < threshold < rate <= 1, got threshold {threshold} and rate {rate}")
     return math.ceil(((z + _Z_POWER) / 2 / (math.sqrt(rate) - math.sqrt(threshold))) ** 2)
+
+
+def score_interval(share: float, number: float, z: float) -> tuple[float, float]:
+    """The score interval of a share of `number` (Wilson, Journal of the American Statistical Association 22, 1927).
+
+    See its page 209. `number` (> 0) may be an effective one, which is not whole; `z` is half the width in standard
+    deviations.
+    """
+    shrink = 1 + z * z / number
+    middle = (share + z * z / (2 * number)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
+    return max(middle - half, 0.0), min(middle + half, 1.0)

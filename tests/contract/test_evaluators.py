@@ -14,7 +14,6 @@ import pytest
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
-from monitor.evaluators._rubric_scoring import RubricEvaluator
 from monitor.judge.contradiction import contradicts
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
@@ -174,7 +173,8 @@ async def test_a_response_without_content_is_decided_by_rule(type_name, response
     found = await evaluator.evaluate(case, judge if evaluator.cost == "judge" else None)
     assert isinstance(found, (Score, Skipped))
     if isinstance(found, Score):
-        declared = evaluator.rubric.trivial_score if isinstance(evaluator, RubricEvaluator) else None
+        rubric = getattr(evaluator, "rubric", None)
+        declared = rubric.trivial_score if rubric is not None else None
         harmless = evaluator.scale.better == "lower" and found.value == declared == evaluator.scale.lowest
         assert harmless or evaluator.default_defect.matches(found)
 
@@ -197,7 +197,8 @@ async def test_who_needs_no_response_is_helped_and_harmed_by_none(type_name, res
     whole = replace(CASES[0], expected_retrieved_context=(Document("Mars has two moons: Phobos."),))
     without = await evaluator.evaluate(replace(whole, response=response), judge)
     assert without == await evaluator.evaluate(whole, judge)
-    assert shown == (isinstance(evaluator, RubricEvaluator) and "response" in evaluator.rubric.materials)
+    rubric = getattr(evaluator, "rubric", None)
+    assert shown == (rubric is not None and "response" in rubric.materials)
 
 
 @pytest.mark.parametrize("type_name", ALL)

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from monitor.samplers._pacer import BudgetPacer
+from monitor.statistics.budget_pacer import BudgetPacer
 from tests.support.collector import Collector, Encoding
 from tests.support.kafka import Broker
 from tests.support.kafka_fleet import LETTERS, Fleet, Load, account, wait_for_all

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
 from monitor.privacy.detectors import Piece, pieces
 from monitor.privacy.redaction.edits import Edit, Masked, apart, around, put
-from monitor.privacy.redaction.literals import SURE, Literals, stretches
 from monitor.privacy.redaction.settings import DataType
 
 _OF_KIND: Final = {
@@ -46,6 +45,10 @@ _PASSES: Final = 8
 _ROUNDS: Final = 4
 _FRAGMENT: Final = 4
 _LAST_DIGITS: Final = 8  # of two ways to write a phone number these are the same
+SURE: Final = 6
+"""Characters of a value that are masked wherever they stand; shorter ones may be any word."""
+
+_FEW: Final = 50
 
 
 class Masking:
@@ -160,6 +163,43 @@ class Masking:
         if len(value) <= _LONGEST:
             self._values.setdefault(value, self._names[key])
         return self._names[key]
+
+
+class Literals:
+    """Where any of many values stands in a text: few are looked for one by one, of many all at once."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = [value for value in values if len(value) >= SURE]
+        self._lengths: dict[str, list[int]] = {}
+        self._known = frozenset(self._values)
+        for value in self._values:
+            lengths = self._lengths.setdefault(value[:SURE], [])
+            if len(value) not in lengths:
+                lengths.append(len(value))
+
+    def within(self, text: str) -> Iterator[tuple[int, int]]:
+        """Every place, also those that overlap."""
+        if len(self._values) > _FEW:
+            for at in range(len(text) - SURE + 1):
+                for length in self._lengths.get(text[at : at + SURE], ()):
+                    if text[at : at + length] in self._known:
+                        yield at, at + length
+            return
+        for value in self._values:
+            at = text.find(value)
+            while at >= 0:
+                yield at, at + len(value)
+                at = text.find(value, at + len(value))
+
+
+def stretches(values: Mapping[str, str]) -> dict[str, str]:
+    """Every stretch of `SURE` characters of the values, in lower case, with the name of its value."""
+    found: dict[str, str] = {}
+    for value, name in values.items():
+        lowered = value.lower()
+        for at in range(len(lowered) - SURE + 1):
+            found.setdefault(lowered[at : at + SURE], name)
+    return found
 
 
 def _key(kind: DataType, value: str) -> str:

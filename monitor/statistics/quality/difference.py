@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from monitor.statistics.proportions import score_interval
+from monitor.statistics.rates import score_interval
 
 
 class Difference(NamedTuple):

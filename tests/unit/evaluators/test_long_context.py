@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
 from monitor.judge import codec
-from monitor.judge.panel import Panel
+from monitor.judge.grouped_judge import QuestionGroup
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, UnscoredReason
@@ -220,20 +220,20 @@ async def test_two_rubrics_over_the_same_material_ask_the_same_readings_so_that_
     assert one.questions[:-1] == other.questions[:-1]
 
 
-async def test_rubrics_on_a_panel_read_a_long_context_too():
-    panel = Panel(reader((1, "Mars has two moons.")))
+async def test_rubrics_of_a_group_read_a_long_context_too():
+    questions = QuestionGroup(reader((1, "Mars has two moons.")))
     found: dict[str, Score] = {}
 
-    async def evaluate(name: str, seat: Any) -> None:
-        outcome = await shipped(name).evaluate(CASE, seat)
+    async def evaluate(name: str, mine: Any) -> None:
+        outcome = await shipped(name).evaluate(CASE, mine)
         assert isinstance(outcome, Score)
         found[name] = outcome
-        await seat.leave()
+        await mine.leave()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            for name, seat in [(name, panel.seat()) for name in ("groundedness", "relevance", "faithfulness")]:
-                group.start_soon(evaluate, name, seat)
+            for name, mine in [(name, questions.judge()) for name in ("groundedness", "relevance", "faithfulness")]:
+                group.start_soon(evaluate, name, mine)
     assert {name: one.value for name, one in found.items()} == {"groundedness": 5, "relevance": 5, "faithfulness": 1}
 
 

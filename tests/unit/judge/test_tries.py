@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from monitor.errors import JudgeError
+from monitor.judge.grouped_judge import QuestionGroup
 from monitor.judge.metered import MeteredJudge
-from monitor.judge.panel import Panel
 from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Question, Verdict
 from tests.unit.judge.test_client import GOOD, FakeProvider, Rig, down
@@ -70,13 +70,13 @@ async def test_an_evaluation_adds_up_the_calls_of_all_its_questions():
 
 
 async def test_those_who_ask_together_share_the_calls_that_failed():
-    panel = Panel(Failing())
-    first, second = panel.seat(), panel.seat()
+    questions = QuestionGroup(Failing())
+    first, second = questions.judge(), questions.judge()
     caught = []
 
-    async def ask(seat, name: str) -> None:
+    async def ask(mine, name: str) -> None:
         try:
-            await seat.ask(question(name))
+            await mine.ask(question(name))
         except JudgeError as error:
             caught.append(error.tries)
 

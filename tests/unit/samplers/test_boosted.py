@@ -15,11 +15,11 @@ from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Score
 from monitor.pipeline.scoring import run_local
-from monitor.samplers._features import INPUTS, inputs
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
+from monitor.statistics.defect_model import INPUTS, inputs
 from tests.support.rubrics import shipped
 from tests.support.runtime import runtime, total
 

@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.statistics.correction import Cell, Label, by_difference, by_quality, quality, quality_of
-from monitor.statistics.proportions import score_interval
-from monitor.statistics.rates import Sums
+from monitor.statistics.rates import Sums, score_interval
 
 weights = st.floats(min_value=0.01, max_value=1e4)
 labels = st.lists(st.builds(Label, weights, st.booleans(), st.booleans()), min_size=1, max_size=30)

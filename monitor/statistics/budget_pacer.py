@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from monitor.samplers._learner import PRIOR_RATE
+from monitor.statistics.defect_model import PRIOR_RATE
 from monitor.statistics.limits import TokenBucket
 
 CAP: Final = 4.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.answers import binormal
 from benchmarks.simulation import bursts, closed_loop, cycle, steady
-from monitor.samplers._pacer import BudgetPacer
+from monitor.statistics.budget_pacer import BudgetPacer
 
 ROWS = binormal(0.9, 500, random.Random(0))
 

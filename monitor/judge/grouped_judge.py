@@ -1,7 +1,7 @@
-"""Several rubrics asked about the same case in one call, so that the case is sent and paid for once.
+"""Asks several rubrics about the same case in one call, so that the case is sent and paid for once.
 
-An evaluator knows nothing of it: it asks a judge of its own, its seat on the panel. The questions of all seats are put
-together when the last one has come; each gets its part of the answer. An evaluator that asks nothing leaves its seat.
+Each evaluator of a group gets a judge of its own, a `GroupedJudge`, and need not know about the group. When all of them
+have asked or left, their questions go out as one, and each evaluator gets its part of the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.model.outcome import UnscoredReason
 from monitor.stages import Judge, Prompt, Question, Verdict
 
 _ORDER: Final = ("context", "history", "query", "reference", "response")
-"""The order of the material: what several calls about one case share comes first, where providers cache a prefix."""
+"""The order of the material. What several calls about one case share comes first: providers cache prefixes."""
 
 _TASK: Final = (
     "Your task has {number} parts. Do each by its own rules and as if the others were not there: what one part asks "
@@ -29,7 +29,7 @@ _APART: Final = (
     UnscoredReason.TRUNCATED,
     UnscoredReason.TOO_LARGE,
 )
-"""Faults of a panel's answer after which each question is asked for itself: one bad part must not cost the others."""
+"""Faults of the common answer after which each question is asked on its own: one bad part must not cost the others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,39 +39,39 @@ class _Waiting:
     answer: Verdict | JudgeError | None = None
 
 
-class Panel:
-    """A group of evaluators, at one case. Make all seats before the first question comes."""
+class QuestionGroup:
+    """The questions of a group of evaluators about one case. Call `judge` for each of them before the first one asks."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._seats = 0
+        self._members = 0
         self._waiting: list[_Waiting] = []
 
-    def seat(self) -> Seat:
-        """A place for one evaluator."""
-        self._seats += 1
-        return Seat(self, self._judge)
+    def judge(self) -> GroupedJudge:
+        """Return the judge for one evaluator."""
+        self._members += 1
+        return GroupedJudge(self, self._judge)
 
-    async def asked(self, question: Question) -> Verdict:
-        """The answer to one seat's question, which comes when all seats have asked or left."""
+    async def ask(self, question: Question) -> Verdict:
+        """Answer one evaluator's question, as soon as all others have asked or left. Raises `JudgeError`."""
         mine = _Waiting(question, anyio.Event())
         self._waiting.append(mine)
-        if len(self._waiting) == self._seats:
+        if len(self._waiting) == self._members:
             await self._ask_all()
         await mine.answered.wait()
         if isinstance(mine.answer, Verdict):
             return mine.answer
-        raise mine.answer or JudgeError(UnscoredReason.SHUTDOWN, "the panel broke up")
+        raise mine.answer or JudgeError(UnscoredReason.SHUTDOWN, "the group was cancelled")
 
-    async def left(self) -> None:
-        """A seat asks nothing, or nothing more."""
-        self._seats -= 1
-        if self._waiting and len(self._waiting) == self._seats:
+    async def leave(self) -> None:
+        """Stop waiting for one evaluator."""
+        self._members -= 1
+        if self._waiting and len(self._waiting) == self._members:
             await self._ask_all()
 
     async def _ask_all(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._seats -= len(waiting)
+        self._members -= len(waiting)
         try:
             if len(waiting) == 1 or not _agree([one.question for one in waiting]):
                 await self._ask_each(waiting)
@@ -107,36 +107,36 @@ class Panel:
                 each.start_soon(ask, one)
 
 
-class Seat:
-    """A `Judge` for one evaluator. Its first question goes to the panel, any other straight to the judge behind it."""
+class GroupedJudge:
+    """A `Judge` for one evaluator of a group. Its first question goes to the group, later ones straight to the judge."""
 
-    def __init__(self, panel: Panel, judge: Judge) -> None:
-        self._panel = panel
+    def __init__(self, group: QuestionGroup, judge: Judge) -> None:
+        self._group = group
         self._judge = judge
-        self._taken = True
+        self._pending = True
         self.model = judge.model
         self.max_characters = judge.max_characters
 
     async def ask(self, question: Question | Prompt) -> Verdict:
         """See `stages.Judge.ask`."""
-        if self._taken and isinstance(question, Question):
-            self._taken = False
-            return await self._panel.asked(question)
+        if self._pending and isinstance(question, Question):
+            self._pending = False
+            return await self._group.ask(question)
         return await self._judge.ask(question)
 
     async def leave(self) -> None:
-        """The evaluator is done; no matter whether it has asked."""
-        if self._taken:
-            self._taken = False
-            await self._panel.left()
+        """Tell the group that the evaluator is done, whether or not it has asked."""
+        if self._pending:
+            self._pending = False
+            await self._group.leave()
 
 
 def merged(questions: Sequence[Question]) -> Question:
-    """One question out of several on the same material: an object with the answer to each under its name."""
+    """Merge questions about the same material into one. Its answer is an object with each answer under its name."""
     material = {name: text for one in questions for name, text in one.material.items()}
     parts = [f"## Part `{one.name}`\n\n{one.instructions}" for one in questions]
     return Question(
-        name="panel",
+        name="group",
         instructions="\n\n".join([_TASK.format(number=len(questions)), *parts]),
         material={name: material[name] for name in sorted(material, key=_place)},
         schema={
@@ -154,14 +154,14 @@ def _place(name: str) -> int:
 
 
 def _agree(questions: Sequence[Question]) -> bool:
-    """Whether the questions are of different names and mean the same by each name of their material."""
+    """Whether the questions have different names and agree on each piece of material that they share."""
     seen: dict[str, str] = {}
     same = all(seen.setdefault(name, text) == text for one in questions for name, text in one.material.items())
     return same and len({one.name for one in questions}) == len(questions)
 
 
 def _share(verdict: Verdict, data: Mapping[str, Any], number: int, of: int) -> Verdict:
-    """One part of an answer with its share of the cost; what cannot be divided goes to the first."""
+    """Return one part of an answer with its share of the cost. The first part takes what cannot be divided."""
     return replace(
         verdict,
         data=data,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.samplers._learner import Learner
+from monitor.statistics.defect_model import DefectModel
 
 SLOPES = (1.2, 0.0, 0.0)
 inputs = st.tuples(*[st.floats(-3, 3)] * 3)
@@ -31,7 +31,7 @@ def is_positive_definite(matrix: list[list[float]]) -> bool:
 
 
 def test_before_any_verdict_the_risk_is_three_in_a_hundred_and_rises_with_the_trusted_input() -> None:
-    learner = Learner(SLOPES)
+    learner = DefectModel(SLOPES)
     plain = learner.probability((0, 0, 0))
     assert plain == pytest.approx(0.03)
     assert learner.probability((2, 0, 0)) > 5 * plain
@@ -40,7 +40,7 @@ def test_before_any_verdict_the_risk_is_three_in_a_hundred_and_rises_with_the_tr
 
 @given(seen=verdicts)
 def test_whatever_the_verdicts_the_belief_stays_a_normal_distribution_no_wider_than_the_prior(seen) -> None:
-    learner, prior = Learner(SLOPES), Learner(SLOPES)
+    learner, prior = DefectModel(SLOPES), DefectModel(SLOPES)
     for values, weight, shift, defect in seen:
         learner.learn(values, weight, shift, defect=defect)
     covariance = learner.covariance
@@ -51,7 +51,7 @@ def test_whatever_the_verdicts_the_belief_stays_a_normal_distribution_no_wider_t
 
 
 def test_dead_and_collinear_inputs_do_no_harm_in_a_hundred_thousand_verdicts() -> None:
-    rng, learner = random.Random(1), Learner(SLOPES)
+    rng, learner = random.Random(1), DefectModel(SLOPES)
     for _ in range(100_000):
         value = rng.gauss(0, 1)
         learner.learn((value, value, 0.0), 1.0, defect=rng.random() < 0.02)
@@ -62,21 +62,21 @@ def test_dead_and_collinear_inputs_do_no_harm_in_a_hundred_thousand_verdicts() -
 @given(values=inputs, weight=st.floats(0.01, 10))
 def test_a_verdict_moves_the_risk_of_the_same_case_its_own_way(values, weight) -> None:
     for defect in (True, False):
-        learner = Learner(SLOPES)
+        learner = DefectModel(SLOPES)
         before = learner.probability(values)
         learner.learn(values, weight, defect=defect)
         assert (learner.probability(values) > before) is defect
 
 
 def test_a_case_that_stands_for_very_many_counts_no_more_than_one_that_stands_for_two() -> None:
-    heavy, double = Learner(SLOPES), Learner(SLOPES)
+    heavy, double = DefectModel(SLOPES), DefectModel(SLOPES)
     heavy.learn((1, 1, 1), 1000.0, defect=True)
     double.learn((1, 1, 1), 2.0, defect=True)
     assert heavy.coefficients == double.coefficients
 
 
 def test_what_is_known_besides_raises_the_risk_and_is_not_learned_twice() -> None:
-    told, untold = Learner(SLOPES), Learner(SLOPES)
+    told, untold = DefectModel(SLOPES), DefectModel(SLOPES)
     assert told.probability((0, 0, 0), math.log(5)) > 4 * told.probability((0, 0, 0))
     told.learn((0, 0, 0), 1.0, math.log(5), defect=True)
     untold.learn((0, 0, 0), 1.0, defect=True)
@@ -84,7 +84,7 @@ def test_what_is_known_besides_raises_the_risk_and_is_not_learned_twice() -> Non
 
 
 def test_the_risks_that_it_learns_are_those_of_the_traffic() -> None:
-    rng, learner = random.Random(2), Learner(SLOPES)
+    rng, learner = random.Random(2), DefectModel(SLOPES)
     for _ in range(5000):
         values = (rng.gauss(0, 1), rng.gauss(0, 1), 0.0)
         learner.learn(values, 1.0, defect=rng.random() < 1 / (1 + math.exp(2 - values[1])))
@@ -93,7 +93,7 @@ def test_the_risks_that_it_learns_are_those_of_the_traffic() -> None:
 
 
 def test_after_ten_thousand_verdicts_a_new_kind_of_defect_is_still_learned() -> None:
-    rng, learner = random.Random(3), Learner(SLOPES)
+    rng, learner = random.Random(3), DefectModel(SLOPES)
     for _ in range(10_000):
         learner.learn((rng.gauss(0, 1), 0.0, 0.0), 1.0, defect=rng.random() < 0.02)
     before = learner.probability((0, 3, 0))
@@ -105,7 +105,7 @@ def test_after_ten_thousand_verdicts_a_new_kind_of_defect_is_still_learned() -> 
 
 
 def test_it_is_gone_by_in_half_at_first_and_in_full_after_twenty_defects_however_many_verdicts_they_take() -> None:
-    learner = Learner(SLOPES)
+    learner = DefectModel(SLOPES)
     for _ in range(500):
         learner.learn((0, 0, 0), 1.0, defect=False)
     assert learner.trust == 0.5
@@ -118,7 +118,7 @@ def test_it_is_gone_by_in_half_at_first_and_in_full_after_twenty_defects_however
 
 
 def test_a_belief_that_is_no_number_any_more_begins_again() -> None:
-    learner = Learner(SLOPES)
+    learner = DefectModel(SLOPES)
     learner.coefficients[1] = math.nan
     learner.learn((1, 1, 1), 1.0, defect=True)
-    assert learner.coefficients == Learner(SLOPES).coefficients
+    assert learner.coefficients == DefectModel(SLOPES).coefficients

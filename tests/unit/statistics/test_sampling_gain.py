@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from benchmarks.answers import Row, binormal, mixed
 from benchmarks.simulation import closed_loop, halved, learned_mean, oracle, steady, synthetic
-from monitor.samplers._gain import Watch, gain
 from monitor.statistics.rates import Sums
+from monitor.statistics.sampling_gain import Watch, gain
 
 MTRAG = Path(__file__).parents[2] / "data" / "boosted" / "mtrag.json"
 

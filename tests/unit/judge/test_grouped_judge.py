@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from monitor.errors import JudgeError
-from monitor.judge.panel import Panel, Seat, merged
+from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup, merged
 from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
@@ -25,29 +25,29 @@ def question(name: str, **material: str) -> Question:
 def each_its_own(asked: Question) -> Verdict:
     """Gives every part another score, by its name."""
     data = {"score": len(asked.name)}
-    if asked.name == "panel":
+    if asked.name == "group":
         data = {name: {"score": len(name)} for name in asked.schema["properties"]}
     return Verdict(data, "m", dollars=0.6, input_tokens=10, output_tokens=5, seconds=1.0, attempts=1)
 
 
 async def ask(judge: ScriptedJudge, *questions: Question | None) -> list[Verdict | JudgeError | None]:
-    """All at the same time, each on its seat; None is an evaluator that asks nothing."""
-    panel = Panel(judge)
-    seats = [panel.seat() for _ in questions]
+    """Ask all at the same time; None is an evaluator that asks nothing."""
+    asked_together = QuestionGroup(judge)
+    judges = [asked_together.judge() for _ in questions]
     answers: list[Verdict | JudgeError | None] = [None] * len(questions)
 
-    async def one(at: int, seat: Seat, asked: Question | None) -> None:
+    async def one(at: int, mine: GroupedJudge, asked: Question | None) -> None:
         try:
             if asked is not None:
-                answers[at] = await seat.ask(asked)
+                answers[at] = await mine.ask(asked)
         except JudgeError as error:
             answers[at] = error
         finally:
-            await seat.leave()
+            await mine.leave()
 
     async with anyio.create_task_group() as group:
-        for at, (seat, asked) in enumerate(zip(seats, questions, strict=True)):
-            group.start_soon(one, at, seat, asked)
+        for at, (mine, asked) in enumerate(zip(judges, questions, strict=True)):
+            group.start_soon(one, at, mine, asked)
     return answers
 
 
@@ -80,7 +80,7 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_part_by_part():
     """One bad part must not cost the others their verdict."""
 
     def answer(asked):
-        if asked.name == "panel":
+        if asked.name == "group":
             return JudgeError(UnscoredReason.MALFORMED, "no")
         return JudgeError(UnscoredReason.OUT_OF_RANGE, "9") if asked.name == "bad" else each_its_own(asked)
 
@@ -88,7 +88,7 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_part_by_part():
     good, bad = await ask(judge, question("good"), question("bad"))
     assert good.data == {"score": 4}
     assert bad.reason is UnscoredReason.OUT_OF_RANGE
-    assert sorted(one.name for one in judge.questions) == ["bad", "good", "panel"]
+    assert sorted(one.name for one in judge.questions) == ["bad", "good", "group"]
 
 
 @pytest.mark.parametrize("reason", [UnscoredReason.TIMEOUT, UnscoredReason.BUDGET, UnscoredReason.CONTENT_FILTER])
@@ -106,13 +106,13 @@ async def test_questions_that_mean_other_things_by_the_same_name_are_asked_apart
 
 async def test_a_second_question_and_a_models_own_prompt_go_straight_to_the_judge():
     judge = ScriptedJudge(each_its_own)
-    panel = Panel(judge)
-    seat, other = panel.seat(), panel.seat()
-    await seat.ask(Prompt("p", (Message("user", "x"),)))
+    questions = QuestionGroup(judge)
+    mine, other = questions.judge(), questions.judge()
+    await mine.ask(Prompt("p", (Message("user", "x"),)))
     assert [one.name for one in judge.questions] == ["p"]
     await other.leave()
-    await seat.ask(question("a"))
-    await seat.ask(question("b"))
+    await mine.ask(question("a"))
+    await mine.ask(question("b"))
     assert [one.name for one in judge.questions] == ["p", "a", "b"]
 
 
@@ -127,8 +127,8 @@ async def test_everybody_is_told_when_the_call_is_broken_off():
             started.set()
             await anyio.sleep_forever()
 
-    panel = Panel(Hanging())
-    first, second = panel.seat(), panel.seat()
+    questions = QuestionGroup(Hanging())
+    first, second = questions.judge(), questions.judge()
 
     async def follower():
         try:
