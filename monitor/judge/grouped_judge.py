@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class QuestionGroup:
-    """The questions of a group of evaluators about one case. Call `judge` for each of them before the first one asks."""
+    """The questions of a group of evaluators about one case. Call `judge` for each before the first one asks."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -108,7 +108,7 @@ class QuestionGroup:
 
 
 class GroupedJudge:
-    """A `Judge` for one evaluator of a group. Its first question goes to the group, later ones straight to the judge."""
+    """A `Judge` for one evaluator of a group. Its first question goes to the group, later ones to the judge itself."""
 
     def __init__(self, group: QuestionGroup, judge: Judge) -> None:
         self._group = group

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.evaluators.injection_pattern import InjectionPattern
 from monitor.model.outcome import Score, Skipped
-from tests.unit.evaluators._asking import outcome, score, slowest
+from tests.support.local_evaluators import outcome, score, slowest
 
 pytestmark = pytest.mark.anyio
 

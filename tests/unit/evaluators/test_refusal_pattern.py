@@ -6,7 +6,7 @@ import pytest
 
 from monitor.evaluators.refusal_pattern import RefusalPattern
 from monitor.model.outcome import Skipped, SkippedReason
-from tests.unit.evaluators._asking import outcome, score, slowest
+from tests.support.local_evaluators import outcome, score, slowest
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.evaluators.response_length import ResponseLength, count_words
-from tests.unit.evaluators._asking import score, slowest
+from tests.support.local_evaluators import score, slowest
 
 pytestmark = pytest.mark.anyio
 

@@ -12,14 +12,9 @@ from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Verdict
+from tests.support.judge import question
 
 pytestmark = pytest.mark.anyio
-
-SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
-
-
-def question(name: str, **material: str) -> Question:
-    return Question(name, f"Do {name}.", material or {"context": "c", "response": "r"}, SCHEMA, max_tokens=100)
 
 
 def each_its_own(asked: Question) -> Verdict:

@@ -16,8 +16,8 @@ from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
-from tests.unit.judge.test_client import GOOD, FakeProvider, Rig, down
-from tests.unit.judge.virtual_time import LoopClock
+from tests.support.judge import GOOD, FakeProvider, Rig, down
+from tests.support.virtual_time import LoopClock
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,7 @@ from monitor.judge.grouped_judge import QuestionGroup
 from monitor.judge.metered import MeteredJudge
 from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Question, Verdict
-from tests.unit.judge.test_client import GOOD, FakeProvider, Rig, down
-from tests.unit.judge.test_panel import question
+from tests.support.judge import GOOD, FakeProvider, Rig, down, question
 
 pytestmark = pytest.mark.anyio
 

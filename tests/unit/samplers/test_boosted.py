@@ -11,10 +11,8 @@ import pytest
 from monitor.config import Config
 from monitor.config.file import parse
 from monitor.errors import ConfigError
-from monitor.evaluators.overlap_groundedness import OverlapGroundedness
-from monitor.model.case import Case, Document
+from monitor.model.case import Case
 from monitor.model.outcome import Score
-from monitor.pipeline.scoring import run_local
 from monitor.samplers.boosted import Boosted
 from monitor.samplers.budget import Budget
 from monitor.samplers.by_attribute import ByAttribute
@@ -22,20 +20,7 @@ from monitor.samplers.uniform import Uniform
 from monitor.statistics.defect_model import INPUTS, inputs
 from tests.support.rubrics import shipped
 from tests.support.runtime import runtime, total
-
-GOOD, BAD = "The library opens at nine.", "Elephants from Mars repaired 47 submarines in Paris yesterday."
-OVERLAP = "overlap_groundedness"
-
-
-def case(response: str = GOOD, number: int = 0, **more) -> Case:
-    context = (Document("The library opens at nine o'clock. Bring your card."),)
-    return Case(request_id=f"{number:032x}", retrieved_context=context, response=response, app="shop", **more)
-
-
-def local(response: str = GOOD) -> dict[str, Score]:
-    score = run_local(OverlapGroundedness(), case(response))
-    assert isinstance(score, Score)
-    return {OVERLAP: score}
+from tests.support.sampled import BAD, GOOD, OVERLAP, case, local
 
 
 def test_what_the_context_does_not_support_stands_out_in_every_input() -> None:

@@ -14,7 +14,7 @@ from monitor.share import Share
 from monitor.stages import Drawn, Lesson, Runtime
 from tests.support.rubrics import shipped
 from tests.support.runtime import runtime
-from tests.unit.samplers.test_boosted import BAD, GOOD, case, local
+from tests.support.sampled import BAD, GOOD, case, local
 
 ODDS = {"feedback=down": 5.0}
 
