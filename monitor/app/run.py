@@ -13,8 +13,8 @@ import anyio
 from monitor import __version__, calibration, registry, restore
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
 from monitor.app import shown
-from monitor.app.judging import Judging, around, judging
 from monitor.app.parts import Parts, Running, open_parts
+from monitor.app.scoring import ScoringParts, backfill_context, build_scoring
 from monitor.assembly import Assembly
 from monitor.canary.cases import load as load_canary
 from monitor.canary.run import Canary
@@ -23,7 +23,7 @@ from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.foreign import USER_FEEDBACK, Via
 from monitor.page import mounting
-from monitor.pipeline.evaluate import LiveEvaluation
+from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.looking import Looking
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
@@ -48,7 +48,7 @@ async def run(
     async with AsyncExitStack() as stack:
         parts = await open_parts(config, clock, stack)
         seen = await _restored(config, parts)
-        made = judging(config, parts)
+        made = build_scoring(config, parts)
         assembly = Assembly(config.assembly)
         pipeline = _pipeline(config, parts, made, assembly)
         for app in sorted(seen):
@@ -68,7 +68,7 @@ async def run(
             )
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
-            beside.start_soon(made.backfill.run, around(config, parts, made))
+            beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if recall is not None:
                 beside.start_soon(recall)
             if tries is not None:
@@ -106,7 +106,7 @@ async def _recalled(
     return recall
 
 
-def _pipeline(config: Config, parts: Parts, made: Judging, assembly: Assembly) -> Pipeline:
+def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assembly) -> Pipeline:
     runtime = parts.running.runtime
     return Pipeline(
         sources=config.sources,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from monitor.alerts.engine import ALERT_NAME
 from monitor.alerts.policy import policy_for
-from monitor.app.judging import Judging
 from monitor.app.parts import Parts
+from monitor.app.scoring import ScoringParts
 from monitor.config import Config
 from monitor.operations.diagnosis import Inquiry
 from monitor.page.facts import Facts
@@ -15,7 +15,7 @@ from monitor.pipeline.looking import Looking
 from monitor.trying.desk import Tries
 
 
-def facts(config: Config, parts: Parts, judging: Judging, looking: Looking, tries: Tries | None) -> Facts:
+def facts(config: Config, parts: Parts, scoring: ScoringParts, looking: Looking, tries: Tries | None) -> Facts:
     """All that the page looks at. With `tries` it can try an evaluator on a case."""
     running = parts.running
 
@@ -41,9 +41,9 @@ def facts(config: Config, parts: Parts, judging: Judging, looking: Looking, trie
         keeps_texts=config.storage.texts == "all",
         slices=config.slices,
         asked=Inquiry(config, running.runtime.clock, looking),
-        missed=judging.backfill.missed,
+        missed=scoring.backfill.missed,
         tries=tries,
-        sliced=judging.slicing.recent,
+        sliced=scoring.slicing.recent,
     )
 
 

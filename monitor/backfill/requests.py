@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import anyio.to_thread
 
-from monitor.backfill.around import Around
+from monitor.backfill.context import BackfillContext
 from monitor.backfill.series import Series
 from monitor.backfill.store import Store, Waiting
 from monitor.model.outcome import Judged, Score, Skipped, UnscoredReason, result_id
@@ -40,12 +40,12 @@ PASSING: Final = frozenset({UnscoredReason.TIMEOUT, UnscoredReason.RATE_LIMITED,
 class Requests:
     """Judges requests, and knows which judges are not asked at present."""
 
-    def __init__(self, store: Store, series: Series, around: Around, runtime: Runtime) -> None:
+    def __init__(self, store: Store, series: Series, context: BackfillContext, runtime: Runtime) -> None:
         self._store = store
         self._series = series
-        self._around = around
+        self._context = context
         self._runtime = runtime
-        self._assignments = {one.evaluator.name: one for one in around.assignments}
+        self._assignments = {one.evaluator.name: one for one in context.evaluators}
         self._held: dict[str, float] = {}
         self._why: dict[str, str] = {}
 
@@ -63,14 +63,14 @@ class Requests:
     async def judge(self, waiting: Sequence[Waiting], scorer: Scorer) -> None:
         """Judge all that is due of one request, save what has a verdict by now. Raises `MonitorError`."""
         ids = {one.id: self._id(one) for one in waiting if one.item is not None}
-        known = await self._around.known(set(ids.values()))
+        known = await self._context.known(set(ids.values()))
         due: dict[str, list[Waiting]] = {}
         for one in waiting:
             if one.item is None:
                 await self._end(one, "expired")
             elif ids[one.id] in known:
                 await self._end(one, "known")
-            elif self._around.forgets(one.item.case):
+            elif self._context.forgets(one.item.case):
                 await self._end(one, "forgotten")
             else:
                 due.setdefault(self._lane(self._assignments[one.group.evaluator]), []).append(one)
@@ -88,7 +88,7 @@ class Requests:
         async def settle(judged: Judged) -> None:
             await self._settle(items[judged.evaluator], judged)
 
-        async with self._around.turn(lane) if lane != _LOCAL else nullcontext():
+        async with self._context.turn(lane) if lane != _LOCAL else nullcontext():
             await scorer.score(due[-1][1].case, list(chosen.values()), each=settle)
 
     async def _settle(self, one: Waiting, judged: Judged) -> None:
@@ -103,7 +103,7 @@ class Requests:
                 await _blocking(partial(self._store.again, one.id))
                 self._hold(lane, _BREATH, outcome.reason, outcome.detail)
                 return
-        await self._around.deliver(replace(judged, origin=one.group.source))
+        await self._context.deliver(replace(judged, origin=one.group.source))
         if isinstance(outcome, Score):
             await self._end(one, "defect" if judged.defect else "passed", judged.weight)
         else:
@@ -123,7 +123,7 @@ class Requests:
     def _id(self, one: Waiting) -> str:
         """The id of the result that this process would give: another version since is another instrument."""
         request_id = one.item.case.request_id if one.item is not None else one.request_id
-        return result_id(request_id, one.group.evaluator, self._around.versions[one.group.evaluator])
+        return result_id(request_id, one.group.evaluator, self._context.versions[one.group.evaluator])
 
     @staticmethod
     def _lane(assignment: Assignment) -> str:

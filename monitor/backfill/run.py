@@ -12,8 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from monitor.backfill.around import Around
-from monitor.backfill.judging import Judging, check, open_judging
+from monitor.backfill.context import BackfillContext, BackfillScorer
 from monitor.backfill.lock import Turn
 from monitor.backfill.missing import Missing
 from monitor.backfill.requests import Requests
@@ -26,7 +25,7 @@ from monitor.model.outcome import Judged
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
 
-__all__ = ["Around", "Backfill"]
+__all__ = ["Backfill", "BackfillContext"]
 
 _LOOK_EVERY: Final = 1.0  # seconds between two looks at the queue
 _TIDY_EVERY: Final = 5.0
@@ -80,7 +79,7 @@ class Backfill:
         """What was missed and is not asked for yet, by evaluator, as it was some seconds ago."""
         return self._summary
 
-    async def run(self, around: Around, *, until_done: UntilDone | None = None) -> None:
+    async def run(self, context: BackfillContext, *, until_done: UntilDone | None = None) -> None:
         """Work until cancelled, or until `until_done` says so. While another process works on the queue it waits.
 
         Faults are told as events and tried again; with `until_done` they are raised, as `MonitorError`. Raises
@@ -88,12 +87,12 @@ class Backfill:
         """
         if self._settings.retention <= 0:
             return
-        await anyio.to_thread.run_sync(check, around, self._settings.budget)
+        await anyio.to_thread.run_sync(context.check, self._settings.budget)
         turn = Turn(self._folder)
         try:
             async with anyio.create_task_group() as beside:
                 beside.start_soon(self._missing.run)
-                worker = _Worker(self._settings, self._runtime, self._store, self._series, around)
+                worker = _Worker(self._settings, self._runtime, self._store, self._series, context)
                 await worker.run(turn, self._summarise, until_done)
                 beside.cancel_scope.cancel()
         finally:
@@ -113,14 +112,14 @@ class _Worker:
     """The loop, which finds what is due, and as many requests at once as it judges."""
 
     def __init__(
-        self, settings: BackfillSettings, runtime: Runtime, store: Store, series: Series, around: Around
+        self, settings: BackfillSettings, runtime: Runtime, store: Store, series: Series, context: BackfillContext
     ) -> None:
         self._settings = settings
         self._runtime = runtime
         self._store = store
         self._series = series
-        self._around = around
-        self._requests = Requests(store, series, around, runtime)
+        self._context = context
+        self._requests = Requests(store, series, context, runtime)
         self._seen = 0
         self._busy: set[str] = set()
         self._wake = anyio.Event()
@@ -131,7 +130,7 @@ class _Worker:
         """See `Backfill.run`."""
         troubled = False
         async with AsyncExitStack() as stack, anyio.create_task_group() as work:
-            judging: Judging | None = None
+            opened: BackfillScorer | None = None
             while True:
                 self._wake = anyio.Event()
                 found: list[list[Waiting]] = []
@@ -139,10 +138,10 @@ class _Worker:
                     if turn.take():
                         await self._tidy(summarise)
                         found = await self._look()
-                        if found and judging is None:
-                            judging = await stack.enter_async_context(self._open())
-                        if judging is not None:
-                            self._begin(found, judging, work)
+                        if found and opened is None:
+                            opened = await stack.enter_async_context(self._open())
+                        if opened is not None:
+                            self._begin(found, opened, work)
                     troubled = False
                 except Exception as error:  # whatever it is, the live monitor goes on
                     if until_done is not None:
@@ -156,8 +155,8 @@ class _Worker:
                 with anyio.move_on_after(_LOOK_EVERY):
                     await self._wake.wait()
 
-    def _open(self) -> AbstractAsyncContextManager[Judging]:
-        return open_judging(self._around, budget=self._settings.budget, runtime=self._runtime)
+    def _open(self) -> AbstractAsyncContextManager[BackfillScorer]:
+        return self._context.open_scorer(self._settings.budget, self._runtime)
 
     async def _tidy(self, summarise: Summarise) -> None:
         clock = self._runtime.clock
@@ -168,7 +167,7 @@ class _Worker:
         expire = partial(self._store.expire, before=now - self._settings.retention, now=now, up_to=self._seen)
         asked, missed = await anyio.to_thread.run_sync(partial(expire, spare=set(self._busy)))
         for group, number in asked.items():
-            if group.evaluator in self._around.versions:
+            if group.evaluator in self._context.versions:
                 self._series.ended(group, "expired", number=number)
         self._series.missed(missed, "expired")
         await summarise()
@@ -181,27 +180,29 @@ class _Worker:
     async def _look(self) -> list[list[Waiting]]:
         """Take note of what is new, and find what can be judged now."""
         self._seen, new = await anyio.to_thread.run_sync(self._store.asked_after, self._seen)
-        self._series.asked({group: number for group, number in new.items() if group.evaluator in self._around.versions})
+        self._series.asked(
+            {group: number for group, number in new.items() if group.evaluator in self._context.versions}
+        )
         among, room = self._requests.askable(), _AT_ONCE - len(self._busy)
         if room <= 0 or not among:
             return []
         query = partial(self._store.next, room, up_to=self._seen, among=among, without=set(self._busy))
         return await anyio.to_thread.run_sync(query)
 
-    def _begin(self, found: Sequence[list[Waiting]], judging: Judging, work: TaskGroup) -> None:
+    def _begin(self, found: Sequence[list[Waiting]], opened: BackfillScorer, work: TaskGroup) -> None:
         for waiting in found:
             self._busy.add(waiting[0].request_id)
-            work.start_soon(self._one, waiting, judging)
+            work.start_soon(self._one, waiting, opened)
 
-    async def _one(self, waiting: Sequence[Waiting], judging: Judging) -> None:
+    async def _one(self, waiting: Sequence[Waiting], opened: BackfillScorer) -> None:
         try:
-            await self._requests.judge(waiting, judging.scorer)
+            await self._requests.judge(waiting, opened.scorer)
         except Exception as error:  # noqa: BLE001 - as above
             self._runtime.events.error(Event.BACKFILL_FAILED, f"a request was not judged afterwards: {_told(error)}")
             await anyio.sleep(_LOOK_EVERY)  # it is found again at once
         finally:
             self._busy.discard(waiting[0].request_id)
-            paid = judging.paid
+            paid = opened.paid
             self._series.paid(paid - self._paid)
             self._paid = paid
             self._wake.set()

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from monitor.backfill.around import Around
+from monitor.backfill.context import BackfillContext
 from monitor.backfill.lock import somebody_works
 from monitor.backfill.run import Backfill
 from monitor.backfill.store import Store
@@ -59,8 +59,8 @@ async def _run(config: Config, done: partial[bool]) -> None:
         for number, sink in enumerate(config.sinks):
             if type_name(sink) != "prometheus":
                 sinks[f"{type_name(sink)}_{number}"] = await stack.enter_async_context(sink.open(runtime))
-        around = Around(
-            assignments=assignments,
+        context = BackfillContext(
+            evaluators=assignments,
             judges=config.all_judges,
             versions=current,
             deliver=Publisher(sinks, None, runtime).one,
@@ -68,7 +68,7 @@ async def _run(config: Config, done: partial[bool]) -> None:
             turn=lambda _judge: nullcontext(),
             slices=config.slices,
         )
-        await Backfill(config.backfill, storage, runtime, current).run(around, until_done=done)
+        await Backfill(config.backfill, storage, runtime, current).run(context, until_done=done)
 
 
 async def _stop_on_signal(scope: anyio.CancelScope, why: list[str]) -> None:

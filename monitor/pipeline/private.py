@@ -8,7 +8,7 @@ import anyio.to_thread
 
 from monitor.model.case import Case
 from monitor.model.outcome import Judged, Score
-from monitor.pipeline.evaluate import LiveEvaluation
+from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.scoring import scores_of, with_facts
 from monitor.privacy.erasure import Forgotten
 from monitor.privacy.pseudonyms import UserKey

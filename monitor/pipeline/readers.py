@@ -17,10 +17,10 @@ from monitor.errors import TooLarge
 from monitor.model.case import Reading, Status
 from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import Complete, InFlight
 from monitor.pipeline.ledger import Fate
+from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.noting import current
 from monitor.pipeline.private import Private
 from monitor.pipeline.readings import ReadingCounting

@@ -18,7 +18,6 @@ import anyio
 from monitor.alerts.feed import AlertFeed
 from monitor.assembly import Assembly
 from monitor.content.settings import ReadingSettings
-from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest
@@ -26,6 +25,7 @@ from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.pipeline.ledger import Ledger
+from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.noting import Notes
 from monitor.pipeline.private import Private
 from monitor.pipeline.readers import Readers

@@ -1,7 +1,7 @@
 """Score cases: run evaluators, ask judges, and make a result of whatever comes of it.
 
-A `Scorer` does nothing else. It draws no sample, counts nothing, queues nothing and delivers nothing, so it serves the
-live pipeline (`evaluate.py`) and everything that scores cases apart from it: trials, backfill, the canary set, files.
+A `Scorer` does nothing else: it draws no sample, and counts, queues and delivers nothing. So it serves the live
+pipeline (`live_evaluation.py`) as well as what scores cases apart from it: trials, backfill, the canary set, files.
 """
 
 from __future__ import annotations

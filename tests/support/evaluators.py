@@ -13,8 +13,8 @@ from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.drawing import Drawing, Draws
-from monitor.pipeline.evaluate import LiveEvaluation, Rechecks
 from monitor.pipeline.fair import FairQueue
+from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
 from monitor.pipeline.publish import Delivered, Publisher
 from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota

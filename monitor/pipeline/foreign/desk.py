@@ -23,11 +23,11 @@ from monitor.model.outcome import Judged, Score, result_id
 from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
-from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.foreign.disliked import Agreement, Unchosen
 from monitor.pipeline.foreign.known import Known, Past
 from monitor.pipeline.foreign.names import Foreigner, Foreigners
-from monitor.pipeline.publish import Delivered, Publisher
+from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.publish import Publisher
 from monitor.pipeline.traffic import standing
 from monitor.stages import Drawn, Runtime
 from monitor.statistics.limits import TokenBucket
@@ -56,8 +56,7 @@ class Desk:
         names: Foreigners,
         evaluation: LiveEvaluation,
         counting: Counting,
-        delivery: Publisher,
-        delivered: Delivered,
+        publisher: Publisher,
         past: Past,
         agreement: Agreement,
         runtime: Runtime,
@@ -68,8 +67,7 @@ class Desk:
         self._names = names
         self._evaluation = evaluation
         self._counting = counting
-        self._delivery = delivery
-        self._delivered = delivered
+        self._publisher = publisher
         self._agreement = agreement
         self._runtime = runtime
         self._late_after = late_after
@@ -223,14 +221,14 @@ class Desk:
         scored = isinstance(judged.outcome, Score)
         votes = scored and verdict.by_user and case.traffic is Traffic.PRODUCTION
         key = result_id(case.request_id, who.name, judged.version, judged.key)
-        repeated = self._delivered.remembered(key) or self._working[key] > 0
+        repeated = self._publisher.has(key) or self._working[key] > 0
         if not repeated:
             self._working[key] += 1
             try:
                 self._count(verdict, "scored" if scored else "unscored")
                 self._counting.selected(judged.case.app, who.name)
                 self._counting.finished(judged, 0.0)
-                await self._delivery.one(judged)
+                await self._publisher.one(judged)
             finally:
                 del self._working[key]
         else:

@@ -13,8 +13,8 @@ import pytest
 
 from monitor.backfill import requests
 from monitor.backfill import run as running
-from monitor.backfill.around import Around
 from monitor.backfill.cases import Item, Origin
+from monitor.backfill.context import BackfillContext
 from monitor.backfill.lock import Turn
 from monitor.backfill.run import Backfill
 from monitor.backfill.settings import BackfillSettings
@@ -78,8 +78,8 @@ class Bench:
         return nullcontext()
 
     async def run(self, until: Callable[[Mapping[str, str]], bool] | None = None) -> None:
-        around = Around(
-            assignments=[self.assignment],
+        context = BackfillContext(
+            evaluators=[self.assignment],
             judges={"": JudgeSettings(model="openai/scripted")},
             versions=self.versions,
             deliver=self.take,
@@ -88,7 +88,7 @@ class Bench:
             forgets=self.forgets,
         )
         with anyio.fail_after(10):
-            await self.backfill.run(around, until_done=until or self.done)
+            await self.backfill.run(context, until_done=until or self.done)
 
     def done(self, _held: Mapping[str, str]) -> bool:
         return not self.store.standing("b").get("asked")
@@ -289,8 +289,8 @@ async def test_a_queue_that_cannot_be_written_costs_what_was_missed_and_nothing_
     bench.backfill.miss(*paused(bench, 1))
     with anyio.move_on_after(0.2):
         await bench.backfill.run(
-            Around(
-                assignments=[bench.assignment],
+            BackfillContext(
+                evaluators=[bench.assignment],
                 judges={"": JudgeSettings(model="openai/scripted")},
                 versions=bench.versions,
                 deliver=bench.take,

@@ -14,10 +14,10 @@ from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.model.row import Row
 from monitor.model.trail import Step, Trail
 from monitor.pipeline import noting
-from monitor.pipeline.evaluate import LiveEvaluation
 from monitor.pipeline.fair import FairQueue
 from monitor.pipeline.in_flight import WholeRow
 from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.noting import Notes
 from monitor.pipeline.scoring import scores_of
 from monitor.pipeline.traffic import Quota

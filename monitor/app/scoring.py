@@ -1,4 +1,4 @@
-"""From a case to its results: the evaluators at work, what is judged afterwards, and verdicts of others."""
+"""Everything that makes results: live scoring, backfill, and the feedback of users and other tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from monitor.app.parts import Parts
-from monitor.backfill.around import Around
+from monitor.backfill.context import BackfillContext
 from monitor.backfill.run import Backfill
 from monitor.config import Config
 from monitor.judge.settings import JudgeSettings
@@ -15,22 +15,22 @@ from monitor.model.outcome import Judged
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.drawing import Drawing
-from monitor.pipeline.evaluate import LiveEvaluation, Rechecks
 from monitor.pipeline.fair import FairQueue
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.foreign.disliked import Agreement
 from monitor.pipeline.foreign.names import Foreigners
+from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.slicing import Slicing
 from monitor.stages import Runtime
 
-_WAITING_FOR_THE_JUDGE = 64 * 1024 * 1024  # characters of cases, before judgements are given up as overloaded
+_QUEUE_LIMIT = 64 * 1024 * 1024  # characters of text of the cases in front of the judges; beyond it they are overloaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
-    """Who makes results, and where what is counted by slices is looked up."""
+class ScoringParts:
+    """What makes results, and what the web UI looks rates by slice up in."""
 
     evaluation: LiveEvaluation
     queue: FairQueue
@@ -40,8 +40,8 @@ class Judging:
     slicing: Slicing
 
 
-def judging(config: Config, parts: Parts) -> Judging:
-    """All that makes results."""
+def build_scoring(config: Config, parts: Parts) -> ScoringParts:
+    """Build what makes results."""
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics)
     parts.sinks["feedback"] = agreement.heard
@@ -70,15 +70,15 @@ def judging(config: Config, parts: Parts) -> Judging:
         scorer, drawing, queue, publisher, counting, rechecks=rechecks, runtime=runtime, missed=missed
     )
     desk = _desk(config, parts, evaluation=evaluation, publisher=publisher, counting=counting, agreement=agreement)
-    return Judging(
+    return ScoringParts(
         evaluation=evaluation, queue=queue, publisher=publisher, desk=desk, backfill=backfill, slicing=slicing
     )
 
 
-def around(config: Config, parts: Parts, made: Judging) -> Around:
-    """What judging afterwards uses of what runs."""
-    return Around(
-        assignments=parts.running.assignments,
+def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> BackfillContext:
+    """Give backfill what it uses of the running monitor."""
+    return BackfillContext(
+        evaluators=parts.running.assignments,
         judges=config.all_judges,
         versions=parts.versions,
         deliver=made.publisher.one,
@@ -105,7 +105,7 @@ def _drawing(config: Config, parts: Parts, scorer: Scorer) -> Drawing:
 def _queue(config: Config, scorer: Scorer, runtime: Runtime) -> FairQueue:
     return FairQueue(
         {name: _turns(settings) for name, settings in config.all_judges.items()},
-        limit=_WAITING_FOR_THE_JUDGE,
+        limit=_QUEUE_LIMIT,
         shares=config.traffic.weights,
         clock=runtime.clock,
         patience=scorer.late_after,
@@ -121,7 +121,6 @@ def _desk(
     counting: Counting,
     agreement: Agreement,
 ) -> Desk:
-    """Where verdicts of others come in."""
     own = {one.evaluator.name for one in config.assignments}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return Desk(
@@ -129,8 +128,7 @@ def _desk(
         names=Foreigners(config.feedback, counting, own, expected),
         evaluation=evaluation,
         counting=counting,
-        delivery=publisher,
-        delivered=parts.spool,
+        publisher=publisher,
         past=parts.running.history,
         agreement=agreement,
         runtime=parts.running.runtime,
@@ -140,10 +138,10 @@ def _desk(
 
 
 def _turns(judge: JudgeSettings) -> int:
-    """How many cases may be at a judge at once: enough to keep it busy, few enough that nobody waits long behind them.
+    """How many cases may be at a judge at once: enough to keep it busy, so few that the next one does not wait long.
 
-    Two for each call it takes at once, since some wait to try again and make no call. Under a pace no more than fit
-    into the time that one call may take.
+    Two for each concurrent call, since some wait to try again and make no call. With `requests_per_minute`, no more
+    than fit into the time that one call may take.
     """
     busy, pace = 2 * judge.max_concurrency, judge.budget.requests_per_minute
     return busy if pace is None else max(1, min(busy, math.ceil(pace / 60 * judge.timeout)))
