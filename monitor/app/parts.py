@@ -19,6 +19,7 @@ from monitor.alerts.policy import longest_window, needs_baselines
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import Clock
 from monitor.config import Config
+from monitor.evaluator_status import StatusTracker, TrackedEvaluator
 from monitor.judge.client import Client, open_judge
 from monitor.judge.pause import Pause
 from monitor.model.outcome import Judged
@@ -34,7 +35,6 @@ from monitor.privacy.redaction import Redactor
 from monitor.selfwatch.run import open_telemetry
 from monitor.sinks.history import History
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
-from monitor.states import Known, States
 from monitor.statistics.windows import Windows
 from monitor.storage import files
 from monitor.storage.request_log import Recorder
@@ -53,7 +53,7 @@ class Running:
     history: History
     assignments: Sequence[Assignment]
     generations: Generations
-    states: States
+    statuses: StatusTracker
     alerts: Sequence[AlertState] = field(default_factory=tuple)
 
     def show(self, states: Sequence[AlertState]) -> None:
@@ -102,8 +102,8 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     listening = anyio.Event()
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
-    states = _states(config, judges, runtime)
-    checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), states.paused))
+    statuses = _statuses(config, judges, runtime)
+    checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), statuses.pauses))
     feed = AlertFeed(windows, checks, metrics.app)
     history = History.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
@@ -112,12 +112,12 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
     recorder = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
-    running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), states)
+    running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), statuses)
     return Parts(
         running=running,
         checks=checks,
         feed=feed,
-        listeners=(states.saw, feed.on_result),
+        listeners=(statuses.on_result, feed.on_result),
         spool=spool,
         judges=judges,
         sinks=sinks,
@@ -190,13 +190,15 @@ def _metrics() -> Metrics:
     return metrics
 
 
-def _states(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> States:
-    """Those of all configured evaluators."""
+def _statuses(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> StatusTracker:
+    """Track the status of all configured evaluators."""
     known = [
-        Known(one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=not config.works(one))
+        TrackedEvaluator(
+            one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=not config.works(one)
+        )
         for one in config.assignments
     ]
-    return States(known, judges, runtime.clock, runtime.metrics)
+    return StatusTracker(known, judges, runtime.clock, runtime.metrics)
 
 
 def _private(config: Config, runtime: Runtime) -> Private:

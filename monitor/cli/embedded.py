@@ -138,7 +138,7 @@ def _view(
             "metrics": f"http://{_HOST}:{metrics}/metrics",
             "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
         },
-        notes=tuple(troubled(running.states.now())),
+        notes=tuple(troubled(running.statuses.current())),
     )
 
 

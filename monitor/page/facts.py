@@ -106,7 +106,7 @@ class Standing(Protocol):
 
     @property
     def state(self) -> str:
-        """One of the closed set of `monitor/states`."""
+        """One of the closed set of `monitor/evaluator_status.py`."""
         ...
 
     @property

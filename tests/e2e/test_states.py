@@ -15,7 +15,7 @@ import pytest
 
 from monitor import app, config
 from monitor.alerts.self_alerts.evaluator_paused import NAME
-from monitor.states import State
+from monitor.evaluator_status import State
 from tests.support.llm import LLMServer, Reply, Script, bad_key, hang, no_quota, not_found, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
@@ -146,7 +146,7 @@ def test_of_two_judges_the_one_that_is_not_refused_goes_on(tmp_path, llm):
         found = until_it_is(monitor, "paused", "groundedness")
         assert "judges.second.api_key" in found["remedy"]
         wait_until(lambda: monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 10, 30, "verdicts")
-        assert until_it_is(monitor, "ok")["why"].startswith("It judged 10")
+        assert until_it_is(monitor, "ok")["why"].startswith("It scored 10")
         assert monitor.total("ragmonitor_unscored_total", evaluator="relevance") == 0
 
 
@@ -160,7 +160,7 @@ def test_a_spent_budget_is_overloaded_and_a_failing_provider_an_error(tmp_path, 
     with monitored(tmp_path / "other", llm, judge=judge(llm, api_key="none", max_attempts=1)) as monitor:
         ask(monitor, 0, 6)
         found = until_it_is(monitor, "error")
-        assert "6 of 6 judgements" in found["why"]
+        assert "6 of 6 evaluations" in found["why"]
         assert "provider's status" in found["remedy"]
 
 

@@ -19,6 +19,7 @@ from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
 from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.clock import ManualClock
 from monitor.config import Config
+from monitor.evaluator_status import EvaluatorStatus, State
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.generation import Change
 from monitor.model.outcome import Evidence, Judged, Score, Spending
@@ -32,7 +33,6 @@ from monitor.samplers.uniform import Uniform
 from monitor.sinks.history import History
 from monitor.sinks.prometheus import Prometheus
 from monitor.stages import Evaluator, Runtime
-from monitor.states import Standing, State
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.telemetry.site import Answer
@@ -99,7 +99,7 @@ class Site:
     idle: tuple[str, ...] = ()
     changes: Mapping[tuple[str, str], Change] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    standings: Mapping[str, EvaluatorStatus] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     runtime: Runtime = field(init=False)
     windows: Windows = field(init=False)
@@ -142,8 +142,8 @@ class Site:
         listed = [{"type": name} for name in self.evaluators]
         return Config.model_validate({"storage": state, "evaluators": listed, "alerts": []})
 
-    def _standings(self) -> Mapping[str, Standing]:
-        fine = Standing(State.OK, "It judged 7 in the last 15 minutes.")
+    def _standings(self) -> Mapping[str, EvaluatorStatus]:
+        fine = EvaluatorStatus(State.OK, "It scored 7 answers in the last 15 minutes.")
         return {name: self.standings.get(name, fine) for name in self.evaluators}
 
     def judge(self, app: str, evaluator: str, good: int, bad: int, at: float = NOW - 60) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from monitor.states import PRECEDENCE, Standing, State
+from monitor.evaluator_status import PRECEDENCE, EvaluatorStatus, State
 
 _QUIET: Final = (State.OK, State.NEVER_RUN)
 
 
-def troubled(standings: Mapping[str, Standing]) -> Iterator[str]:
+def troubled(standings: Mapping[str, EvaluatorStatus]) -> Iterator[str]:
     """The gravest first. What is well, and what has not run yet, is not among them."""
     for state in PRECEDENCE:
         for name, one in sorted(standings.items()):

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.errors import MonitorError
+from monitor.evaluator_status import EvaluatorStatus, State
 from monitor.operations.monitor_client import MonitorClient, Refused
 from monitor.operations.watch.scrapes import NAMES, JudgeUsage, RateKey, Scrape, Scrapes, read
-from monitor.states import Standing, State
 from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
 
 RateState: TypeAlias = Literal["critical", "warning", "not_enough_data", "ok", "no_alert"]
@@ -86,7 +86,7 @@ class MonitorStatus:
     problem: str
     rates: Sequence[RateStatus]
     alerts: Sequence[FiringAlert]
-    evaluators: Mapping[str, Standing]
+    evaluators: Mapping[str, EvaluatorStatus]
     unscored: Mapping[tuple[str, str], int]
     ledger: Mapping[str, int]
     received_per_second: float | None
@@ -201,7 +201,9 @@ class Watcher:
                 )
 
 
-def evaluator_states(states: Mapping[str, str], explanations: Mapping[str, Mapping[str, str]]) -> dict[str, Standing]:
+def evaluator_states(
+    states: Mapping[str, str], explanations: Mapping[str, Mapping[str, str]]
+) -> dict[str, EvaluatorStatus]:
     """Return the states of a scrape, each with its explanation if that is about the same state.
 
     A state that this version does not know is left out.
@@ -211,7 +213,7 @@ def evaluator_states(states: Mapping[str, str], explanations: Mapping[str, Mappi
         if state in set(State):
             explanation = explanations.get(name, {})
             same = explanation if explanation.get("state") == state else {}
-            found[name] = Standing(State(state), same.get("why", ""), same.get("remedy", ""))
+            found[name] = EvaluatorStatus(State(state), same.get("why", ""), same.get("remedy", ""))
     return found
 
 

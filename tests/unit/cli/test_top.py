@@ -12,8 +12,8 @@ from rich.console import Console
 from monitor.cli.console.live_view import lines, render
 from monitor.cli.console.view import View
 from monitor.cli.top import to_object, view_of, watch
+from monitor.evaluator_status import State
 from monitor.operations.watch import Watcher
-from monitor.states import State
 from tests.support.fake_monitor import FakeMonitor
 
 START = 1_700_000_000.0

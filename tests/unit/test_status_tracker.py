@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from monitor.clock import ManualClock
+from monitor.evaluator_status import State, StatusTracker, TrackedEvaluator
 from monitor.judge.pause import Cause, Pause
 from monitor.model.outcome import Judged, Outcome, Score, Standing, Unscored, UnscoredReason
-from monitor.states import Known, State, States
 from tests.support.page import answer
 from tests.support.runtime import runtime
 
@@ -30,16 +30,21 @@ class Bench:
     def __post_init__(self) -> None:
         self.runtime = runtime(self.clock)
         self.judges = {name: FakeJudge(Pause(self.clock, self.runtime.events, place=name)) for name in ("", "small")}
-        known = [Known("local", None), Known("big", ""), Known("small", "small"), Known("idle", "none", off=True)]
-        self.states = States(known, self.judges, self.clock, self.runtime.metrics)
+        known = [
+            TrackedEvaluator("local", None),
+            TrackedEvaluator("big", ""),
+            TrackedEvaluator("small", "small"),
+            TrackedEvaluator("idle", "none", off=True),
+        ]
+        self.tracker = StatusTracker(known, self.judges, self.clock, self.runtime.metrics)
 
-    def saw(self, evaluator: str, outcome: Outcome, number: int = 1, standing: Standing = Standing.LIVE) -> None:
+    def hear(self, evaluator: str, outcome: Outcome, number: int = 1, standing: Standing = Standing.LIVE) -> None:
         for _ in range(number):
-            self.states.saw(replace(result(evaluator, outcome), judged_at=self.clock.now(), standing=standing))
+            self.tracker.on_result(replace(result(evaluator, outcome), judged_at=self.clock.now(), standing=standing))
         self.clock.advance(1.0)
 
     def state(self, evaluator: str) -> State:
-        found = self.states.now()[evaluator].state
+        found = self.tracker.current()[evaluator].state
         for state in State:
             labels = {"evaluator": evaluator, "state": state.value}
             value = self.runtime.metrics.registry.get_sample_value("ragmonitor_evaluator_state", labels)
@@ -66,24 +71,24 @@ def test_before_the_first_result_all_have_never_run_and_all_series_are_there(ben
 
 def test_one_judge_that_is_paused_pauses_its_own_evaluators_alone(bench):
     for name in ("local", "big", "small"):
-        bench.saw(name, SCORE)
+        bench.hear(name, SCORE)
     bench.judges["small"].pause.refused(Cause.UNPAID, "the bill")
     bench.clock.advance(2.0)
     assert [bench.state(name) for name in ("local", "big", "small")] == [State.OK, State.OK, State.PAUSED]
-    assert dict(bench.states.paused())["big"] == ""
-    assert "the bill" in dict(bench.states.paused())["small"]
+    assert dict(bench.tracker.pauses())["big"] == ""
+    assert "the bill" in dict(bench.tracker.pauses())["small"]
 
 
 def test_what_is_older_than_15_minutes_is_forgotten(bench):
-    bench.saw("big", TIMEOUT, 10)
+    bench.hear("big", TIMEOUT, 10)
     assert bench.state("big") is State.ERROR
     bench.clock.advance(920.0)
     assert bench.state("big") is State.OK
-    assert "15 min ago" in bench.states.now()["big"].why
+    assert "15 min ago" in bench.tracker.current()["big"].why
 
 
 def test_what_was_judged_afterwards_says_nothing_of_now(bench):
-    bench.saw("big", TIMEOUT, 10, standing=Standing.BACKFILL)
+    bench.hear("big", TIMEOUT, 10, standing=Standing.BACKFILL)
     assert bench.state("big") is State.NEVER_RUN
 
 
@@ -102,5 +107,5 @@ def test_an_open_breaker_and_a_judge_that_cannot_work_are_errors_of_their_evalua
 
 
 def test_a_result_of_an_evaluator_that_is_not_configured_any_more_is_ignored(bench):
-    bench.saw("gone", SCORE)
-    assert "gone" not in bench.states.now()
+    bench.hear("gone", SCORE)
+    assert "gone" not in bench.tracker.current()
