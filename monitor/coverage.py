@@ -32,13 +32,13 @@ class Coverage:
         return self.requests - self.came[name]
 
 
-def counts(reading: Reading) -> bool:
-    """Whether a trace is a request whose service has answered: others have nothing to be complete in."""
-    return reading.status in (Status.READY, Status.NO_CONTEXT, Status.CONTENT_MISSING)
+def came(reading: Reading) -> tuple[str, ...] | None:
+    """Return the fields that a request came with; a retrieval that found nothing counts as context, too.
 
-
-def came(reading: Reading) -> tuple[str, ...]:
-    """The fields that a request came with. That a retrieval found nothing counts as context, too."""
+    None for what is no request, or one that its service has not answered: it has nothing to be complete in.
+    """
+    if reading.status not in (Status.READY, Status.NO_CONTEXT, Status.CONTENT_MISSING):
+        return None
     case = reading.case
     there = {
         "question": bool(case.request.query),
@@ -55,10 +55,11 @@ def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:
     """The coverage of all requests among `readings`, by app and dialect."""
     found: dict[tuple[str, str], Coverage] = {}
     for reading in readings:
-        if counts(reading):
+        fields = came(reading)
+        if fields is not None:
             one = found.setdefault((reading.case.app, reading.case.convention), Coverage())
             one.requests += 1
-            for name in came(reading):
+            for name in fields:
                 one.came[name] += 1
     return found
 

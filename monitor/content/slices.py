@@ -166,6 +166,11 @@ def value(case: Case, name: str) -> str:
     return case.model if name == "gen_ai.request.model" else ""
 
 
+def first_value(case: Case, names: Iterable[str]) -> str:
+    """Return the first of the facts `names` that the case has; empty where it has none."""
+    return next((found for name in names if (found := value(case, name))), "")
+
+
 def allowed(case: Case, names: Iterable[str]) -> dict[str, str]:
     """Of a case's facts those that may leave the monitor: the slices `names`, and what is harmless in any case."""
     return {name: found for name in (*names, *sorted(HARMLESS)) if (found := value(case, name))}

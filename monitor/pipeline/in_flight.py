@@ -214,21 +214,20 @@ class InFlight:
         clock = self._runtime.clock
         reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
         while True:
-            for _ in range(len(self._rows)):  # not those that come meanwhile: traces have their turn, too
-                await self._put.send(self._rows.popleft())
-            traces = []
-            for closed in self._assembly.due(clock.monotonic()):
+            now = clock.monotonic()
+            closing = [self._rows.popleft() for _ in range(len(self._rows))]
+            for closed in self._assembly.due(now):
                 reasons[closed.closed].inc()
-                traces.append(WholeTrace.of(closed))
-                self._enter(traces[-1])  # all before any waits for room: what is handed over meanwhile is known
-            for trace in traces:
-                await self._put.send(trace)
-            if self._rows:
+                closing.append(WholeTrace.of(closed))
+                self._enter(closing[-1])  # all before any waits for room: what is handed over meanwhile is known
+            if closing:
+                for complete in closing:
+                    await self._put.send(complete)
                 continue
             due = self._assembly.next_due()
             self._sleeps_until = float("inf") if due is None else due
             self._wake = anyio.Event()
-            with anyio.move_on_after(None if due is None else max(0.0, due - clock.monotonic())):
+            with anyio.move_on_after(None if due is None else max(0.0, due - now)):
                 await self._wake.wait()
 
     # -- what goes out

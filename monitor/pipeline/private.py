@@ -38,7 +38,7 @@ class Private:
         """Say whether somebody has asked for this case, received at that wall-clock second, to be forgotten."""
         if self._forgotten is None:
             return False
-        user = self._users.of(case.user_id) if self._users is not None else case.user_id
+        user = self._users.of(case.user_id) if self._users is not None and case.user_id else case.user_id
         return self._forgotten.holds(case.request_id, user, received_at)
 
     def over(self, deliver: Deliver) -> Deliver:

@@ -32,13 +32,14 @@ class ReadingCounting:
 
     def count(self, reading: Reading) -> None:
         """Count a reading, if it is a request that its service has answered."""
-        if not coverage.counts(reading):
+        came = coverage.came(reading)
+        if came is None:
             return
         case = reading.case
         app = self._metrics.app(case.app)
         covered = self._covered(app, case.convention)
         covered.requests.inc()
-        for name in coverage.came(reading):
+        for name in came:
             covered.fields[name].inc()
         service = self._service(app)
         if case.seconds is not None:

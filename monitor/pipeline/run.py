@@ -21,7 +21,6 @@ from monitor.content.settings import ReadingSettings
 from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest
-from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.pipeline.ledger import Ledger
@@ -91,7 +90,6 @@ class Pipeline:
             feedback=desk,
             runtime=runtime,
         )
-        feedback = FeedbackIngest(desk, spool, runtime) if desk is not None else None
         spans = SpanIngest(
             sources={type_name(source) for source in sources},
             rate=rate,
@@ -99,12 +97,12 @@ class Pipeline:
             spool=spool,
             assembly=assembly,
             in_flight=self._in_flight,
-            feedback=feedback,
+            desk=desk,
             ledger=self._ledger,
             runtime=runtime,
         )
         rows = RowIngest(rate=rate, spool=spool, in_flight=self._in_flight, ledger=self._ledger, runtime=runtime)
-        self._ingest = Ingest(spans, rows, feedback, in_flight=self._in_flight, spool=spool, runtime=runtime)
+        self._ingest = Ingest(spans, rows, desk=desk, in_flight=self._in_flight, spool=spool, runtime=runtime)
         metrics = runtime.metrics
         metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)

@@ -142,13 +142,12 @@ class TrafficRules:
         if self._dropped_by(case):
             return Fate.FILTERED
         traffic = self.class_of(case)
-        rate = self._settings.rates.get(traffic, 1.0)
-        if reading.status.judgeable and not consistent_sampling.chosen(case.request_id, self._salt, rate):
+        rate = self._settings.rates.get(traffic, 1.0) if reading.status.judgeable else 1.0
+        if rate < 1 and not consistent_sampling.chosen(case.request_id, self._salt, rate):
             return Fate.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:
             self._announce(case.app, traffic)
-        probability = case.probability * rate if reading.status.judgeable else case.probability
-        return replace(reading, case=replace(case, traffic=traffic, probability=probability))
+        return replace(reading, case=replace(case, traffic=traffic, probability=case.probability * rate))
 
     def left_out_by(self, case: Case) -> str:
         """The option because of which `sort` has ended the request, as it stands in the configuration."""
@@ -157,8 +156,7 @@ class TrafficRules:
 
     def class_of(self, case: Case) -> Traffic:
         """What the case was made for."""
-        told = (slices.value(case, name) for name in self._settings.class_attribute)
-        said = next((one for one in told if one), "")
+        said = slices.first_value(case, self._settings.class_attribute)
         return _CLASSES.get(said.strip().lower(), Traffic.PRODUCTION)
 
     def _announce(self, name: str, traffic: Traffic) -> None:

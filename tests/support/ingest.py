@@ -15,7 +15,6 @@ from monitor.clock import Clock, ManualClock
 from monitor.model.span import SpanBatch
 from monitor.otlp import wire
 from monitor.pipeline.ingest import Ingest
-from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.pipeline.ledger import Ledger
@@ -85,7 +84,6 @@ class Entrance:
         self.ledger = Ledger(lent.metrics)
         self.in_flight, desk = ScriptedInFlight(), ScriptedDesk()
         self.rows, self.told = self.in_flight.rows, desk.told
-        feedback = FeedbackIngest(desk, spool, lent)
         shared: Any = {
             "rate": rate,
             "spool": spool,
@@ -93,10 +91,8 @@ class Entrance:
             "ledger": self.ledger,
             "runtime": lent,
         }
-        spans = SpanIngest(
-            sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, feedback=feedback, **shared
-        )
-        self.intake = Ingest(spans, RowIngest(**shared), feedback, in_flight=self.in_flight, spool=spool, runtime=lent)
+        spans = SpanIngest(sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, desk=desk, **shared)
+        self.intake = Ingest(spans, RowIngest(**shared), desk=desk, in_flight=self.in_flight, spool=spool, runtime=lent)
 
     def balanced(self) -> float:
         received = total(self.metrics, "ragmonitor_traces_received_total")

@@ -14,6 +14,7 @@ from monitor.model.foreign import FeedbackBatch
 from monitor.model.receipt import Receipt
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
+from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import InFlight, WholeRow, WholeTrace
 from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
@@ -23,37 +24,35 @@ from monitor.storage.spool import Spool
 
 
 class Ingest:
-    """The `Intake` of a running pipeline. `feedback`: None where no feedback is taken."""
+    """The `Intake` of a running pipeline. `desk` works off feedback; None where none is taken."""
 
     def __init__(
         self,
         spans: SpanIngest,
         rows: RowIngest,
-        feedback: FeedbackIngest | None,
         *,
+        desk: Desk | None,
         in_flight: InFlight,
         spool: Spool,
         runtime: Runtime,
     ) -> None:
         self._spans = spans
         self._rows = rows
-        self._feedback = feedback
+        self._desk = desk
+        self._feedback = FeedbackIngest(desk, spool, runtime) if desk is not None else None
         self._in_flight = in_flight
         self._spool = spool
         self._runtime = runtime
 
     async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
         """See `stages.Intake.accept`."""
-        backlog = self._feedback.backlog if self._feedback is not None else ""
         if isinstance(batch, FeedbackBatch):
             if self._feedback is None:
                 raise InvalidData("feedback is not taken here")
-            if backlog:
-                raise Overloaded(backlog)
             return await self._feedback.accept(batch)
-        backlog = self._in_flight.backlog or backlog
-        if backlog:
-            raise Overloaded(backlog)
+        full = self._in_flight.backlog or (self._desk.backlog if self._desk is not None else "")
+        if full:  # spans carry feedback, too
+            raise Overloaded(full)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
 
     def hand_over(self, receipts: Iterable[Receipt]) -> None:

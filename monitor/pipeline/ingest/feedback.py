@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import orjson
 
-from monitor.errors import InvalidData
+from monitor.errors import InvalidData, Overloaded
 from monitor.foreign import telemetry
 from monitor.model.foreign import FeedbackBatch, ForeignVerdict, Via
 from monitor.model.receipt import Receipt
@@ -26,13 +26,10 @@ class FeedbackIngest:
         self._spool = spool
         self._runtime = runtime
 
-    @property
-    def backlog(self) -> str:
-        """Say why nothing more can be taken now; empty where it can."""
-        return self._desk.backlog
-
     async def accept(self, batch: FeedbackBatch) -> Accepted:
         """See `stages.Intake.accept`."""
+        if full := self._desk.backlog:
+            raise Overloaded(full)
         if batch.verdicts:
             payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
             record = Record(batch.source, "verdicts", self._runtime.clock.now(), payload)
@@ -51,23 +48,19 @@ class FeedbackIngest:
             self._desk.take(found, receipt)
         receipt.settle()
 
-    def take(self, verdicts: Sequence[ForeignVerdict], receipt: Receipt | None) -> None:
-        """Take verdicts that came in log records; each holds a share of the `receipt` of their delivery."""
-        self._desk.take(verdicts, receipt)
 
-    def take_late(self, trace_id: bytes, parts: Sequence[Part], probability: float, receipt: Receipt | None) -> None:
-        """Take the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
-        found: list[ForeignVerdict] = []
-        for part in parts:
-            if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
-                continue  # what holds no verdict is not decoded
-            try:
-                span = decode.span(trace_id, part)
-            except InvalidData:
-                continue  # intake has checked it; a verdict that cannot be read must not cost the delivery
-            found += (replace(one, probability=probability) for one in telemetry.of_late(span))
-        if found:
-            self._desk.take(found, receipt)
+def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ForeignVerdict]:
+    """Read the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
+    found: list[ForeignVerdict] = []
+    for part in parts:
+        if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
+            continue  # what holds no verdict is not decoded
+        try:
+            span = decode.span(trace_id, part)
+        except InvalidData:
+            continue  # it was checked on its way in; a verdict that cannot be read must not cost the delivery
+        found += (replace(one, probability=probability) for one in telemetry.of_late(span))
+    return found
 
 
 def _read(line: bytes) -> ForeignVerdict:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, NoReturn
 
 from monitor.errors import InvalidData
 from monitor.foreign import telemetry
@@ -91,6 +92,7 @@ class HeadSampling:
     def _sort_spans(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
         items, app = group.items, service.app
         resource, scope = self._intern(group.resource), self._intern(group.scope)
+        part_of = partial(_refuse, service.fault) if service.fault else wire.span_part
         kept, dropped, counts = found.kept, found.dropped, found.counts
         mine: list[bytes] = []
         fault = ""
@@ -114,8 +116,7 @@ class HeadSampling:
                     continue
                 entry = kept[trace_id] = Kept([], app, probability)
             try:
-                _refuse(service.fault)
-                entry.parts.append(wire.span_part(item, resource, scope))
+                entry.parts.append(part_of(item, resource, scope))
             except InvalidData as error:
                 fault = str(error)
                 counts["invalid"] = counts.get("invalid", 0) + 1
@@ -130,6 +131,7 @@ class HeadSampling:
     def _sort_records(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
         items = group.items
         resource, scope = self._intern(group.resource), self._intern(group.scope)
+        part_of = partial(_refuse, service.fault) if service.fault else wire.record_part
         counts = found.counts
         mine: list[bytes] = []
         fault = ""
@@ -141,8 +143,7 @@ class HeadSampling:
                 outcome = "unrelated"
             else:
                 try:
-                    _refuse(service.fault)
-                    trace_id, part = wire.record_part(item, resource, scope)
+                    trace_id, part = part_of(item, resource, scope)
                 except InvalidData as error:
                     fault, outcome = str(error), "invalid"
                 else:
@@ -194,14 +195,11 @@ class HeadSampling:
         if known is None:
             if len(self._services) >= 4096:  # noqa: PLR2004 - a bound, in case resources carry something that changes
                 self._services.clear()
-            app = decode.service_name(resource)
+            app, fault = decode.service_name(resource), decode.fault_of(resource, scope)
             tells = any(mark in scope for mark in self._record_marks)
-            known = self._services[key] = _Service(
-                app, app == SELF or SELF.encode() in scope, tells, decode.fault_of(resource, scope)
-            )
+            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope, tells, fault)
         return known
 
 
-def _refuse(fault: str) -> None:
-    if fault:
-        raise InvalidData(fault)
+def _refuse(fault: str, _item: bytes, _resource: bytes, _scope: bytes) -> NoReturn:
+    raise InvalidData(fault)

@@ -18,8 +18,9 @@ from monitor.errors import InvalidData, Overloaded
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
 from monitor.otlp import wire
+from monitor.pipeline.foreign.desk import Desk
 from monitor.pipeline.in_flight import InFlight, WholeTrace
-from monitor.pipeline.ingest.feedback import FeedbackIngest
+from monitor.pipeline.ingest.feedback import late_verdicts
 from monitor.pipeline.ingest.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Fate, Ledger
 from monitor.pipeline.recent_ids import RecentIds
@@ -38,7 +39,7 @@ class SpanIngest:
         sources: the names of all that will deliver, whose series begin at 0.
         rate: the head sampling rate, 0 <= rate <= 1.
         record_marks: what marks log records of use; all others end here.
-        feedback: takes what others say in log records or on late spans; None: it is passed over.
+        desk: takes feedback in log records or on late spans; None: it is passed over.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class SpanIngest:
         spool: Spool,
         assembly: Assembly,
         in_flight: InFlight,
-        feedback: FeedbackIngest | None,
+        desk: Desk | None,
         ledger: Ledger,
         runtime: Runtime,
     ) -> None:
@@ -61,7 +62,7 @@ class SpanIngest:
         self._ledger = ledger
         self._runtime = runtime
         self._in_flight = in_flight
-        self._feedback = feedback
+        self._desk = desk
         self._ended_at_the_door = RecentIds()
         self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
@@ -129,10 +130,10 @@ class SpanIngest:
                 self._in_flight.repeated(trace_id.hex(), batch.receipt)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
-            if added.spans.late and self._feedback is not None:
-                self._feedback.take_late(trace_id, entry.parts, entry.probability, receipt)
-        if found.verdicts and self._feedback is not None:
-            self._feedback.take(found.verdicts, receipt)
+            if added.spans.late and self._desk is not None:
+                self._desk.take(late_verdicts(trace_id, entry.parts, entry.probability), receipt)
+        if found.verdicts and self._desk is not None:
+            self._desk.take(found.verdicts, receipt)
         if receipt is not None:
             receipt.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():
