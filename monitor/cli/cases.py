@@ -1,22 +1,34 @@
-"""`rag-monitor cases`: what the monitor reads from captured OTLP and from rows, one JSON object a trace or row."""
+"""`rag-monitor cases`: what the monitor reads from recorded telemetry."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Final
 
 import typer
 
-from monitor import explain, registry
-from monitor.cli import explained
+from monitor import config as configuration
+from monitor.cli._options import ConfigPath
+from monitor.cli.console.output import report
 from monitor.cli.console.progress import Bars
-from monitor.content.settings import ReadingSettings
-from monitor.errors import ConfigError
+from monitor.explain import FIELDS, Explanation, Origin, Unused
+from monitor.model.case import Case
 from monitor.operations.offline.files import CaseFiles
+
+_MAX_TEXT: Final = 70  # characters of a text that are shown
+_MAX_ERROR: Final = 200  # characters of an error: some are whole stack traces
+_MAX_UNUSED: Final = 12  # lines about values that were not used
+_WIDTH: Final = 10
+_READ_AS: Final = {
+    "query": "a question",
+    "documents": "documents",
+    "response": "an answer",
+    "": "a text that no dialect reads",
+}
 
 
 def cases(
@@ -24,85 +36,106 @@ def cases(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Files or folders of .pb, .logs.pb and .json captures; .jsonl files of rows, MLflow traces as .json.",
+            help="Files or folders: .pb, .logs.pb and .json captures, .jsonl rows, MLflow traces as .json.",
         ),
     ],
-    why: Annotated[
-        bool, typer.Option("--explain", help="For a person: where each field was taken from, and what was not used.")
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show in words where each field comes from, and what was not used.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For machines, with --explain: one JSON object a trace or row. Else it is.")
+        bool, typer.Option("--json", help="With --explain: one JSON object per case. Without it, that is the default.")
     ] = False,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="A configuration, for its `extraction`.")
-    ] = None,
+    config: ConfigPath = None,
 ) -> None:
-    """Print what is read from captured OTLP and from rows: one JSON object a trace or row.
+    """Print what is read from captured OTLP and from rows, as one JSON object per case.
 
-    Rows come in their order, then traces in the order in which they first arrive. A folder is read in name order. Exit
-    status 1 when a file or row could not be read; the others are read all the same.
+    Rows come first, in their order, then traces in the order in which they first arrive. A folder is read in name
+    order. Exit status 1 when a file or row could not be read; the others are printed all the same.
     """
-    try:
-        settings = reading_settings(config)
-    except ConfigError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-    show = partial(print_explained, as_json=as_json) if why else print_cases
+    settings = configuration.load(config).extraction
     with Bars(beside_output=True).reading(paths) as advance:
-        unreadable = show(paths, sys.stdout, settings=settings, advance=advance)
-    if unreadable:
+        files = CaseFiles(paths, settings, report=report, advance=advance)
+        if explain:
+            for found in files.explanations():
+                typer.echo(to_json(found) if as_json else "\n".join(lines(found)) + "\n")
+        else:
+            for reading in files.readings():
+                typer.echo(json.dumps(reading.as_row(), ensure_ascii=False))
+    if files.unreadable:
         raise typer.Exit(1)
 
 
-def reading_settings(config: Path | None) -> ReadingSettings:
-    """The section `extraction` of a configuration; the default without one. Raises `ConfigError`."""
-    if config is None:
-        return ReadingSettings()
-    from monitor import config as configuration  # noqa: PLC0415 - imports every component
-
-    return configuration.load(config).extraction
+def to_json(found: Explanation) -> str:
+    """Return one JSON object: the case as a row, the origins of its fields, and what was not used."""
+    origins = {name: [asdict(one) for one in found.origins.get(name, ())] for name in FIELDS}
+    unused = [asdict(one) for one in found.unused]
+    return json.dumps({"case": found.reading.as_row(), "origins": origins, "unused": unused}, ensure_ascii=False)
 
 
-def print_cases(
-    paths: Iterable[Path],
-    out: TextIO,
-    notes: TextIO | None = None,
-    settings: ReadingSettings | None = None,
-    advance: Callable[[int], object] = lambda _bytes: None,
-) -> int:
-    """Write a line for each row and trace in `paths` to `out`, and what was not read to `notes` (default: stderr).
-
-    Returns how many files and rows could not be read.
-    """
-    files = _files(paths, notes, settings, advance)
-    out.writelines(json.dumps(reading.as_row(), ensure_ascii=False) + "\n" for reading in files.readings())
-    return files.unreadable
-
-
-def print_explained(
-    paths: Iterable[Path],
-    out: TextIO,
-    notes: TextIO | None = None,
-    settings: ReadingSettings | None = None,
-    advance: Callable[[int], object] = lambda _bytes: None,
-    *,
-    as_json: bool = False,
-) -> int:
-    """As `print_cases`, in lines for a person: where each field was taken from, and what was there but not used."""
-    files = _files(paths, notes, settings, advance)
-    settings = settings or ReadingSettings()
-    for found in files.found():
-        if found.trace is not None:
-            told = explain.explain(found.trace, registry.conventions(), settings)
-        elif found.reading is not None:
-            told = explain.Explanation(found.reading, {}, ())
-        text = explained.as_json(told) if as_json else "\n".join(explained.lines(told)) + "\n"
-        out.write(text + "\n")
-    return files.unreadable
+def lines(found: Explanation) -> Iterator[str]:
+    """Yield an explanation in words: each field, where it comes from, and what was not used."""
+    reading = found.reading
+    error = " ".join(reading.error.split())
+    error = f": {error[:_MAX_ERROR]}{'...' if len(error) > _MAX_ERROR else ''}" if error else ""
+    yield f"{reading.case.request_id}  {reading.status}{error}"
+    for field in FIELDS:
+        value, origins = _value(reading.case, field), found.origins.get(field, ())
+        if not value and not origins:
+            if field in ("question", "context", "answer", "model"):
+                yield f"  {field:{_WIDTH}}-"
+            continue
+        yield f"  {field:{_WIDTH}}{value or '-'}"
+        for origin in _merged(origins):
+            yield f"  {'':{_WIDTH}}  from {origin}"
+    if found.unused:
+        yield "  not used:"
+        for one in islice(found.unused, _MAX_UNUSED):
+            yield f"    {_unused(one)}"
+        if len(found.unused) > _MAX_UNUSED:
+            yield f"    and {len(found.unused) - _MAX_UNUSED} more"
 
 
-def _files(
-    paths: Iterable[Path], notes: TextIO | None, settings: ReadingSettings | None, advance: Callable[[int], object]
-) -> CaseFiles:
-    out = notes if notes is not None else sys.stderr
-    return CaseFiles(paths, settings, report=lambda message: out.write(f"{message}\n"), advance=advance)
+def _value(case: Case, field: str) -> str:
+    """A field of a case in one line; empty where there is nothing."""
+    usage = case.usage
+    counts = (("in", usage.input_tokens), ("out", usage.output_tokens), ("in total", usage.total_tokens))
+    shown = {
+        "question": _quoted(case.request.query),
+        "history": f"{len(case.request.history)} turns" if case.request.history else "",
+        "context": _context(case),
+        "answer": _quoted(case.response),
+        "model": case.model,
+        "usage": ", ".join(f"{number} {name}" for name, number in counts if number is not None),
+        "session": case.session_id,
+        "user": case.user_id,
+    }
+    return shown[field]
+
+
+def _context(case: Case) -> str:
+    number = len(case.retrieved_context)
+    if not number:
+        return ""
+    prompt = " taken from the prompt" if case.context_source == "prompt" else ""
+    return f"{number} document{'s' if number > 1 else ''}{prompt}: {_quoted(case.retrieved_context[0].content)}"
+
+
+def _quoted(text: str) -> str:
+    folded = " ".join(text.split())
+    return f'"{folded[:_MAX_TEXT]}{"..." if len(folded) > _MAX_TEXT else ""}"' if folded else ""
+
+
+def _merged(origins: Sequence[Origin]) -> list[str]:
+    """Origins in words; those that differ only in the span are one."""
+    spans: dict[tuple[str, str, str], list[str]] = {}
+    for one in origins:
+        spans.setdefault((one.convention, one.span_name, ", ".join(one.keys)), []).append(one.span_id)
+    return [
+        f"{convention or 'no dialect'}, span {name!r} {ids[0]}{f' and {len(ids) - 1} more' if ids[1:] else ''}: {keys}"
+        for (convention, name, keys), ids in spans.items()
+    ]
+
+
+def _unused(one: Unused) -> str:
+    where = f"span {one.origin.span_name!r}" + (f" and {one.spans - 1} more" if one.spans > 1 else "")
+    return f"{_READ_AS[one.said]} of {one.size} characters in {where}: {', '.join(one.origin.keys)}"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from monitor.cli.cases import print_cases
+from monitor.operations.offline.files import CaseFiles
+from tests.support.command import command
 from tests.support.traces import CAPTURES, SETUPS, captured_parts, expected
 
 
 def run(*paths: Path) -> tuple[list[dict[str, Any]], str, int]:
-    out, notes = io.StringIO(), io.StringIO()
-    unreadable = print_cases(paths, out, notes)
-    return [json.loads(line) for line in out.getvalue().splitlines()], notes.getvalue(), unreadable
+    """The rows that are printed, what is said on standard error, and how many files and rows could not be read."""
+    done = command("cases", *paths)
+    found: list[str] = []
+    files = CaseFiles(paths, report=found.append)
+    assert [json.dumps(one.as_row(), ensure_ascii=False) for one in files.readings()] == done.stdout.splitlines()
+    assert (done.exit_code, done.stderr.splitlines()) == (bool(files.unreadable), found)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr, files.unreadable
 
 
 def flat(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-from monitor.cli.cases import print_cases
+from monitor.operations.offline.files import CaseFiles
+from tests.support.command import command
 from tests.support.traces import CAPTURES
 
 DATA = Path(__file__).parents[1] / "data" / "rows"
@@ -16,9 +16,13 @@ ROW = {"query": "Why?", "response": "So.", "context": "Text."}
 
 
 def run(*paths: Path) -> tuple[list[dict[str, Any]], str, int]:
-    out, notes = io.StringIO(), io.StringIO()
-    unreadable = print_cases(paths, out, notes)
-    return [json.loads(line) for line in out.getvalue().splitlines()], notes.getvalue(), unreadable
+    """The rows that are printed, what is said on standard error, and how many files and rows could not be read."""
+    done = command("cases", *paths)
+    found: list[str] = []
+    files = CaseFiles(paths, report=found.append)
+    assert [json.dumps(one.as_row(), ensure_ascii=False) for one in files.readings()] == done.stdout.splitlines()
+    assert (done.exit_code, done.stderr.splitlines()) == (bool(files.unreadable), found)
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr, files.unreadable
 
 
 def test_a_row_is_printed_with_the_fields_of_a_trace(tmp_path: Path) -> None:

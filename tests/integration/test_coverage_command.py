@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from monitor import coverage, registry
-from monitor.cli import coverage as command
+from monitor.cli.coverage import lines
 from monitor.coverage import Coverage
+from monitor.operations.instrumentation import summarise
 from monitor.rows.shapes import SHAPES
 from tests.support.monitor import MonitorProcess
 from tests.support.tools import wait_until
@@ -47,7 +48,7 @@ def test_no_advice_is_looked_for_outside_of_its_folder() -> None:
 
 def test_what_is_missing_is_counted_and_advised_on() -> None:
     found = {("shop", "gen_ai"): Coverage(4, {**dict.fromkeys(coverage.FIELDS, 4), "context": 1, "session": 0})}
-    shown = list(command.lines(found))
+    shown = list(lines(summarise(found)))
     assert shown[1].split() == ["shop", "gen_ai", "4", "100%", "25.0%", "100%", "100%", "0%", "100%"]
     headings = [line for line in shown if line.startswith("shop (gen_ai): no ")]
     assert headings == [
@@ -87,7 +88,7 @@ def test_explain_says_for_each_field_where_it_came_from() -> None:
     assert re.search(
         r"^  question  \".*\"\n +from openinference, span '.*' \w{16}: input\.value$", done.stdout, re.MULTILINE
     )
-    assert "there, but not used:" in done.stdout
+    assert "not used:" in done.stdout
 
 
 def test_a_mapping_in_the_configuration_is_tried_on_a_capture(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_a_mapping_in_the_configuration_is_tried_on_a_capture(tmp_path: Path) ->
 
 
 def test_a_wrong_configuration_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("reading: {attributes: {questions: x}}")
+    (tmp_path / "c.yaml").write_text("extraction: {attributes: {questions: x}}")
     done = run("cases", "-c", str(tmp_path / "c.yaml"), str(tmp_path))
     assert done.returncode == 2
     assert "unknown key; allowed: question, " in done.stderr

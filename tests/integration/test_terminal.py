@@ -73,8 +73,8 @@ def test_check_tells_of_the_telemetry_of_its_own(tmp_path: Path) -> None:
 def test_coverage_says_what_is_missing_and_what_to_do_in_one_object() -> None:
     found = json.loads(command("coverage", CAPTURE, "--json").stdout)
     (app,) = found["apps"]
-    assert app["requests"] >= app["came"]["question"] > 0
-    lacking = {name for name in ("question", "context", "answer", "model") if app["came"][name] < app["requests"]}
+    assert app["requests"] >= app["fields"]["question"] > 0
+    lacking = {name for name in ("question", "context", "answer", "model") if app["fields"][name] < app["requests"]}
     assert lacking <= set(app["advice"])
 
 

@@ -162,7 +162,7 @@ def test_a_token_is_taken_from_a_variable_an_option_or_a_file(tmp_path: Path, mo
         assert command("top", *at, "--token-file", file).exit_code == 0
         monkeypatch.setenv("RAG_MONITOR_TOKEN", "s3cret")
         assert command("top", *at).exit_code == 0
-        assert command("coverage", "--url", url(monitor)).stderr == "no request was read yet\n"
+        assert command("coverage", "--url", url(monitor)).stderr == "no request has been read yet\n"
     finally:
         monitor.kill()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor import compose, registry
-from monitor.cli.explained import lines
+from monitor.cli.cases import lines
 from monitor.content.settings import AttributeMap, ReadingSettings
 from monitor.explain import Explanation, explain
 from monitor.model.trace import Closed

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from monitor import compose, registry, rows
 from monitor.content.settings import ReadingSettings
 from monitor.errors import InvalidData
+from monitor.explain import Explanation, explain
 from monitor.model.case import Reading
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
@@ -72,7 +73,7 @@ class CaseFiles:
         self._advance = advance
         self.unreadable = 0
         """How many files and rows could not be read so far."""
-        settings = settings or ReadingSettings()
+        self._settings = settings = settings or ReadingSettings()
         self.read_trace: Callable[[Trace], Reading] = partial(
             compose.read, conventions=registry.conventions(), settings=settings
         )
@@ -101,6 +102,14 @@ class CaseFiles:
     def readings(self) -> Iterator[Reading]:
         """Yield the same, each of them read."""
         return map(self.read, self.found())
+
+    def explanations(self) -> Iterator[Explanation]:
+        """Yield for each request where its fields come from, and what was not used; a row has no origins."""
+        for found in self.found():
+            if found.trace is not None:
+                yield explain(found.trace, registry.conventions(), self._settings)
+            else:
+                yield Explanation(self.read(found), {}, ())
 
     def read(self, found: Found) -> Reading:
         """Read a request that `found` has yielded."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import rows
-from monitor.cli.cases import print_cases
 from monitor.errors import InvalidData
 from monitor.model.case import Case, Document, Message, Reading, Request, Status, Usage
+from monitor.operations.offline.files import CaseFiles
 from monitor.rows.shapes import SHAPES
 from tests.support.rows import READ_TRACE, contents, reading
 from tests.support.traces import SETUPS
@@ -156,9 +155,7 @@ def test_what_cases_prints_is_read_again_word_for_word(printed: Reading) -> None
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_every_recorded_trace_is_the_same_case_when_its_row_is_read(setup: str) -> None:
-    out = io.StringIO()
-    print_cases([SETUPS[setup]], out, io.StringIO())
-    printed = [json.loads(line) for line in out.getvalue().splitlines()]
+    printed = [json.loads(json.dumps(one.as_row())) for one in CaseFiles([SETUPS[setup]]).readings()]
     assert printed
     for row in printed:
         assert reading(row).as_row() == row
