@@ -20,7 +20,7 @@ from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Deliver, Evaluator, Judge, Prompt, Question, Runtime, Sampler, Verdict
-from monitor.storage.spool.draws import FirstDraws
+from monitor.storage.spool.memory import FirstDraws
 from tests.support.runtime import runtime
 
 FIVE = Scale(1, 5, "higher", tuple(Level(str(n), n) for n in range(1, 6)), whole=True)

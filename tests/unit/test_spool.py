@@ -225,7 +225,7 @@ async def test_remembered_results_survive_a_restart_until_they_are_too_old(house
 
 
 async def test_only_so_many_results_are_remembered_the_newest(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_queue, "REMEMBER_AT_MOST", 3)
+    monkeypatch.setattr(spool_queue, "MAX_RESULT_IDS", 3)
     async with house.open() as spool:
         spool.remember("abcde")
         assert [key for key in "abcde" if spool.remembered(key)] == ["c", "d", "e"]

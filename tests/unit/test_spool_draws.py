@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from monitor.storage.spool import draws as kept
+from monitor.storage.spool import memory as kept
 from monitor.storage.spool import salvage
 from tests.unit.test_spool import House, house, killed
 
@@ -34,7 +34,7 @@ async def test_a_draw_is_on_disk_no_later_than_the_result_that_follows_from_it(h
 
 
 async def test_only_so_many_draws_are_kept_the_newest(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "DRAWS_AT_MOST", 3)
+    monkeypatch.setattr(kept, "MAX_DRAWS", 3)
     async with house.open() as spool:
         for key in "abcde":
             spool.draws.keep_draw(key, 0.5, 0.5)

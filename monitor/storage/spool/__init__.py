@@ -1,7 +1,7 @@
 """The durable queue before assembly: a delivery that was acknowledged survives crashes, full disks and damaged files.
 
 `queue` is what the pipeline talks to (asyncio, group commit), `store` the SQLite file behind it (one thread, blocking)
-with `format`, and with `draws` and `remembered` beside the records. `salvage` repairs a damaged file, `retained` keeps
+with `format`, and with `memory` beside the records. `salvage` repairs a damaged file, `retained` keeps
 processed deliveries for a time.
 """
 
@@ -37,13 +37,18 @@ async def open_spool(
     metrics: Metrics,
     events: Events,
 ) -> AsyncIterator[Spool]:
-    """Open the spool whose database file is `path` (made, with its folder, where it is not there).
+    """Open the spool with the database file `path`, created with its folder where it does not exist.
 
-    `at_most`: bytes it may take on the disk. `keep`: seconds after which a record is given up at replay. `retain`:
-    seconds for which what is done with is kept beside it, see `retained.py`. `erase`: what is done with is overwritten
-    on the disk, which costs another write of it. A disk that fails or is full now does not prevent the start: appends
-    are refused until it works. Leaving the context finishes the commits in progress. Raises `ConfigError` where the
-    path can never work.
+    A disk that fails or is full does not prevent the start: appends are refused until it works. Leaving the context
+    finishes the commits in progress.
+
+    Args:
+        at_most: bytes on the disk.
+        keep: seconds after which a record is too old to be processed at replay.
+        retain: seconds for which processed deliveries are kept beside it, see `retained.py`.
+        erase: overwrite processed records on the disk, at the cost of another write.
+
+    Raises `ConfigError` where the path can never work.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
     store = Store(

@@ -19,7 +19,6 @@ from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
 from monitor.storage.files import size_of
-from monitor.storage.spool.draws import SCHEMA
 from monitor.storage.sqlite import Damaged, Format, code_of, open_database
 
 PAGE = 16 * 1024
@@ -28,7 +27,8 @@ _LOG_PAGES = 1024
 
 FORMAT = Format(
     2,
-    f"""{SCHEMA}
+    """
+CREATE TABLE IF NOT EXISTS draws (n INTEGER PRIMARY KEY, id BLOB, probability REAL, target REAL, at REAL);
 CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, head BLOB, meta BLOB, body BLOB, checksum INTEGER);
 CREATE TABLE IF NOT EXISTS remembered (n INTEGER PRIMARY KEY, id BLOB, at REAL);
 """,
@@ -36,8 +36,8 @@ CREATE TABLE IF NOT EXISTS remembered (n INTEGER PRIMARY KEY, id BLOB, at REAL);
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_ERROR,  # a table or column is gone: the schema itself was hit
-    sqlite3.SQLITE_CONSTRAINT,  # a number is taken that was beyond the highest
+    sqlite3.SQLITE_ERROR,  # a table or column is missing: the schema itself is damaged
+    sqlite3.SQLITE_CONSTRAINT,  # a number above the highest known one is in use
 )
 
 _LOOK_EVERY = 0.25
@@ -49,11 +49,11 @@ COLUMNS = "id, head, meta, body, checksum"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One delivery as it is kept.
+    """One delivery as it is stored.
 
-    `payload` is the data with what head sampling kept (an OTLP request, or rows or verdicts as lines of JSON), `meta`
-    whatever else its writer needs to take it up again after a restart; the spool reads neither. `received_at` in
-    wall-clock seconds since 1970.
+    `payload` is the part of the data that head sampling kept (an OTLP request, or rows or external scores as lines of
+    JSON), `meta` everything else that its writer needs to process it after a restart; the spool reads neither.
+    `received_at` is in wall-clock seconds since 1970.
     """
 
     source: str
@@ -64,14 +64,14 @@ class Record:
 
 
 def encode(number: int, record: Record) -> tuple[int, bytes, bytes, bytes, int]:
-    """The row of `record`, compressed and with its checksum."""
+    """Make the row of `record`, compressed, with a checksum."""
     head = orjson.dumps([record.source, record.signal, record.received_at])
     body = isal_zlib.compress(record.payload, 1)
     return number, head, record.meta, body, _checksum(number, head, record.meta, body)
 
 
 def decode(row: tuple[Any, ...]) -> Record:
-    """The record of a row. Raises `Damaged` where anything about it has changed since it was written."""
+    """Read the record of a row. Raises `Damaged` where any byte of it has changed since it was written."""
     number, head, meta, body, checksum = row
     whole = isinstance(head, bytes) and isinstance(meta, bytes) and isinstance(body, bytes)
     if not whole or checksum != _checksum(number, head, meta, body):
@@ -87,11 +87,11 @@ def _checksum(number: int, head: bytes, meta: bytes, body: bytes) -> int:
 
 
 def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Connection:
-    """Open the database for this process alone, for writes that are on disk when they return.
+    """Open the database for this process alone; a write is on disk when it returns.
 
-    `most_pages` is a hard limit on the file, beyond which writes fail. With `erase` a deletion overwrites all that was
-    there. Raises `sqlite3.Error`, `OSError`; `ConfigError` where another process has it open, or a newer version of
-    this program wrote it.
+    `most_pages` is a hard limit on the file, beyond which writes fail. With `erase` deleted bytes are overwritten.
+    Raises `sqlite3.Error`, `OSError`; `ConfigError` where another process has the file open, or a newer version of this
+    program wrote it.
     """
     log = log_pages(os.statvfs(path.parent))
     pragmas: dict[str, str | int] = {
@@ -111,17 +111,17 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
         if code_of(error) == sqlite3.SQLITE_BUSY:
             raise ConfigError(f"{path} is in use by another process; each needs a storage path of its own") from None
         raise
-    db.text_factory = bytes  # a damaged row may claim to hold text that is none
+    db.text_factory = bytes  # a damaged row may hold a text that is no UTF-8
     return db
 
 
 def log_pages(disk: os.statvfs_result) -> int:
-    """How many pages the write-ahead log may have before it is folded in: fewer on a very small disk."""
+    """Pages of the write-ahead log after which it is folded into the database: fewer on a very small disk."""
     return max(16, min(_LOG_PAGES, disk.f_blocks * disk.f_frsize // 16 // PAGE))
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file's content is at fault, rather than the disk or its fill."""
+    """Whether the file's content is at fault, rather than the disk or its free space."""
     if isinstance(error, sqlite3.Error):
         return code_of(error) in _DAMAGE
     return isinstance(error, Damaged)
@@ -148,7 +148,7 @@ class Fullness:
     def of(self, db: sqlite3.Connection) -> Room:
         """How full the file is now, and how full the disk was less than a second ago.
 
-        Appends leave some space alone: without it the log could not be folded in, and not even a deletion be written.
+        A disk counts as full while some space is left: the log needs it to be folded in, and so do deletions.
         Raises `sqlite3.Error`, `OSError`.
         """
         pages: int = db.execute("PRAGMA page_count").fetchone()[0]

@@ -1,8 +1,8 @@
 """The spool as the pipeline sees it: many waiting tasks share one transaction, and with it one sync of the disk.
 
-A commit begins when the one before is done and takes along whatever came in meanwhile: with one sender a record waits
-for one sync, with a thousand a thousand records do. The database lives in a thread of its own; the event loop never
-waits for it.
+A commit begins when the one before is done, and includes every record that arrived meanwhile: with one sender a record
+waits for one sync, and so do a thousand records of a thousand senders. The database lives in a thread of its own; the
+event loop never waits for it.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.receipt import Receipt
-from monitor.storage.spool.draws import FirstDraws
 from monitor.storage.spool.format import Record, Room
-from monitor.storage.spool.remembered import REMEMBER_AT_MOST
+from monitor.storage.spool.memory import MAX_RESULT_IDS, FirstDraws
 from monitor.storage.spool.store import Batch, Store, StoreFailed
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
 _OVERHEAD = 256
-"""What a record takes beside its payload, in bytes."""
+"""Bytes of a record beside its payload."""
 
 _WAITING_AT_MOST = 64 * 1024 * 1024
-"""Bytes of records that wait in memory for their commit: a disk that hangs must not fill the memory."""
+"""Bytes of records that may wait in memory for their commit: a disk that hangs must not fill the memory."""
 
 _COMMIT_BYTES = 8 * 1024 * 1024
 _DELETES, _DELETES_IN_TROUBLE = 512, 16
-"""Deletions in one commit; few while the disk is full, so that a small one gets through and makes room for the next."""
+"""Deletions in one commit; few while the disk is full: a small commit may succeed, and makes room for the next."""
 
 _IDLE = 0.5
-"""Seconds until deletions are written when no record comes to take them along; also between tries after a fault."""
+"""Seconds until deletions are written without a record that comes along; also between attempts after an error."""
 
 _SAY_AGAIN = 30.0
 
@@ -46,7 +45,7 @@ T = TypeVar("T")
 
 
 class Replayed(NamedTuple):
-    """A record that the previous process left. `expired`: older than is kept; count it and settle it, no more."""
+    """A record that the previous process left. `expired`: it is too old; count it and settle it, do not process it."""
 
     record: Record
     receipt: Receipt
@@ -63,7 +62,7 @@ class _Waiting:
 
 
 class Spool:
-    """The durable queue. Made by `open_spool`; to be used, as are its receipts, from the event loop that made it."""
+    """The durable queue, made by `open_spool`. Use it, and its receipts, on the event loop that made it."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Spool:
         self._appends: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._deletes: list[int] = []
-        self._remembers: deque[str] = deque(maxlen=REMEMBER_AT_MOST)
+        self._remembers: deque[str] = deque(maxlen=MAX_RESULT_IDS)
         self._known: OrderedDict[str, None] = OrderedDict()
         self.draws = FirstDraws(self._write_soon)
         """The first probability of each case."""
@@ -102,10 +101,10 @@ class Spool:
         self._said: dict[tuple[Event, bool], float] = {}
 
     async def append(self, record: Record) -> Receipt:
-        """Take a record; returns when it is on disk. Settling the receipt deletes it.
+        """Store a record; returns when it is on disk. Settling the receipt deletes it.
 
-        Raises `Overloaded` when there is no room or the disk refuses, now; `TooLarge` when it would not fit into an
-        empty spool. When the caller is cancelled the record is not kept.
+        Raises `Overloaded` while there is no room or the disk fails; `TooLarge` where it would not fit into an empty
+        spool. When the caller is cancelled the record is not kept.
         """
         size = len(record.payload) + len(record.meta) + _OVERHEAD
         if size > self._at_most:
@@ -126,14 +125,14 @@ class Spool:
             number = await waiting.future
         except asyncio.CancelledError:
             if not waiting.future.cancelled() and not waiting.future.exception():
-                self._delete(waiting.future.result())  # committed in the very moment of the cancellation
+                self._delete(waiting.future.result())  # committed at the moment of the cancellation
             raise
         return Receipt(partial(self._delete, number))
 
     async def replay(self) -> AsyncIterator[Replayed]:
-        """What the previous process left, oldest first, some megabytes at a time. To be run once.
+        """Yield the records that the previous process left, oldest first. Run it once.
 
-        Records may come in meanwhile. While the disk cannot be read it waits and tries again.
+        Other records may be appended meanwhile. While the disk cannot be read it waits and retries.
         """
         after = 0
         counted = False
@@ -157,17 +156,17 @@ class Spool:
             after = found[-1][0]
 
     def remember(self, ids: Iterable[str]) -> None:
-        """Note that these results have reached the sinks. Written soon, and never after a deletion settled later."""
+        """Remember that these results have reached the sinks. Written soon, and before any deletion settled later."""
         for key in ids:
             if key not in self._known:
                 self._known[key] = None
                 self._remembers.append(key)
-        while len(self._known) > REMEMBER_AT_MOST:
+        while len(self._known) > MAX_RESULT_IDS:
             self._known.popitem(last=False)
         self._write_soon()
 
     def remembered(self, key: str) -> bool:
-        """Whether the result has reached the sinks before: of the newest 200,000, none older than `keep`."""
+        """Whether the result has reached the sinks, as far back as is remembered: 200,000 results, `keep` seconds."""
         return key in self._known
 
     # -- within
@@ -207,7 +206,7 @@ class Spool:
                 look_again = False
                 works = await self._commit_once()
             if self._closing and not self._appends:
-                return  # a deletion that failed only means a replay
+                return  # a deletion that failed only causes a replay
             if self._closing:
                 self._wake.set()
             elif not works or not self._room.disk_has_room:
@@ -225,7 +224,7 @@ class Spool:
         self._remembers.clear()
         try:
             numbers, self._room = await self._in_thread(partial(self._store.write, batch))
-        except Exception as error:  # noqa: BLE001 - whatever it was, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001 - the waiting senders must be answered in any case
             self._deletes = batch.deletes + self._deletes
             self._remembers.extendleft(reversed(batch.remembers))
             self.draws.give_back(drawn)

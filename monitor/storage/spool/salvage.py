@@ -1,6 +1,6 @@
-"""What is done to a damaged spool: records that still prove themselves move to a new file, the old one is kept.
+"""Repairing a damaged spool: records with a valid checksum are copied to a new file; the old file is kept.
 
-A damaged file is never written to again: to delete a row whose chain of pages is broken would free pages of others.
+A damaged file is never written to again: deleting a row whose chain of pages is broken would free pages of other rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor.storage.files import make_private, sync_folder
-from monitor.storage.spool import draws, remembered
+from monitor.storage.spool import memory
 from monitor.storage.spool.format import COLUMNS, INSERT, connect, decode
 from monitor.storage.sqlite import Damaged, remove, set_aside, timestamp
 
@@ -23,14 +23,14 @@ _FIRST, _LAST = 0, 2**62
 """Below and above every number that a record can have."""
 
 _PROBES = 50_000
-"""How many numbers are tried one by one between two unreadable places; in a longer stretch evenly spread ones."""
+"""Numbers that are tried one by one between two unreadable places; in a longer gap, evenly spaced ones."""
 
 _AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What came of it: records copied, records known to be lost (at least), and where the damaged file lies."""
+    """The outcome: records copied, records lost (at least), and the path of the damaged file."""
 
     kept: int
     lost: int
@@ -38,10 +38,10 @@ class Salvaged:
 
 
 def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
-    """Replace the damaged database at `path` by a new one with all that can still be read.
+    """Replace the damaged database at `path` by a new one with all records that can still be read.
 
-    Needs as much free space as the good records take. Survives a crash at any moment: see `finish`. Raises
-    `sqlite3.Error` or `OSError` when the new file cannot be written; the old one is then untouched.
+    Needs as much free space as these records take. Survives a crash at any moment: see `finish`. Raises
+    `sqlite3.Error` or `OSError` where the new file cannot be written; the old one is then unchanged.
     """
     building = path.with_name(path.name + ".building")
     remove(building)
@@ -63,10 +63,10 @@ def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
                 _insert(new, batch)
                 batch = []
         _insert(new, batch)
-        with contextlib.suppress(sqlite3.Error):  # only a memory against doing work twice
-            remembered.copy(old, new)
+        with contextlib.suppress(sqlite3.Error):  # without it some work is done twice
+            memory.copy_result_ids(old, new)
         with contextlib.suppress(sqlite3.Error):
-            draws.copy(old, new)
+            memory.copy_draws(old, new)
     building.replace(path.with_name(path.name + ".rebuilt"))
     sync_folder(path.parent)
     aside = finish(path, now)
@@ -74,7 +74,7 @@ def rebuild(path: Path, *, most_pages: int, now: float) -> Salvaged:
 
 
 def finish(path: Path, now: float) -> Path | None:
-    """Put a completed rebuild in its place, also after a crash between the two; where the old file lies now, if any."""
+    """Move a completed rebuild into place, also after a crash in between; the new path of the old file, if any."""
     rebuilt = path.with_name(path.name + ".rebuilt")
     if not rebuilt.exists():
         return None
@@ -85,10 +85,10 @@ def finish(path: Path, now: float) -> Path | None:
 
 
 def lost_in_log(path: Path, read: int) -> int:
-    """How many committed transactions of the write-ahead log SQLite passed over, having found `read` good frames in it.
+    """How many committed transactions of the write-ahead log SQLite skipped after it had read `read` valid frames.
 
-    SQLite stops at the first frame with a wrong checksum, as it must for a write torn by a power cut, and says nothing
-    of what follows. One transaction may be such a write, which nobody was told is safe; it is counted all the same.
+    SQLite stops silently at the first frame with a wrong checksum, as it must for a write torn by a power cut. One of
+    the skipped transactions may be such a write, which was never acknowledged; it is counted all the same.
     Layout: https://www.sqlite.org/fileformat2.html#the_write_ahead_log.
     """
     try:
@@ -99,19 +99,19 @@ def lost_in_log(path: Path, read: int) -> int:
     if len(log) < header + frame_header:
         return 0
     frame = frame_header + struct.unpack_from(">I", log, 8)[0]
-    if not 512 <= frame - frame_header <= 65536:  # noqa: PLR2004 - the page sizes that there are
+    if not 512 <= frame - frame_header <= 65536:  # noqa: PLR2004 - the page sizes that SQLite allows
         return 0
     salts = log[16:24] if read else log[header + 8 : header + 16]
     lost = 0
     for start in range(header + read * frame, len(log) - frame + 1, frame):
         if log[start + 8 : start + 16] != salts:
-            break  # from here on frames of an earlier round, long since in the database
+            break  # frames of an earlier round follow, long since in the database
         lost += log[start + 4 : start + 8] != b"\0\0\0\0"
     return lost
 
 
 def copy_log(path: Path, now: float) -> Path | None:
-    """Keep a copy of the write-ahead log, which the next write overwrites; None where there is no room for one."""
+    """Copy the write-ahead log, which the next write overwrites; None where there is no room for a copy."""
     aside = path.with_name(f"{path.name}-wal.damaged-{timestamp(now)}")
     try:
         make_private(aside)
@@ -131,11 +131,11 @@ def _open_damaged(path: Path) -> sqlite3.Connection:
 
 
 def _rows(db: sqlite3.Connection) -> Generator[tuple[Any, ...] | int, None, None]:
-    """All rows that are whole, in any order, and in between how many were lost.
+    """Yield all valid rows, in any order, and in between the number of rows that were lost.
 
-    Upwards to the first trouble, downwards to the last, then number by number between the two. Of the numbers there
-    that cannot be read nobody can say which had been deleted before: each is taken for a loss, or all for one where
-    the stretch has no readable end.
+    Reads upwards to the first error, downwards to the last, then number by number between the two. An unreadable
+    number there may have been deleted before: each counts as lost, or all of them as one where the gap has no readable
+    end.
     """
     low = yield from _walk(db, "id > ? ORDER BY id ASC", _FIRST)
     if low is None:
@@ -157,7 +157,7 @@ def _rows(db: sqlite3.Connection) -> Generator[tuple[Any, ...] | int, None, None
 
 
 def _walk(db: sqlite3.Connection, where: str, start: int) -> Generator[tuple[Any, ...] | int, None, int | None]:
-    """Rows one by one; returns the number of the last row before trouble, None when there was no trouble."""
+    """Yield rows one by one; returns the number of the last row before an error, None without an error."""
     reached = start
     try:
         for row in db.execute(f"SELECT {COLUMNS} FROM records WHERE {where}", (start,)):  # noqa: S608 - a constant

@@ -1,7 +1,6 @@
-"""The spool's database as one thread sees it: blocking calls, and every fault mapped to `StoreFailed`.
+"""The spool's database, for one thread: blocking calls, with every error mapped to `StoreFailed`.
 
-A fault closes the connection; the next call opens it again, and repairs the file first where its content was at fault.
-So whatever the trouble, the way back is the same, and it is tried by whoever comes next.
+An error closes the connection; the next call opens it again, and repairs the file first where its content is damaged.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.storage.files import make_private, size_of
-from monitor.storage.spool import draws, remembered, salvage
-from monitor.storage.spool.draws import Draw
+from monitor.storage.spool import memory, salvage
 from monitor.storage.spool.format import (
     COLUMNS,
     INSERT,
@@ -30,6 +28,7 @@ from monitor.storage.spool.format import (
     encode,
     is_damage,
 )
+from monitor.storage.spool.memory import Draw
 from monitor.storage.spool.retained import NAME as RETAINED
 from monitor.storage.spool.retained import Retained, discard, rows_of
 from monitor.storage.sqlite import Damaged, code_of, quick_check
@@ -39,19 +38,19 @@ from monitor.telemetry.metrics import Metrics
 _NEVER = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG)
 
 _CHECK_AT_OPEN = 256 * 1024 * 1024
-"""Files up to this size are checked before anything is accepted (some tenths of a second), others before the replay."""
+"""Files up to this size are checked before a record is accepted (some tenths of a second), others before replay."""
 
 _READ_BYTES = 4 * 1024 * 1024
 _PRUNE_EVERY = 3600.0
 
 _OPEN_EVERY = 1.0
-"""Seconds between two tries to open: a repair that fails for want of room copies a lot before it does."""
+"""Seconds between two attempts to open: a repair that runs out of space copies a lot before it fails."""
 
 Trouble: TypeAlias = Literal["full", "failed", "damaged"]
 
 
 class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """A call that changed nothing. Another may succeed at any time."""
+    """A call failed and changed nothing. Another one may succeed at any time."""
 
     def __init__(self, trouble: Trouble, message: str) -> None:
         super().__init__(message)
@@ -60,7 +59,7 @@ class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the ca
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction does: records to add, numbers of records to delete, result ids and draws to remember."""
+    """One transaction: records to add, numbers of records to delete, ids of results and draws to remember."""
 
     records: list[Record] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
@@ -96,7 +95,7 @@ class Store:
         self._clock = clock
         self._metrics = metrics
         self._events = events
-        # What is deleted leaves half-filled pages: allow for some before SQLite itself calls the file full.
+        # Deletions leave half-filled pages: allow for some before SQLite itself calls the file full.
         self._most_pages = at_most * 5 // 4 // PAGE + 64
         self._db: sqlite3.Connection | None = None
         self._damaged = False
@@ -108,17 +107,17 @@ class Store:
         self._opening_failed: tuple[float, StoreFailed] | None = None
 
     def load(self) -> tuple[Room, list[str], list[Draw]]:
-        """Open; the ids and draws remembered, oldest first. Raises `StoreFailed` (not now) or `ConfigError` (never)."""
+        """Open; return the remembered ids and draws, oldest first. Raises `StoreFailed`; `ConfigError`: never retry."""
         db = self._connection()
         try:
-            known = remembered.read(db)
-            drawn = draws.read(db)
+            known = memory.read_result_ids(db)
+            drawn = memory.read_draws(db)
         except sqlite3.Error as error:
             self._fail(error)
         return self._room(db), known, drawn
 
     def write(self, batch: Batch) -> tuple[range, Room]:
-        """Do all of `batch`, on disk when this returns; the new records' numbers. Raises `StoreFailed`: did none."""
+        """Do all of `batch`, durably; return the numbers of new records. Raises `StoreFailed`: nothing was done."""
         db = self._connection()
         numbers = range(self._next, self._next + len(batch.records))
         self._next = numbers.stop
@@ -131,24 +130,23 @@ class Store:
                 "DELETE FROM records WHERE id = ?", [(number,) for number in (*self._doomed, *batch.deletes)]
             )
             db.executemany(INSERT, rows)
-            remembered.write(db, batch.remembers, self._clock.now())
-            draws.write(db, batch.draws, self._clock.now())
+            memory.write(db, batch.remembers, batch.draws, self._clock.now())
             self._prune(db)
             db.execute("COMMIT")
             if self._erase and batch.deletes and not batch.records and _is_empty(db):
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was deleted still stands in the log
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted bytes are still in the log
             room = self._room(db)
         except sqlite3.Error as error:
-            # A commit whose sync failed may yet be found in the file: such rows belong to nobody.
+            # A commit whose sync failed may still be found in the file: no sender was told that these rows are safe.
             self._doomed.update(numbers)
             self._fail(error)
         self._doomed.clear()
         return numbers, room
 
     def read(self, after: int) -> list[tuple[int, Record]]:
-        """Some megabytes of the records left by the previous process, beyond number `after`; none: that was all.
+        """Read some megabytes of the records that the previous process left, after number `after`; empty at the end.
 
-        Damaged ones are counted, given up, and not among them. Raises `StoreFailed`.
+        Skips damaged ones, and counts them. Raises `StoreFailed`.
         """
         for _ in range(2):
             db = self._connection()
@@ -183,7 +181,7 @@ class Store:
             self._fail(error)
 
     def close(self) -> None:
-        """Fold the log into the database and let go of the file. What the disk refuses is done at the next start."""
+        """Fold the log into the database and close the file. What the disk refuses is done at the next start."""
         if self._retained is not None:
             self._retained.close()
         if self._db is not None:
@@ -240,7 +238,7 @@ class Store:
             raise
 
     def _survey(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """Learn where the numbers stand, and whether the log was read to its end; hands the connection through."""
+        """Find the highest number, and whether the log was read to its end; returns the connection."""
         try:
             if not self._checked and size_of(self._path) <= _CHECK_AT_OPEN:
                 self._check(db)
@@ -266,7 +264,7 @@ class Store:
         self._events.error(Event.SPOOL_DAMAGED, message, path=str(self._path), aside=str(aside))
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Close, even where it might go on (after a failed sync nothing it holds is sure), and say what it was."""
+        """Close the connection, since after a failed sync nothing that it holds is certain, and raise `StoreFailed`."""
         self.close()
         trouble: Trouble = "failed"
         if is_damage(error):
@@ -286,8 +284,7 @@ class Store:
         if self._clock.monotonic() - self._pruned_at < _PRUNE_EVERY:
             return
         self._pruned_at = self._clock.monotonic()
-        remembered.prune(db, self._clock.now() - self._keep)
-        draws.prune(db, self._clock.now() - self._keep)
+        memory.prune(db, self._clock.now() - self._keep)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:
@@ -295,7 +292,7 @@ def _is_empty(db: sqlite3.Connection) -> bool:
 
 
 def _frames_in_log(db: sqlite3.Connection) -> int | None:
-    """How many good frames SQLite found in the log, which it folds in; None where the disk has no room for that now."""
+    """Fold the log in; the number of valid frames in it, None where the disk has no room for that now."""
     try:
         frames: int = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
     except sqlite3.Error as error:
