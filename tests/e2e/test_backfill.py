@@ -198,7 +198,7 @@ def test_what_the_spool_keeps_can_be_judged_later_and_is_never_taken_up_by_itsel
         llm.always(FINE)
         config = configuration(llm, evaluators=[{"type": "relevance", "sample": 0}])
         monitor = MonitorProcess(tmp_path, config)
-        monitor.config["storage"]["retain"] = "1h"
+        monitor.config["storage"]["spool_retention"] = "1h"
         with monitor:
             ask(monitor.http, 5)
             read = lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 5  # noqa: E731

@@ -206,7 +206,7 @@ def test_a_storage_folder_that_cannot_be_or_has_no_room_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     found = examined(written(tmp_path, storage={"path": str(tmp_path / "file" / "in")}), "--no-judge", failed=1)
     assert level(found, "cannot be written") == "failed"
-    roomy = {"path": str(tmp_path / "state"), "at_most": "1000000GiB"}
+    roomy = {"path": str(tmp_path / "state"), "max_size": "1000000GiB"}
     assert level(examined(written(tmp_path, storage=roomy), "--no-judge"), "may come to take") == "warning"
 
 
