@@ -155,7 +155,7 @@ _NOWHERE: Final = {"start": -1, "end": -1}
 
 
 def _verdict(row: Mapping[str, Any]) -> views.Verdict:
-    judge, drawn, behind = _mapping(row.get("judge")), row.get("sampling"), _mapping(row.get("generation"))
+    judge, drawn, behind = _mapping(row.get("judge")), row.get("sampling"), _mapping(row.get("versions"))
     judged_at, answered_at = _number(row.get("judged_at")), _number(row.get("answered_at"))
     return views.Verdict.model_validate(
         {

@@ -25,7 +25,7 @@ chosen for it;
 | `score_source` | `own`; of a verdict of others how it came: `gen_ai_events`, `openinference`, `feedback` |
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
 | `attributes` | the configured slices, and harmless facts such as versions |
-| `generation` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions behind it |
+| `versions` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions behind it |
 | `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
 """
 
@@ -85,7 +85,7 @@ def as_json(judged: Judged, *, texts: bool = True, quotes: bool = True) -> dict[
         "score_source": judged.via.value,
         "traffic": case.traffic.value,
         "attributes": dict(case.attributes),
-        "generation": {"fingerprint": judged.generation.fingerprint, **judged.generation.parts},
+        "versions": {"fingerprint": judged.generation.fingerprint, **judged.generation.parts},
     }
     if score is not None and score.contradicts:
         row["contradicts"] = True

@@ -250,4 +250,4 @@ async def test_the_versions_behind_results_are_kept_with_their_first_and_last_ti
         Known("shop", "groundedness", old, results[0].judged_at, results[2].judged_at),
         Known("shop", "groundedness", new, results[1].judged_at, results[1].judged_at),
     ]
-    assert (await history.results())[0]["generation"] == {"fingerprint": old.fingerprint, **old.parts}
+    assert (await history.results())[0]["versions"] == {"fingerprint": old.fingerprint, **old.parts}
