@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
-from monitor.cli import tried
+from monitor.cli.console.prompt import prompt_lines
 from monitor.cli.console.table import align
 from monitor.cli.console.text import clean
 from monitor.cli.console.text import dollars as in_dollars
@@ -54,7 +54,7 @@ def lines(config: Config, found: Previewed, traffic: float | None, tokens_out: i
     if prompt and found.first is not None:
         yield ""
         yield f"--- what would be sent for {clean(found.first[0])}{'' if found.judged else ', were it chosen'}"
-        yield from tried.prompt(found.first[1])
+        yield from prompt_lines(found.first[1])
     elif prompt:
         without = recorded.trailed is not None and not recorded.cases and bool(found.units)
         why = "no text is kept that it could be made of" if without else "no case would be sent to a judge"

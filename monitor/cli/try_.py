@@ -1,60 +1,188 @@
-"""`rag-monitor try`: one evaluator on one case, with the prompt as sent and the reply as it came."""
+"""`rag-monitor try`: one evaluator on one case, with the prompt as sent and the reply as received."""
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
 
+import orjson
 import typer
 
+from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-
-if TYPE_CHECKING:
-    from monitor.cli.tried import Tried
+from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.prompt import clean_lines, prompt_lines
+from monitor.cli.console.text import clean, dollars
+from monitor.judge.recording import Exchange
+from monitor.model.outcome import Judged, Score
+from monitor.operations.event_loop import run_async
+from monitor.operations.trial import Tried, find_case, try_evaluator
+from monitor.telemetry import logs
 
 
 def try_(
-    evaluator: Annotated[str, typer.Argument(metavar="EVALUATOR", help="Configured, or the type of any other.")],
+    evaluator: Annotated[
+        str, typer.Argument(metavar="EVALUATOR", help="The name of a configured one, or the type of any other.")
+    ],
     *,
     case: Annotated[
         str,
-        typer.Option("--case", metavar="FILE|TRACE_ID", help="Rows or a capture; or a trace of the monitor's history."),
+        typer.Option(
+            "--case", metavar="FILE|TRACE_ID", help="Rows, a capture, or the id of a trace in the monitor's history."
+        ),
     ],
     number: Annotated[
-        int | None, typer.Option("--number", min=1, help="Which case of the file. Default: the first to be judged.")
+        int | None,
+        typer.Option("--number", min=1, help="Which case of the file. Default: the first that can be evaluated."),
     ] = None,
-    times: Annotated[
-        int, typer.Option("--times", "-k", min=1, max=100, help="How often it is asked, past caches.")
-    ] = 5,
+    times: Annotated[int, typer.Option("--times", "-k", min=1, max=100, help="Number of evaluations.")] = 5,
     config: ConfigPath = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="For machines: one JSON object, every text exactly as it was.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, texts unchanged.")] = False,
 ) -> None:
-    """Evaluate one case several times: the prompt as sent, the reply as it came, the verdict, and how often it flips.
+    """Evaluate one case several times and show the prompt, the reply, the result, and how often it flips.
 
-    It touches no series, cache or budget of a running monitor; the calls are paid for. Exit status 1 when no verdict
-    came about.
+    Caches are bypassed, and no metric or budget of a running monitor is touched; the calls cost money. Exit status 1
+    when there is no score.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import given, tried  # noqa: PLC0415
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
-    from monitor.telemetry import logs  # noqa: PLC0415
-
     loaded = configuration.load(config)
     logs.configure("ERROR", "text", sys.stderr)
-    who = tried.assignments(loaded, evaluator)
-    found = given.find(loaded, case, number, sys.stderr)
-    done: list[Tried] = []
-
-    async def main() -> None:
-        done.append(await tried.run(loaded, who, found, times))
-
-    run_async(main)
+    found = find_case(loaded, case, number, report=report)
+    tried = run_async(functools.partial(try_evaluator, loaded, evaluator, found, times=times))
     if as_json:
-        typer.echo(tried.as_json(done[0]))
+        typer.echo(to_json(tried))
     else:
-        for line in tried.lines(done[0]):
-            typer.echo(line)
-    if not done[0].scored:
+        echo_lines(lines(tried))
+    if not tried.scored:
         raise typer.Exit(1)
+
+
+def to_json(tried: Tried) -> str:
+    """Return one JSON object, every text unchanged."""
+    whole = {
+        "evaluator": tried.one.evaluator.name,
+        "version": tried.times[0].judged.version,
+        "model": tried.settings.model if tried.settings is not None else None,
+        "trace_id": tried.case.request_id,
+        "together_with": tried.together,
+        "times": [
+            {**_result_object(time.judged), "calls": [_call_object(tried, one) for one in time.exchanges]}
+            for time in tried.times
+        ],
+        "verdicts": len(tried.scored),
+        "flips": tried.flips,
+        "dollars": tried.paid,
+    }
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
+
+
+def _result_object(judged: Judged) -> dict[str, Any]:
+    outcome = judged.outcome
+    score = outcome if isinstance(outcome, Score) else None
+    return {
+        "outcome": type(outcome).__name__.lower(),
+        "reason": None if isinstance(outcome, Score) else str(outcome.reason),
+        "detail": getattr(outcome, "detail", None),
+        "score": score.value if score else None,
+        "label": score.label if score else None,
+        "level": judged.level if score else None,
+        "defect": judged.defect if score else None,
+        "explanation": score.explanation if score else None,
+        "evidence": [asdict(one) for one in score.evidence] if score else [],
+        "spent": asdict(judged.spending),
+    }
+
+
+def _call_object(tried: Tried, one: Exchange) -> dict[str, Any]:
+    reply = one.reply
+    return {
+        "messages": one.call.messages,
+        "max_tokens": one.call.max_tokens,
+        "temperature": tried.temperature(one),
+        "response_format": one.call.response_format,
+        "logprobs": one.call.logprobs,
+        "reply": asdict(reply) if reply is not None else None,
+        "fault": one.fault or None,
+    }
+
+
+def lines(tried: Tried) -> Iterator[str]:
+    """Yield the calls and the result of the first evaluation, then a summary of all."""
+    first = tried.times[0]
+    model = f", {tried.settings.model}" if tried.settings is not None else ""
+    yield f"{tried.one.evaluator.name} {first.judged.version}{model}, on case {clean(tried.case.request_id)}"
+    if tried.together:
+        yield f"asked in one call together with {', '.join(tried.together)}, as in production"
+    if tried.settings is None:
+        yield "it uses no judge: there is no prompt, and the result is always the same"
+    elif not first.exchanges:
+        yield "no call was made"
+    for number, one in enumerate(first.exchanges, 1):
+        yield from _exchange(tried, one, number, len(first.exchanges))
+    yield ""
+    yield "--- result"
+    yield from _result(first.judged)
+    yield ""
+    yield from _summary(tried)
+
+
+def _exchange(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[str]:
+    yield ""
+    yield f"--- prompt as sent{f', call {number} of {calls}' if calls > 1 else ''}"
+    yield from prompt_lines(one)
+    form = "none" if one.call.response_format is None else one.call.response_format.get("type", "given")
+    yield f"[at most {one.call.max_tokens} tokens, temperature {tried.temperature(one)}, response format: {form}]"
+    yield ""
+    yield "--- reply as received"
+    reply = one.reply
+    if reply is None:
+        yield f"none: {one.fault}"
+        return
+    yield from clean_lines(reply.text) if reply.text else ["(empty)"]
+    ended = f"[finish reason: {clean(reply.finish) or 'none'}"
+    spent = f", {reply.input_tokens} tokens in, {reply.output_tokens} out" if reply.input_tokens is not None else ""
+    yield f"{ended}{spent}, {clean(reply.model)}{', refused' if reply.refused else ''}]"
+
+
+def _result(judged: Judged) -> Iterator[str]:
+    outcome = judged.outcome
+    if not isinstance(outcome, Score):
+        detail = getattr(outcome, "detail", "")
+        yield f"{type(outcome).__name__.lower()}: {outcome.reason}" + (f", {clean(detail)}" if detail else "")
+        return
+    label = f" ({clean(outcome.label)})" if outcome.label else ""
+    yield f"score {outcome.value:g}{label}, level {judged.level}: {_defect(judged)}"
+    if outcome.explanation:
+        yield clean(outcome.explanation)
+    for one in outcome.evidence:
+        at = f" [{one.start}:{one.end}]" if one.start is not None and one.end is not None else ""
+        yield f"- {clean(one.verdict)}: {clean(one.claim)}{at}"
+
+
+def _defect(judged: Judged) -> str:
+    return "defect" if judged.defect else "no defect"
+
+
+def _summary(tried: Tried) -> Iterator[str]:
+    scored, number = tried.scored, len(tried.times)
+    yield f"--- {number} evaluation{'s' if number > 1 else ''}"
+    if scored:
+        scores = " ".join(f"{one.outcome.value:g}" for one in scored if isinstance(one.outcome, Score))
+        counts = Counter(_defect(one) for one in scored)
+        yield f"scores: {scores}"
+        told = ", ".join(f"{many} x {word}" for word, many in counts.most_common())
+        yield f"results: {told} ({tried.one.defect} is a defect)"
+        if number > 1:
+            yield f"flips: {tried.flips} of {len(scored)}"
+    without = Counter(
+        f"{type(one.judged.outcome).__name__.lower()}: {one.judged.outcome.reason}"
+        for one in tried.times
+        if not isinstance(one.judged.outcome, Score)
+    )
+    for why, many in without.most_common():
+        yield f"no score in {many} of {number}: {why}"
+    if tried.settings is not None:
+        yield f"cost: {dollars(tried.paid) if tried.paid else 'nothing, or the price is unknown'}"

@@ -80,8 +80,8 @@ def test_each_time_is_a_call_of_its_own_and_the_flips_are_counted(judged, llm, o
     llm.then(answers(5), answers(2), answers(4))
     shown = command("try", "groundedness", "--case", one, "-c", judged, "-k", 3).stdout
     assert "scores: 5 2 4\n" in shown
-    assert "verdicts: 2 times no defect, once a defect (below 3 is a defect)\n" in shown
-    assert "the verdict flips in 1 of 3\n" in shown
+    assert "results: 2 x no defect, 1 x defect (below 3 is a defect)\n" in shown
+    assert "flips: 1 of 3\n" in shown
     assert "cost: $0.003\n" in shown
 
 
@@ -103,8 +103,8 @@ def test_where_no_verdict_comes_about_the_reason_is_said_and_the_status_is_1(jud
     ended = command("try", "groundedness", "--case", one, "-c", judged, "-k", 1)
     assert ended.exit_code == 1
     assert why in ended.stdout
-    assert "--- reply as it came\nnone: the provider" in ended.stdout
-    assert "no verdict in 1 of 1" in ended.stdout
+    assert "--- reply as received\nnone: the provider" in ended.stdout
+    assert "no score in 1 of 1" in ended.stdout
 
 
 def test_text_that_could_steer_a_terminal_is_shown_harmlessly_and_kept_as_it_is_for_machines(judged, llm, one):
@@ -132,8 +132,8 @@ def test_evaluators_of_one_group_are_asked_in_one_call_as_in_production(llm, one
 def test_a_local_evaluator_has_no_prompt_and_costs_nothing(one):
     ended = command("try", "overlap_groundedness", "--case", one)
     assert ended.exit_code == 0
-    assert "it asks no judge" in ended.stdout
-    assert "the verdict flips in 0 of 5" in ended.stdout
+    assert "it uses no judge" in ended.stdout
+    assert "flips: 0 of 5" in ended.stdout
     assert "cost" not in ended.stdout
 
 
@@ -142,9 +142,9 @@ def test_a_capture_or_the_numbered_case_of_a_file_can_be_tried(judged, llm, tmp_
     assert tried("overlap_groundedness", "--case", rows, "--number", 3)["trace_id"] == "case-3"
     assert tried("overlap_groundedness", "--case", CAPTURES / "openai__otel_genai__span")["trace_id"]
     missing = command("try", "overlap_groundedness", "--case", rows, "--number", 2)
-    assert (missing.exit_code, "cannot be judged: content_missing" in missing.stderr) == (2, True)
+    assert (missing.exit_code, "cannot be evaluated: content_missing" in missing.stderr) == (2, True)
     beyond = command("try", "overlap_groundedness", "--case", rows, "--number", 9)
-    assert (beyond.exit_code, "it holds 3" in beyond.stderr) == (2, True)
+    assert (beyond.exit_code, "it has 3" in beyond.stderr) == (2, True)
 
 
 def kept(folder: Path, *, texts: str) -> Path:
@@ -186,7 +186,7 @@ def test_a_trace_without_texts_or_that_nobody_knows_says_why_it_cannot_be_tried(
     try_it = functools.partial(command, "try", "overlap_groundedness", "-c", config, "--case")
     assert "storage.texts: all" in try_it(TRACE).stderr
     unknown = try_it("f" * 32)
-    assert (unknown.exit_code, "no trace of the history" in unknown.stderr) == (2, True)
+    assert (unknown.exit_code, "nor a trace in the history" in unknown.stderr) == (2, True)
     (tmp_path / "history.db").unlink()
     assert "there is no history" in try_it(TRACE).stderr
 
