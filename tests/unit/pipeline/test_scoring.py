@@ -26,7 +26,7 @@ class AskedToo(JudgedEvaluator):
         return Score(verdict.data["score"], "because")
 
 
-class PanelJudge(FakeJudge):
+class GroupedAnswers(FakeJudge):
     """Answers a merged question part by part, and remembers what it was asked."""
 
     def __init__(self):
@@ -36,7 +36,7 @@ class PanelJudge(FakeJudge):
     async def ask(self, question):
         self.asked.append(question)
         data = {"score": 4}
-        if question.name == "panel":
+        if question.name == "group":
             data = dict.fromkeys(question.schema["properties"], data)
         return Verdict(data, self.model, dollars=0.5, input_tokens=10, output_tokens=4)
 
@@ -127,7 +127,7 @@ async def test_a_fact_that_a_local_evaluator_finds_is_an_attribute_of_the_case_f
 
 
 async def test_another_repeat_asks_another_question():
-    judge = PanelJudge()
+    judge = GroupedAnswers()
     scorer = Scorer([configured(JudgedEvaluator())], {"": judge})
     await scorer.score(case())
     await scorer.score(case(), repeat=2000)
@@ -135,10 +135,10 @@ async def test_another_repeat_asks_another_question():
 
 
 @pytest.mark.parametrize(
-    ("groups", "calls"), [(("g", "g"), ["panel"]), (("g", "h"), ["q", "too"]), (("", ""), ["q", "too"])]
+    ("groups", "calls"), [(("g", "g"), ["group"]), (("g", "h"), ["q", "too"]), (("", ""), ["q", "too"])]
 )
 async def test_evaluators_of_one_group_are_asked_in_one_call(groups, calls):
-    judge = PanelJudge()
+    judge = GroupedAnswers()
     members = [configured(one, group=group) for one, group in zip((JudgedEvaluator(), AskedToo()), groups, strict=True)]
     found = await Scorer(members, {"": judge}).score(case(), repeat=3)
     assert judge.names == calls
