@@ -75,7 +75,7 @@ class Parts:
     listeners: Sequence[Callable[[Judged], None]]
     spool: Spool
     judges: Mapping[str, Client]
-    sinks: dict[str, Deliver]
+    sinks: Mapping[str, Deliver]
     private: Private
     recorder: Recorder | None
     versions: Mapping[str, str]

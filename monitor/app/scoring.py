@@ -44,7 +44,6 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     """Build what makes results."""
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics)
-    parts.sinks["feedback"] = agreement.heard
     slicing = Slicing(config.slices, runtime.metrics, runtime.clock)
     counting = Counting(runtime.metrics, slicing, running.generations)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
@@ -58,7 +57,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
         late_after=config.traffic.late_after,
     )
     drawing, queue = _drawing(config, parts, scorer), _queue(config, scorer, runtime)
-    publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=parts.listeners)
+    publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
 

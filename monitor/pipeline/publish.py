@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 
 from monitor.model.outcome import Judged
 from monitor.stages import Deliver, Runtime
 from monitor.telemetry.events import Event
+
+_LISTENERS: Final = "listeners"
 
 
 class Delivered(Protocol):
@@ -31,7 +33,7 @@ class Publisher:
         sinks: by the name under which their failures are counted; they get a result one after the other.
         delivered: remembers which results were published; None: nothing does.
         listeners: hear each result before the sinks, since a slow sink must not hold up an alert. They compute and
-            return at once; they never raise.
+            return at once; one that fails is counted as the sink `listeners`.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Publisher:
         self._delivered = delivered
         self._events = runtime.events
         self._tracer = runtime.tracer
-        self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in sinks}
+        self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in (_LISTENERS, *sinks)}
 
     def has(self, result: str) -> bool:
         """Whether the result with this id was published."""
@@ -61,19 +63,16 @@ class Publisher:
     async def one(self, judged: Judged) -> None:
         """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
         for hear in self._listeners:
-            hear(judged)
+            try:
+                hear(judged)
+            except Exception as error:  # noqa: BLE001 - as for a sink
+                self._failed(_LISTENERS, error)
         for name, deliver in self._sinks.items():
             try:
                 with self._tracer.part(f"deliver to {name}"):
                     await deliver(judged)
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
-                self._failures[name].inc()
-                self._events.error(
-                    Event.SINK_FAILED,
-                    "a sink did not take a result",
-                    sink=name,
-                    error=f"{type(error).__name__}: {error}",
-                )
+                self._failed(name, error)
         self.remember([judged.id])
 
     async def all(self, results: Sequence[Judged]) -> None:
@@ -81,3 +80,9 @@ class Publisher:
         async with anyio.create_task_group() as side_by_side:
             for judged in results:
                 side_by_side.start_soon(self.one, judged)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._failures[name].inc()
+        self._events.error(
+            Event.SINK_FAILED, "a sink did not take a result", sink=name, error=f"{type(error).__name__}: {error}"
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import anyio
 
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
+from monitor.model.outcome import DefectRule, Judged, Level, Outcome, Scale, Score
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.drawing import Drawing, Draws
@@ -118,6 +118,7 @@ def live(
     recheck: float = 0.0,
     slices: Sequence[str] = (),
     late_after: float = math.inf,
+    listeners: Sequence[Callable[[Judged], None]] = (),
     **more: Any,
 ) -> LiveEvaluation:
     """Live scoring as the application builds it, with the salt `s`."""
@@ -135,7 +136,7 @@ def live(
             raises=raises,
         ),
         queue or FairQueue({}, limit=1_000_000, shares={}, clock=lent.clock, patience=late_after),
-        Publisher(sinks or {}, memory, lent),
+        Publisher(sinks or {}, memory, lent, listeners=listeners),
         counting or Counting(lent.metrics),
         rechecks=Rechecks(scorer, dict.fromkeys(judges or {}, recheck), salt="s", metrics=lent.metrics),
         runtime=lent,

@@ -61,8 +61,8 @@ class Agreement:
         if vote is not None:
             self._count(vote, app, evaluator, defect=defect)
 
-    async def heard(self, judged: Judged) -> None:
-        """A result was reached: the same, where it is a verdict of ours on production traffic."""
+    def on_result(self, judged: Judged) -> None:
+        """Hear a published result: it counts where it is a verdict of ours on production traffic."""
         case = judged.case
         if judged.via is Via.OWN and isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION:
             self.judged(case.request_id, case.app, judged.evaluator, defect=judged.defect)

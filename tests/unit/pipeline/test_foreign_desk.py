@@ -45,7 +45,7 @@ class Bench:
         self.runtime, self.results, self.past = runtime(), [], Past()
         metrics, memory = self.runtime.metrics, Memory()
         agreement, counting = Agreement(metrics), Counting(metrics)
-        sinks = {"test": self.take, "feedback": agreement.heard}
+        sinks = {"test": self.take}
         self.evaluation = live(
             [configured(JudgedEvaluator(), Uniform(rate=rate))],
             judges={"": judge or FakeJudge(score=1)},
@@ -55,6 +55,7 @@ class Bench:
             draws=draws if draws is not None else KeptDraws(),
             lent=self.runtime,
             raises=True,
+            listeners=[agreement.on_result],
         )
         options = ForeignSettings.model_validate(settings)
         self.names = Foreigners(options, counting, {"judged"}, options.evaluators)
@@ -63,7 +64,7 @@ class Bench:
             names=self.names,
             evaluation=self.evaluation,
             counting=counting,
-            publisher=Publisher(sinks, memory, self.runtime),
+            publisher=Publisher(sinks, memory, self.runtime, listeners=[agreement.on_result]),
             past=self.past,
             agreement=agreement,
             runtime=self.runtime,

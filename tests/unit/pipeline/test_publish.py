@@ -55,3 +55,20 @@ async def test_a_sink_that_fails_keeps_no_result_from_the_others_and_is_counted(
     assert sorted(taken) == sorted(memory.ids) == sorted(one.id for one in results)
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="broken") == 2
     assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="takes") == 0
+
+
+async def test_a_listener_hears_a_result_before_a_slow_sink_has_it_and_one_that_fails_keeps_it_from_nobody():
+    lent, heard, taken = runtime(), [], []
+    one = judged(1)
+
+    async def slow(result):
+        assert heard == [one.id]
+        taken.append(result.id)
+
+    def broken(_):
+        raise ValueError("a fault of ours")
+
+    listeners = [broken, lambda result: heard.append(result.id)]
+    await Publisher({"slow": slow}, Memory(), lent, listeners=listeners).one(one)
+    assert taken == [one.id]
+    assert total(lent.metrics, "ragmonitor_sink_failures_total", sink="listeners") == 1
