@@ -267,11 +267,13 @@ class Store:
             ).fetchall()
         return [Missed(*row) for row in found]
 
-    def standing(self, batch: str) -> dict[str, int]:
-        """How many items of a batch wait (`asked`), and how many have come to each outcome."""
+    def standing(self, batch: str | None) -> dict[str, int]:
+        """Count the items of a batch that wait (`asked`) and that are done, by outcome; None: of all batches."""
+        sql = "SELECT CASE state WHEN 'done' THEN outcome ELSE state END, count(*) FROM items WHERE"
         with self._file.reading() as db:
-            sql = "SELECT CASE state WHEN 'done' THEN outcome ELSE state END, count(*) FROM items WHERE batch = ?"
-            return dict(db.execute(f"{sql} GROUP BY 1", (batch,)).fetchall())
+            if batch is None:
+                return dict(db.execute(f"{sql} state <> 'missed' GROUP BY 1").fetchall())
+            return dict(db.execute(f"{sql} batch = ? GROUP BY 1", (batch,)).fetchall())
 
     def close(self) -> None:
         """Let go of the file."""

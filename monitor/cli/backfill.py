@@ -1,16 +1,25 @@
-"""`rag-monitor backfill`: judge afterwards what was missed, or what somebody wants to know of traffic that is past."""
+"""`rag-monitor backfill`: evaluate past answers that were missed, or that you ask for."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from monitor.cli._options import ConfigPath
+from monitor.cli import _options
+from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.text import dollars
+from monitor.errors import ConfigError, MonitorError
+from monitor.quantities import human_duration, parse_duration, parse_rate
 
-From = Literal["kafka", "spool"]
+if TYPE_CHECKING:
+    from monitor.config import Config
+    from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
+    from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
 
 
 def backfill(
@@ -18,29 +27,38 @@ def backfill(
         list[Path] | None, typer.Argument(metavar="FILE", help="Captures or rows, as for `cases`: files or folders.")
     ] = None,
     *,
-    missed: Annotated[bool, typer.Option("--missed", help="What was due while a judge refused.")] = False,
+    missed: Annotated[
+        bool, typer.Option("--missed", help="Evaluate what was missed while the judge was paused.")
+    ] = False,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="kafka|spool", help="Instead of files: topics, or `storage.spool_retention`."),
+        typer.Option(
+            "--from", metavar="kafka|spool", help="Read Kafka topics, or what `storage.spool_retention` keeps."
+        ),
     ] = None,
-    evaluator: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Who judges. With --missed by default all who missed something.")
+    evaluators: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Evaluators to use. With --missed the default is all of them.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="2h", help="Only answers of so long ago, or newer.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="1h", help="Only answers of so long ago, or older.")] = None,
-    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this app.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="2h", help="Only answers newer than this.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="1h", help="Only answers older than this.")] = None,
+    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only answers of this service.")] = None,
     sample: Annotated[
-        str | None, typer.Option(metavar="10%", help="The share that is judged. Default: the evaluator's own `sample`.")
+        str | None, typer.Option(metavar="10%", help="The share to evaluate. Default: the evaluator's own `sample`.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many, and what they cost at most.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait until they are judged.")] = False,
-    here: Annotated[bool, typer.Option("--here", help="Judge in this process: where no monitor runs.")] = False,
-    config: ConfigPath = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how many evaluations there are and what they cost, queue nothing.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Queue them and exit without waiting.")] = False,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="Evaluate in this process, if no monitor is running. Alone: all that is queued."),
+    ] = False,
+    config: _options.ConfigPath = None,
 ) -> None:
-    """Ask for judgements of past traffic: the running monitor makes them, behind all live ones and by a budget apart.
+    """Queue evaluations of past traffic. The running monitor makes them when it is idle, within a budget of their own.
 
-    Results stand apart as `backfill`, in no rate and no alert. What has a verdict of this version of the evaluator is
-    not judged again. Exit status 1 when something could not be read, or not all could be judged.
+    Results are marked `backfill` and count in no rate and no alert. An answer that the present version of an evaluator
+    has scored is not evaluated again. Exit status 1: something could not be read, or was not evaluated.
     """
     ways = [bool(paths), source is not None, missed]
     if sum(ways) > 1 or not (any(ways) or here):
@@ -48,33 +66,121 @@ def backfill(
     if source not in (None, "kafka", "spool"):
         raise typer.BadParameter(f"{source!r} is neither `kafka` nor `spool`", param_hint="--from")
     if detach and here:
-        raise typer.BadParameter("goes not together with --here", param_hint="--detach")
-    if evaluator is None and not missed and any(ways):
-        raise typer.BadParameter("say who is to judge", param_hint="--evaluator")
+        raise typer.BadParameter("cannot be used with --here", param_hint="--detach")
+    if evaluators is None and (paths or source):
+        raise typer.BadParameter("is required, except with --missed", param_hint="--evaluators")
     if source == "kafka" and since is None:
-        raise typer.BadParameter("say from when on to read, such as `--since 2h`", param_hint="--from")
+        raise typer.BadParameter("kafka requires --since, such as --since 2h", param_hint="--from")
     from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import backfilled  # noqa: PLC0415
+    from monitor.backfill.cases import Origin  # noqa: PLC0415
     from monitor.clock import SystemClock  # noqa: PLC0415
+    from monitor.operations.backfill.run import BackfillClient  # noqa: PLC0415
+    from monitor.operations.backfill.selection import BackfillRequest  # noqa: PLC0415
     from monitor.telemetry import logs  # noqa: PLC0415
 
-    loaded = configuration.load(config)
+    loaded, now = configuration.load(config), SystemClock().now()
     logs.configure("WARNING", "text", sys.stderr)
-    now = SystemClock().now()
-    wish = backfilled.wish(
-        loaded, evaluator, app=app, sample=sample, since=_ago("--since", since, now), until=_ago("--until", until, now)
-    )
-    way = backfilled.Way(missed=missed, source=source, paths=tuple(paths or ()))
-    code = backfilled.run(loaded, wish, way, dry_run=dry_run, detach=detach, here=here)
-    if code:
-        raise typer.Exit(code)
-
-
-def _ago(option: str, given: str | None, now: float) -> float | None:
-    """The wall-clock second that lies so long ago."""
-    from monitor.quantities import parse_duration  # noqa: PLC0415
-
+    request = None
+    if any(ways):
+        request = BackfillRequest(
+            source=Origin.MISSED if missed else Origin(source) if source else Origin.FILE,
+            paths=tuple(paths or ()),
+            evaluators=tuple(_options.comma_list(evaluators) or ()),
+            app=app,
+            share=None if sample is None else _options.read("--sample", parse_rate, sample),
+            since=0.0 if since is None else now - _options.read("--since", parse_duration, since),
+            until=float("inf") if until is None else now - _options.read("--until", parse_duration, until),
+        )
     try:
-        return None if given is None else now - parse_duration(given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+        with BackfillClient(loaded) as client:
+            if dry_run and request is not None:
+                ok = _estimate(client, request)
+            else:
+                ok = _run(loaded, client, request, detach=detach, here=here)
+    except MonitorError as error:
+        raise ConfigError(str(error)) from None
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _estimate(client: BackfillClient, request: BackfillRequest) -> bool:
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
+
+    found = run_async(partial(client.estimate, request, report=report))
+    echo_lines(_estimate_lines(found))
+    return _all_read(found.counts)
+
+
+def _run(config: Config, client: BackfillClient, request: BackfillRequest | None, *, detach: bool, here: bool) -> bool:
+    """Queue what is requested and see it done; whether all was read and evaluated."""
+    from monitor.cli.console.progress import Bars  # noqa: PLC0415
+    from monitor.cli.console.signals import stop_on_signal  # noqa: PLC0415
+    from monitor.operations.event_loop import run_async  # noqa: PLC0415
+
+    batch, complete = "", True
+    if request is not None:
+        queued = run_async(partial(client.enqueue, request, report=report))
+        echo_lines(_queued_lines(queued))
+        batch, complete = queued.batch, _all_read(queued.counts) and not queued.full
+        if not queued.new:
+            return complete
+    if not here and (detach or not client.has_worker):
+        typer.echo(_left_to_the_monitor(config, running=client.has_worker))
+        return complete
+
+    async def finish() -> BackfillProgress:
+        async with stop_on_signal() as stop:
+            if here:
+                return await client.work(batch, stop=stop)
+            return await client.follow(batch, progress=Bars(), stop=stop)
+
+    return _print_progress(run_async(finish)) and complete
+
+
+def _left_to_the_monitor(config: Config, *, running: bool) -> str:
+    folder = config.storage.path
+    if running:
+        return f"the monitor on {folder} evaluates them when it is idle"
+    return (
+        f"no monitor is running on {folder}: they wait there for up to {human_duration(config.backfill.retention)};"
+        " `rag-monitor backfill --here` evaluates them without a monitor"
+    )
+
+
+def _count_lines(counts: SelectionCounts) -> Iterator[str]:
+    yield f"{counts.read} cases read, {counts.matching} match"
+    for name in sorted({*counts.selected, *counts.left_out}):
+        yield f"  {name}: {counts.selected[name]} selected, {counts.left_out[name]} not sampled or not applicable"
+
+
+def _all_read(counts: SelectionCounts) -> bool:
+    if counts.unreadable:
+        report(f"{counts.unreadable} deliveries, files or rows could not be read")
+    return not counts.unreadable
+
+
+def _estimate_lines(found: BackfillEstimate) -> Iterator[str]:
+    yield from _count_lines(found.counts)
+    for one in found.costs:
+        cost = "price unknown" if one.dollars is None else f"at most {dollars(one.dollars)}" if one.dollars else "free"
+        yield f"  {one.evaluator}: {one.evaluations} evaluations, {cost}"
+    yield f"{found.evaluations} evaluations would be queued; {found.counts.scored} are already scored"
+
+
+def _queued_lines(queued: Enqueued) -> Iterator[str]:
+    yield from _count_lines(queued.counts)
+    parts = [f"{queued.new} evaluations queued"]
+    parts += [f"{queued.scored} already scored"] if queued.scored else []
+    parts += [f"{queued.waiting} already in the queue"] if queued.waiting else []
+    yield "; ".join(parts)
+    if queued.full:
+        yield f"the queue is full: {queued.full} left out; try again later, or raise backfill.max_size"
+
+
+def _print_progress(found: BackfillProgress) -> bool:
+    done = ", ".join(f"{number} {outcome}" for outcome, number in sorted(found.done.items()))
+    if done:
+        typer.echo(f"{'done so far' if found.waiting else 'done'}: {done}")
+    if found.waiting:
+        report(f"{found.waiting} still waiting{f': {found.reason}' if found.reason else ''}")
+    return not found.waiting

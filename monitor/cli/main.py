@@ -16,8 +16,7 @@ from typer.core import TyperGroup
 from monitor import __version__, cli
 
 _TO_MOVE: Final = (
-    "backfill_choice backfill_here backfill_kafka backfill_price backfill_traffic backfilled"
-    " embedded examined examined_judge examined_kafka expiry"
+    "embedded examined examined_judge examined_kafka expiry"
     " findings forgetting outlook_of previewed recorded seen trailed"
 )
 _OTHERS: Final = frozenset(("main", "console", *_TO_MOVE.split()))

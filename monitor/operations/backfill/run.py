@@ -1,0 +1,268 @@
+"""Asking for past evaluations, and seeing them done: by the running monitor, or in this process where there is none."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import anyio.to_thread
+
+from monitor.backfill.cases import Item, Origin
+from monitor.backfill.context import BackfillContext
+from monitor.backfill.lock import somebody_works
+from monitor.backfill.run import Backfill, UntilDone
+from monitor.backfill.store import NAME, Store
+from monitor.clock import Clock, SystemClock
+from monitor.config import Config
+from monitor.errors import ConfigError
+from monitor.judge.budget import estimate_tokens
+from monitor.judge.prices import tariff
+from monitor.judge.recording import Exchange, Recording
+from monitor.judge.settings import Budget, CacheSettings, JudgeSettings
+from monitor.operations.backfill import traffic
+from monitor.operations.backfill.selection import BackfillRequest, Selection, SelectionCounts
+from monitor.operations.event_loop import unwrap_errors
+from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.publish import Publisher
+from monitor.pipeline.scoring import open_scorer, versions
+from monitor.sinks.history import History
+from monitor.sources.kafka import Kafka
+from monitor.stages import Deliver, Runtime, type_name
+
+_LOOK_EVERY: Final = 0.5
+_LOST_AFTER: Final = 3
+_FREE: Final = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorCost:
+    """How many evaluations are due, and what they cost at most, in US dollars; None where the price is unknown."""
+
+    evaluator: str
+    evaluations: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillEstimate:
+    """What a request would put into the queue."""
+
+    counts: SelectionCounts
+    costs: tuple[EvaluatorCost, ...]
+
+    @property
+    def evaluations(self) -> int:
+        """All that are due."""
+        return sum(one.evaluations for one in self.costs)
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What a request has put into the queue, under the id `batch`.
+
+    `new` evaluations are queued; `waiting` ones were in the queue before; `scored` ones have a score already; `full`
+    ones found no room.
+    """
+
+    batch: str
+    counts: SelectionCounts
+    new: int
+    waiting: int
+    scored: int
+    full: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    """How far a batch has come: evaluations done by outcome, how many are still waiting, and why, if it is known."""
+
+    done: Mapping[str, int]
+    waiting: int
+    reason: str = ""
+
+
+class BackfillClient:
+    """The backfill queue of one storage folder, for those who ask. Close it, or use it as a context manager.
+
+    Raises `ConfigError` where the configuration turns backfill off. Methods raise `MonitorError` where the queue cannot
+    be used.
+    """
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        if config.backfill.retention <= 0:
+            raise ConfigError("backfill.retention: is 0, which turns backfill off")
+        self._config = config
+        self._clock = clock if clock is not None else SystemClock()
+        self._folder = config.storage.path
+        self._store = Store(self._folder / NAME, at_most=config.backfill.max_size, clock=self._clock)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the queue."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the queue's file."""
+        self._store.close()
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether a process, as a rule the running monitor, works on the queue."""
+        return somebody_works(self._folder)
+
+    async def estimate(self, request: BackfillRequest, *, report: Report = ignore) -> BackfillEstimate:
+        """Tell what a request would enqueue, and what it costs at most: prompts are rendered, none is sent.
+
+        Raises `ConfigError` where the request cannot be fulfilled.
+        """
+        selection = Selection(self._config, request, self._clock)
+        by_evaluator: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in await self._select(selection, request, report):
+            by_evaluator[item.evaluator].append(item)
+        configured = {one.evaluator.name: one for one in self._config.assignments}
+        costs = []
+        for name, items in by_evaluator.items():
+            one = configured[name]
+            judge = self._config.judge_of(one) if one.evaluator.cost == "judge" else None
+            costs.append(EvaluatorCost(name, len(items), await _dollars(one, judge, items) if judge else 0.0))
+        return BackfillEstimate(selection.counts, tuple(costs))
+
+    async def enqueue(self, request: BackfillRequest, *, report: Report = ignore) -> Enqueued:
+        """Put the evaluations that a request asks for into the queue.
+
+        Raises `ConfigError` where the request cannot be fulfilled.
+        """
+        selection, batch = Selection(self._config, request, self._clock), uuid.uuid4().hex
+        items = await self._select(selection, request, report)
+        asked = self._store.ask(items, batch=batch, now=self._clock.now())
+        return Enqueued(
+            batch,
+            selection.counts,
+            new=asked.new,
+            waiting=asked.there,
+            scored=asked.known + selection.counts.scored,
+            full=asked.full,
+        )
+
+    async def follow(
+        self, batch: str, *, progress: Progress = NO_PROGRESS, stop: anyio.Event | None = None
+    ) -> BackfillProgress:
+        """Wait until the worker has done a batch, until it has gone, or until `stop` is set."""
+        total = sum(self._store.standing(batch).values())
+        lost, seen = 0, 0
+        with progress.steps(total, "evaluating") as advance:
+            while waiting := self._store.standing(batch).get("asked", 0):
+                for _ in range(total - waiting - seen):
+                    advance()
+                seen = total - waiting
+                lost = 0 if self.has_worker else lost + 1
+                if lost >= _LOST_AFTER:
+                    return self._progress(
+                        batch, f"the monitor on {self._folder} has stopped; it continues once it runs"
+                    )
+                if stop is not None and stop.is_set():
+                    return self._progress(batch, "the monitor continues with them")
+                await anyio.sleep(_LOOK_EVERY)
+        return self._progress(batch)
+
+    async def work(self, batch: str = "", *, stop: anyio.Event | None = None) -> BackfillProgress:
+        """Work on the queue in this process until a batch, or all of it, is done, or until `stop` is set.
+
+        Results go to the history and to all configured sinks except `prometheus`. It ends early where a judge refuses.
+        Raises `ConfigError` where a monitor works on the queue.
+        """
+        if self.has_worker:
+            raise ConfigError(f"a monitor is running on {self._folder} and works on the queue itself")
+        before, reason = self._progress(batch).done, ""
+
+        def done(held: Mapping[str, str]) -> bool:
+            nonlocal reason
+            if held:
+                reason = f"the judge is not available ({', '.join(sorted(set(held.values())))})"
+            return bool(held) or not self._progress(batch).waiting
+
+        async def stop_early(event: anyio.Event) -> None:
+            nonlocal reason
+            await event.wait()
+            reason = "interrupted"
+            tasks.cancel_scope.cancel()
+
+        with unwrap_errors():
+            async with anyio.create_task_group() as tasks:
+                if stop is not None:
+                    tasks.start_soon(stop_early, stop)
+                await self._work(done)
+                tasks.cancel_scope.cancel()
+        after = self._progress(batch, reason)
+        return replace(after, done=Counter(after.done) - Counter(before))
+
+    async def _select(self, selection: Selection, request: BackfillRequest, report: Report) -> Iterable[Item]:
+        if request.source is Origin.MISSED:
+            return selection.of_missed(self._store.missed_items(request.evaluators, request.app or ""))
+        replay = traffic.Replay(self._config)
+        match request.source:
+            case Origin.FILE:
+                cases = traffic.from_files(self._config, request.paths, replay, report=report)
+            case Origin.SPOOL:
+                cases = traffic.from_spool(self._folder, request.since, replay)
+            case Origin.KAFKA:
+                sources = [one for one in self._config.sources if isinstance(one, Kafka)]
+                cases = traffic.from_kafka(sources, request.since, request.until, replay, report=report)
+        found = await selection.of_cases(cases)
+        selection.counts.unreadable = replay.unreadable
+        return found
+
+    async def _work(self, done: UntilDone) -> None:
+        runtime = Runtime.standalone(self._clock)
+        config, storage = self._config, self._config.storage
+        evaluators = [one for one in config.assignments if config.works(one)]
+        history = History.in_folder(storage.path, storage)
+        async with AsyncExitStack() as stack:
+            sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}
+            for number, sink in enumerate(config.sinks):
+                if type_name(sink) != "prometheus":
+                    sinks[f"{type_name(sink)}_{number}"] = await stack.enter_async_context(sink.open(runtime))
+            current = versions(evaluators, {name: one.model or "" for name, one in config.all_judges.items()})
+            context = BackfillContext(
+                evaluators=evaluators,
+                judges=config.all_judges,
+                versions=current,
+                deliver=Publisher(sinks, None, runtime).one,
+                known=history.verdicts,
+                turn=lambda _judge: nullcontext(),
+                slices=config.slices,
+            )
+            await Backfill(config.backfill, storage, runtime, current).run(context, until_done=done)
+
+    def _progress(self, batch: str, reason: str = "") -> BackfillProgress:
+        standing = self._store.standing(batch or None)
+        waiting = standing.pop("asked", 0)
+        return BackfillProgress(standing, waiting, reason)
+
+
+async def _dollars(evaluator: Assignment, judge: JudgeSettings, items: Sequence[Item]) -> float | None:
+    """What scoring all items costs at most, retries aside."""
+    settings = judge.model_copy(update=_FREE)
+    price = tariff(settings)
+    if price is None:
+        return None
+    runtime, exchanges = Runtime.standalone(), list[Exchange]()
+    seam = partial(Recording, exchanges=exchanges, send=False)
+    async with open_scorer([evaluator], {evaluator.judge: settings}, runtime=runtime, seam=seam) as scorer:
+        for item in items:
+            await scorer.score(item.case)
+    return sum(
+        price.dollars(estimate_tokens(message["content"] for message in one.call.messages), one.call.max_tokens)
+        for one in exchanges
+    )

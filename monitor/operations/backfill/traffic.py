@@ -1,0 +1,251 @@
+"""Past traffic as cases: files, the spool's retention, Kafka topics; read as the pipeline reads it live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from monitor import compose, registry, rows
+from monitor.assembly import Assembly
+from monitor.config import Config
+from monitor.errors import ConfigError, InvalidData, TooLarge
+from monitor.kafka.connection import quiet_client
+from monitor.model.case import Case, Reading
+from monitor.model.row import SOURCE, Row
+from monitor.model.span import SpanBatch
+from monitor.model.trace import Closed
+from monitor.operations.offline.files import CaseFiles
+from monitor.operations.offline.live_rules import LiveRules
+from monitor.operations.progress import Report
+from monitor.otlp import json_mapping, limits, wire
+from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
+from monitor.pipeline.ingest.head import HeadSampling
+from monitor.pipeline.ledger import Fate
+from monitor.sources.kafka import Kafka
+from monitor.statistics import consistent_sampling
+from monitor.storage import files
+from monitor.storage.spool import retained
+from monitor.storage.spool.format import Record
+
+_POLL_MS: Final = 500
+_MAX_EMPTY_POLLS: Final = 30
+"""Empty polls in a row after which a partition counts as read: its remaining messages were deleted meanwhile."""
+_MARGIN: Final = 60.0
+"""Seconds after the requested time in which the rest of a request may arrive."""
+
+
+class Replay:
+    """Sends past deliveries through head sampling, assembly, dialects and the rules of `traffic` again.
+
+    Times are those at which deliveries came, in wall-clock seconds; time never goes back.
+    """
+
+    def __init__(self, config: Config) -> None:
+        conventions = registry.conventions()
+        self._rate = config.sampling.traces
+        self._read_trace = partial(compose.read, conventions=conventions, settings=config.extraction)
+        self._rules = LiveRules(config)
+        self._assembly = Assembly(config.assembly)
+        marks = {mark for convention in conventions for mark in convention.record_marks}
+        self._head = HeadSampling(self._assembly.is_open, self._assembly.intern, marks)
+        self._now = 0.0
+        self.max_age = config.assembly.max_age
+        """Seconds that a request may take: one that ended at some time may have begun so long before."""
+        self.unreadable = 0
+        """How many deliveries, files, rows and requests could not be read."""
+
+    def spans(self, batch: SpanBatch, at: float, rate: float | None = None) -> Iterator[Case]:
+        """Take a delivery of spans or log records that came at `at`; yield the cases that are complete by then.
+
+        `rate` is that of head sampling, by default the configured one.
+        """
+        self._now = max(self._now, at)
+        yield from self._closed()
+        found = self._head.sort(batch, self._rate if rate is None else rate)
+        for trace_id, kept in found.kept.items():
+            if kept.parts:
+                self._assembly.add(
+                    trace_id,
+                    kept.parts,
+                    app=kept.app,
+                    source=batch.source,
+                    probability=kept.probability,
+                    receipt=None,
+                    now=self._now,
+                    received_at=at,
+                )
+
+    def rows(self, found: Sequence[Row], source: str, at: float, rate: float | None = None) -> Iterator[Case]:
+        """Take a delivery of rows that came at `at`; yield their cases."""
+        rate = self._rate if rate is None else rate
+        for row in found:
+            if consistent_sampling.keep(consistent_sampling.sampling_id(row.request_id), "", rate)[0]:
+                yield from self._case(WholeRow(row.app, source, (), at, rate, row))
+
+    def rest(self) -> Iterator[Case]:
+        """Yield the cases of what is still open: nothing more will come."""
+        for closed in self._assembly.close_all(Closed.IDLE, self._now):
+            yield from self._case(WholeTrace.of(closed))
+
+    def _closed(self) -> Iterator[Case]:
+        for closed in self._assembly.due(self._now):
+            yield from self._case(WholeTrace.of(closed))
+
+    def _case(self, complete: Complete) -> Iterator[Case]:
+        try:
+            reading: Reading | Fate = self._rules.sort(complete.read(self._read_trace))
+        except TooLarge:
+            return
+        except Exception:  # noqa: BLE001 - one request that cannot be read must not stop the others
+            self.unreadable += 1
+            return
+        if isinstance(reading, Reading) and reading.status.judgeable:
+            yield reading.case
+
+
+def from_files(config: Config, paths: Sequence[Path], replay: Replay, *, report: Report) -> Iterator[Case]:
+    """Yield the cases in files and folders, through head sampling and the rules of `traffic`."""
+    found, rules = CaseFiles(paths, config.extraction, report=report), LiveRules(config)
+    for one in found.found():
+        admitted = rules.admit(found.read(one), one.trace_state)
+        if isinstance(admitted, Reading) and admitted.status.judgeable:
+            yield admitted.case
+    replay.unreadable += found.unreadable
+
+
+def from_spool(folder: Path, since: float, replay: Replay) -> Iterator[Case]:
+    """Yield the cases of the deliveries that the spool in `folder` has retained since then.
+
+    Raises `ConfigError` where it retains none.
+    """
+    path = folder / files.RETAINED
+    if not path.exists():
+        raise ConfigError(
+            f"source: there is no {path}; `storage.spool_retention` is how long the spool retains deliveries"
+        )
+    for record in retained.read(path, since - replay.max_age):
+        try:
+            yield from _of_record(replay, record)
+        except InvalidData:
+            replay.unreadable += 1
+    yield from replay.rest()
+
+
+def _of_record(replay: Replay, record: Record) -> Iterator[Case]:
+    """Raises `InvalidData` where the record is not what was written."""
+    if record.signal == "verdicts":
+        return
+    try:
+        meta = json.loads(record.meta)
+        rate = float(meta["rate"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidData("the record does not say how it was sampled") from None
+    if record.signal == "cases":
+        taken = rows.take(record.payload, app=str(meta.get("app", "")))
+        yield from replay.rows(taken.rows, record.source, record.received_at, rate)
+    else:
+        batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
+        yield from replay.spans(batch, record.received_at, rate)
+
+
+def from_kafka(
+    sources: Sequence[Kafka], since: float, until: float, replay: Replay, *, report: Report
+) -> Iterator[Case]:
+    """Yield the cases of all topics of `sources` from a time on, outside of the consumer group.
+
+    Joins no group and commits nothing, so the monitors of the group do not notice. Raises `ConfigError` where there is
+    no source, or its topics cannot be read.
+    """
+    if not sources:
+        raise ConfigError("source: no source of this configuration has the type `kafka`")
+    for source in sources:
+        for record in _records(source, since - replay.max_age, until + _MARGIN, report):
+            try:
+                yield from _of_message(source, record, replay)
+            except InvalidData:
+                replay.unreadable += 1
+    yield from replay.rest()
+
+
+def _of_message(source: Kafka, record: Any, replay: Replay) -> Iterator[Case]:
+    topic, at = source.topics[record.topic], max(record.timestamp, 0) / 1000
+    if record.value is None:
+        return
+    if topic.encoding == "case":
+        taken = rows.take(record.value, app=topic.app, at_most=source.max_spans, largest=source.max_span_bytes)
+        replay.unreadable += len(taken.faults)
+        yield from replay.rows(taken.rows, SOURCE, at)
+        return
+    signal = topic.signal_of(record.topic)
+    body = record.value
+    if topic.encoding == "otlp_json":
+        body = json_mapping.to_protobuf(signal, body, source.max_spans)
+    groups, _ = limits.without_oversized(limits.cut(body, source.max_spans), source.max_span_bytes)
+    yield from replay.spans(SpanBatch("kafka", signal, groups), at)
+
+
+def _records(source: Kafka, begin: float, end: float, report: Report) -> Iterator[Any]:
+    """Yield the messages of all partitions written from `begin` to `end`, up to the present end of each."""
+    from kafka import KafkaConsumer, TopicPartition  # noqa: PLC0415 - slow to import, and few need it
+    from kafka.errors import KafkaError  # noqa: PLC0415
+
+    quiet_client()
+    try:
+        consumer = KafkaConsumer(
+            **source.client_options(),
+            group_id=None,
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+            check_crcs=True,
+            bootstrap_timeout_ms=10_000,
+        )
+    except KafkaError as error:
+        raise ConfigError(f"source: cannot connect to Kafka at {source.address}: {type(error).__name__}") from None
+    with closing(consumer):
+        try:
+            parts = []
+            for topic in source.topics:
+                numbers = consumer.partitions_for_topic(topic)
+                if not numbers:
+                    raise ConfigError(f"source: the topic {topic!r} does not exist, or this user may not read it")
+                parts += [TopicPartition(topic, number) for number in sorted(numbers)]
+            yield from _read(consumer, parts, begin, end, report)
+        except KafkaError as error:
+            raise ConfigError(f"source: Kafka at {source.address}: {type(error).__name__}: {error}") from None
+
+
+def _read(consumer: Any, parts: list[Any], begin: float, end: float, report: Report) -> Iterator[Any]:
+    consumer.assign(parts)
+    ends = consumer.end_offsets(parts)
+    starts = consumer.offsets_for_times({part: max(int(begin * 1000), 0) for part in parts})
+    left = {}
+    for part in parts:
+        found = starts.get(part)
+        if found is not None and found.offset < ends[part]:
+            consumer.seek(part, found.offset)
+            left[part] = ends[part]
+        else:
+            consumer.pause(part)
+    empty = 0
+    while left and empty < _MAX_EMPTY_POLLS:
+        found = consumer.poll(timeout_ms=_POLL_MS)
+        empty = 0 if found else empty + 1
+        taken = sorted((one for records in found.values() for one in records), key=lambda one: one.timestamp)
+        for record in taken:
+            if record.timestamp / 1000 <= end:
+                yield record
+        for part, records in found.items():
+            last = records[-1]
+            if part in left and (last.offset + 1 >= left[part] or last.timestamp / 1000 > end):
+                del left[part]
+                consumer.pause(part)
+        for part in [one for one in left if consumer.position(one) >= left[one]]:
+            del left[part]  # its last offsets hold no message: transactions, or compaction
+            consumer.pause(part)
+    if left:
+        waited = _MAX_EMPTY_POLLS * _POLL_MS // 1000
+        report(f"{len(left)} partitions sent no message for {waited} s; the rest of them was not read")
