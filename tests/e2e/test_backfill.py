@@ -33,6 +33,7 @@ def configuration(llm: LLMServer, **more: Any) -> dict[str, Any]:
         "api_key": "none",
         "api_base": llm.url,
         "timeout": "60s",
+        "recheck_share": 0,
         "cache": {"max_entries": 0},
     }
     return {
@@ -109,7 +110,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
         asked_before = len(llm.requests)
         llm.always(FINE)
         with monitor:
-            assert "judged: 6 passed" in backfill(monitor, "--missed")
+            assert "done: 6 passed" in backfill(monitor, "--missed")
             assert len(llm.requests) == asked_before + 6
             assert monitor.total("ragmonitor_backfill_evaluations_total", source="missed", outcome="passed") == 6
             assert monitor.total("ragmonitor_backfill_weight_total") == 6
@@ -119,7 +120,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             assert monitor.total("ragmonitor_judge_requests_total") == 0, "the live judge and its budget have no part"
             wait_until(lambda: "were missed" not in monitor.get("/"), 10, "the page to offer it no longer")
 
-            assert "0 judgements are asked for" in backfill(monitor, "--missed")
+            assert "0 evaluations queued" in backfill(monitor, "--missed")
             assert len(llm.requests) == asked_before + 6, "the same again changes nothing"
         found = Reader(tmp_path / "state" / "history.db").results(limit=100)
         judged = [one for one in found if one["evaluator"] == "relevance"]
@@ -136,7 +137,7 @@ def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_pa
         with monitor:
             llm.then(FINE, FINE, FINE)
             llm.always(hang())
-            backfill(monitor, rows(tmp_path, 8), "--evaluator", "relevance", "--detach")
+            backfill(monitor, rows(tmp_path, 8), "--evaluators", "relevance", "--detach")
             done = lambda: monitor.total("ragmonitor_backfill_evaluations_total", outcome="passed") == 3  # noqa: E731
             wait_until(done, 40, "three verdicts")
             wait_until(lambda: len(llm.requests) > 3, 20, "questions under way")
@@ -149,8 +150,8 @@ def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_pa
             wait_until(done, 40, "the other five")
             assert assert_apart(monitor) == 5
             assert len(llm.requests) == before + 5
-            told = backfill(monitor, rows(tmp_path, 8), "--evaluator", "relevance")
-            assert "8 have a verdict already" in told
+            told = backfill(monitor, rows(tmp_path, 8), "--evaluators", "relevance")
+            assert "8 already scored" in told
         found = Reader(tmp_path / "state" / "history.db").results(limit=100)
         assert {one["trace_id"] for one in found} == {f"case-{one}" for one in range(8)}
         assert len(found) == 8
@@ -162,7 +163,7 @@ def test_its_budget_is_its_own_and_holds(tmp_path) -> None:
         budget = {"evaluations_per_day": 2, "requests_per_minute": 600}
         monitor = MonitorProcess(tmp_path, configuration(llm, backfill={"budget": budget}))
         with monitor:
-            backfill(monitor, rows(tmp_path, 5), "--evaluator", "relevance", "--detach")
+            backfill(monitor, rows(tmp_path, 5), "--evaluators", "relevance", "--detach")
             done = lambda: monitor.total("ragmonitor_backfill_evaluations_total", outcome="passed") == 2  # noqa: E731
             wait_until(done, 40, "the two that it pays for")
             ask(monitor.http, 4)
@@ -180,11 +181,11 @@ def test_without_a_monitor_it_says_so_and_judges_here_where_asked_to(tmp_path) -
         monitor = MonitorProcess(tmp_path, configuration(llm))
         monitor.spawn()
         monitor.kill()
-        told = backfill(monitor, rows(tmp_path, 3), "--evaluator", "relevance")
-        assert "no monitor runs on" in told
+        told = backfill(monitor, rows(tmp_path, 3), "--evaluators", "relevance")
+        assert "no monitor is running on" in told
         assert not llm.requests
-        assert "3 judgements would be asked for" in backfill(
-            monitor, rows(tmp_path, 3), "--evaluator", "relevance", "--dry-run"
+        assert "3 evaluations would be queued" in backfill(
+            monitor, rows(tmp_path, 3), "--evaluators", "relevance", "--dry-run"
         )
         ended = command("backfill", "--here", "-c", tmp_path / "config.yaml")
         assert ended.exit_code == 0, ended.output
@@ -208,9 +209,9 @@ def test_what_the_spool_keeps_can_be_judged_later_and_is_never_taken_up_by_itsel
         with monitor:
             assert monitor.total("ragmonitor_traces_received_total") == 0, "what is kept is not taken up"
             told = backfill(
-                monitor, "--from", "spool", "--since", "10m", "--evaluator", "relevance", "--sample", "100%"
+                monitor, "--from", "spool", "--since", "10m", "--evaluators", "relevance", "--sample", "100%"
             )
-            assert "judged: 5 passed" in told
+            assert "done: 5 passed" in told
             assert monitor.total("ragmonitor_traces_received_total") == 0
             assert monitor.total("ragmonitor_backfill_evaluations_total", app="shop", source="spool") == 5
             assert assert_apart(monitor) == 5
@@ -237,11 +238,11 @@ def test_topics_are_read_again_from_a_time_on_and_the_group_is_left_alone(tmp_pa
         config = configuration(llm, sources=[source], storage={"path": str(tmp_path / "state")})
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
         ended = command(
-            *("backfill", "--from", "kafka", "--since", "1h", "--evaluator", "relevance", "--here"),
+            *("backfill", "--from", "kafka", "--since", "1h", "--evaluators", "relevance", "--here"),
             *("-c", tmp_path / "config.yaml"),
         )
         assert ended.exit_code == 0, ended.output + ended.stderr
-        assert "judged: 4 passed" in ended.stdout
+        assert "done: 4 passed" in ended.stdout
         found = Reader(tmp_path / "state" / "history.db").results(limit=10)
         assert {one["trace_id"] for one in found} == {*ids[1:], "case-9"}
         assert {(one["standing"], one["origin"]) for one in found} == {("backfill", "kafka")}

@@ -19,7 +19,7 @@ from monitor.model.outcome import Judged, Score
 from monitor.model.span import SpanBatch
 from monitor.operations.backfill.run import BackfillClient, EvaluatorCost
 from monitor.operations.backfill.selection import BackfillRequest, Selection
-from monitor.operations.backfill.traffic import Replay, _of_record
+from monitor.operations.backfill.traffic import Replay, _of_record, from_spool
 from monitor.otlp import wire
 from monitor.pipeline.drawing import Drawing
 from monitor.privacy.erasure import Mark, add
