@@ -1,7 +1,7 @@
-"""When a call may go out: the breaker is closed, its turn has come in the pace of calls, a slot is free.
+"""Decides when a call may go out: the circuit breaker is closed, the rate limit allows it, and a slot is free.
 
-A call that waits for one of them holds none of the others. The circuit breaker holds calls to a failing model back and
-lets one probe at a time find out when the model works again.
+A call that waits for one of these holds none of the others. The circuit breaker stops calls to a failing model and lets
+one probe at a time find out when the model works again.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ PROBE_EVERY = 15.0  # seconds between probes while open
 
 
 class Pass:
-    """Leave for one call. Whoever holds it reports once how the call ended; what is reported after that is ignored."""
+    """Permission for one call. Its holder reports once how the call ended; later reports are ignored."""
 
     __slots__ = ("_breaker", "_reported", "probe")
 
     def __init__(self, breaker: Breaker, *, probe: bool) -> None:
         self.probe = probe
-        """Whether this is the one call that finds out if the model is well again."""
+        """Whether this call is the probe that finds out if the model works again."""
         self._breaker = breaker
         self._reported = False
 
     def succeeded(self) -> None:
-        """The call was answered."""
+        """Report that the call was answered."""
         self._report(True)
 
     def failed(self) -> None:
-        """The call met a fault of the model or of the way to it."""
+        """Report that the model, or the network on the way to it, failed."""
         self._report(False)
 
     def left(self) -> None:
-        """The call did not take place, or its end says nothing."""
+        """Report that the call did not take place, or that its end says nothing about the model."""
         self._report(None)
 
     def _report(self, well: bool | None) -> None:
@@ -56,7 +56,7 @@ class Pass:
 
 
 class Breaker:
-    """Open at half or more failures of twenty or more calls in thirty seconds, or when told to.
+    """Opens when at least half of at least 20 calls in 30 seconds failed, or when told to.
 
     Args:
         clock: its monotonic side is read.
@@ -79,11 +79,11 @@ class Breaker:
 
     @property
     def opens_in(self) -> float:
-        """Seconds until the next probe may go out; 0 while closed or when it may go now."""
+        """Seconds until the next probe may go out; 0 while closed, or if it may go now."""
         return 0.0 if self._next_probe is None else max(0.0, self._next_probe - self._clock.monotonic())
 
     def enter(self) -> Pass | None:
-        """Leave for one call; None where it has to wait, for `moved` or for `opens_in` seconds."""
+        """Return permission for one call; None if the call must wait, for `moved` or for `opens_in` seconds."""
         if self._next_probe is None:
             return Pass(self, probe=False)
         if self._probing or self.opens_in > 0:
@@ -93,11 +93,11 @@ class Breaker:
         return Pass(self, probe=True)
 
     async def moved(self) -> None:
-        """Until it closes, is opened anew, or a probe ends. That time passes is the caller's to wait for."""
+        """Wait until it closes, opens again, or a probe ends. Does not wake when the time for a probe comes."""
         await self._moved.wait()
 
     def trip(self, seconds: float = PROBE_EVERY) -> None:
-        """Open now, with no probe for `seconds`."""
+        """Open now, and allow no probe for `seconds`."""
         was_open = self.is_open
         until = self._clock.monotonic() + seconds
         self._next_probe = max(self._next_probe or until, until)
@@ -150,11 +150,11 @@ class Admission:
 
     @asynccontextmanager
     async def admit(self, deadline: float, *, probe: bool = False) -> AsyncIterator[Pass]:
-        """Wait until a call may go out. The body reports its end to the breaker with the pass it is given.
+        """Wait until a call may go out. The body makes the call and reports to the pass how it ended.
 
-        `deadline` is on the monotonic clock. `probe`: it is the one call that a paused judge is asked. Raises
-        `JudgeError(breaker_open)` where the breaker stays open beyond the deadline, `JudgeError(paused)` where the
-        judge is paused meanwhile.
+        `deadline` is on the monotonic clock. `probe` marks the one call that probes a paused judge. Raises
+        `JudgeError(breaker_open)` if the breaker stays open beyond the deadline, and `JudgeError(paused)` if the judge
+        is paused meanwhile.
         """
         with self._pause.waiting(probe=probe):
             held = await self._held(deadline)
@@ -163,10 +163,10 @@ class Admission:
             yield held
         finally:
             self._slots.release()
-            held.left()  # unless the body has said more
+            held.left()  # ignored if the body has reported an end
 
     async def _held(self, deadline: float) -> Pass:
-        """A pass and a slot."""
+        """Return a pass, with a slot taken."""
         while True:
             held = await self._pass(deadline)
             try:
@@ -177,14 +177,14 @@ class Admission:
                 raise
             if held.probe or not self._breaker.is_open:
                 return held
-            self._slots.release()  # it opened meanwhile
+            self._slots.release()  # the breaker opened meanwhile
 
     async def _pass(self, deadline: float) -> Pass:
         while (held := self._breaker.enter()) is None:
             left = deadline - self._clock.monotonic()
             until_probe = self._breaker.opens_in
             if left <= 0 or until_probe > left:
-                raise JudgeError(UnscoredReason.BREAKER_OPEN, "calls are held back after failures, for too long")
+                raise JudgeError(UnscoredReason.BREAKER_OPEN, "calls have been held back after failures for too long")
             with anyio.move_on_after(until_probe or left):
                 await self._breaker.moved()
         return held

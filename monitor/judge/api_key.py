@@ -1,4 +1,4 @@
-"""The provider's key: as configured, or out of a file that is read anew, so that another key needs no restart."""
+"""The provider's API key: configured, or read from a file again and again, so that a new key needs no restart."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from monitor.errors import ConfigError
 from monitor.judge.settings import JudgeSettings
 
 EVERY: Final = 2.0
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 _LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are some thousand
 
 
 class ApiKey:
-    """The key of one judge. Holds no file open; what is in it is never logged.
+    """The API key of one judge. Never logged; no file stays open.
 
-    `failed` is told once, in words, when the file cannot be read any more.
+    `failed` is called once, with the reason, when the file can no longer be read.
     """
 
     def __init__(self, settings: JudgeSettings, failed: Callable[[str], None] = lambda _why: None) -> None:
@@ -30,11 +30,11 @@ class ApiKey:
 
     @property
     def current(self) -> str | None:
-        """The key as it was read last; None where none is configured."""
+        """The key as last read; None if none is configured."""
         return self._given
 
     def load(self) -> None:
-        """Read the file for the first time; for a worker thread. Raises `ConfigError` where it holds no key."""
+        """Read the file for the first time. Call from a worker thread. Raises `ConfigError` if it holds no key."""
         if self._path is not None:
             try:
                 self._given = self._read()
@@ -42,7 +42,7 @@ class ApiKey:
                 raise ConfigError(f"judge.api_key_file: {self._path}: {_told(error)}") from None
 
     async def refresh(self) -> bool:
-        """Read the file again; whether it holds another key than before. One that cannot be read changes nothing."""
+        """Read the file again and return whether the key changed. A file that cannot be read changes nothing."""
         if self._path is None:
             return False
         try:
@@ -57,7 +57,7 @@ class ApiKey:
         return changed
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Call `changed` after each change of the key, until cancelled. Without a file returns at once."""
+        """Call `changed` after each change of the key, until cancelled. Returns at once if there is no file."""
         while self._path is not None:
             await anyio.sleep(EVERY)
             if await self.refresh():

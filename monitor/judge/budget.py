@@ -1,4 +1,4 @@
-"""What judging may cost: reserved before a call by estimate, settled after at its real price."""
+"""What evaluations may cost: the estimate is reserved before a call and settled at the real price after it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class _Cap:
     name: str
     cap: CalendarCap
     told: int = -1
-    """The last period in which it was said that nothing is left."""
+    """The last period in which reaching the cap was reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Money and judgements set aside for one call, each with the period it was taken from."""
+    """An amount set aside, with the period of each cap that it was taken from."""
 
     amount: float
     taken: tuple[tuple[CalendarCap, int], ...]
 
 
 class BudgetTracker:
-    """The caps of a budget. Knows nothing of calls: it gives out reservations and takes them back.
+    """Enforces the caps of a budget. Knows nothing about calls: it hands out reservations and settles them.
 
-    Periods are calendar hours and days (UTC) as the wall clock stood at the start; a later jump of it neither opens a
-    new period nor repeats one.
+    Periods are calendar hours and days (UTC), counted from the wall clock at start: if the clock jumps later, no period
+    is skipped or repeated.
 
     Args:
-        budget: the caps, of all replicas together.
-        clock: time.
-        group: which part of them is this process's; as it changes, so does the part of what is left of a period.
-        spent: called once a period for each cap that was reached, with its name and when it opens again, in words.
+        budget: the caps for all replicas together.
+        clock: the clock to read.
+        group: this process's share of the caps. When it changes, so does its share of what is left of the period.
+        spent: called once per period for each cap that is reached, with its name and the time it resets, as text.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class BudgetTracker:
         self._judgements = _caps(("evaluations_per_day", budget.evaluations_per_day, _DAY))
 
     def reserve_dollars(self, dollars: float) -> Reservation:
-        """Set `dollars` aside for a call. Raises `JudgeError(budget)` where it does not fit any more."""
+        """Reserve `dollars` for a call. Raises `JudgeError(budget)` if they no longer fit."""
         return self._reserve(self._money, dollars)
 
     def reserve_judgement(self) -> Reservation:
-        """Set one judgement aside. Raises `JudgeError(budget)` where it does not fit any more."""
+        """Reserve one evaluation. Raises `JudgeError(budget)` if it no longer fits."""
         return self._reserve(self._judgements, 1.0)
 
     def settle(self, reservation: Reservation, amount: float) -> None:
-        """The call took place and `amount` is what it really took; 0 gives everything back."""
+        """Replace a reservation by the real `amount`; 0 gives all of it back."""
         for cap, index in reservation.taken:
             if cap.index == index:
                 cap.use(amount - reservation.amount)
@@ -93,7 +93,7 @@ class BudgetTracker:
 
 
 def estimate_tokens(texts: Iterable[str]) -> int:
-    """Tokens of a prompt, rather too many than too few: four ASCII characters, or one other character, a token."""
+    """Estimate the tokens of a prompt, on the high side: a token for four ASCII characters or one other character."""
     total = 0.0
     for text in texts:
         ascii_only = len(text.encode("ascii", "ignore"))

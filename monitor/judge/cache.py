@@ -1,4 +1,4 @@
-"""Verdicts kept in memory by what was asked, so that the same question to the same model is not paid for twice."""
+"""Keeps verdicts in memory, so that the same question to the same model is not paid for twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.stages import Prompt, Question, Verdict
 
 
 def question_key(model: str, question: Question | Prompt) -> str:
-    """A hash of all that decides the answer: model, instructions, material, schema, repeat. 32 hex digits."""
+    """Hash everything that decides the answer: model, instructions, material, schema, repeat. Returns 32 hex digits."""
     return hashlib.blake2b(json.dumps([model, *codec.identity(question)]).encode(), digest_size=16).hexdigest()
 
 
@@ -28,7 +28,7 @@ class _Turn:
 
 
 class Cache:
-    """The least recently used verdict leaves first; none is used beyond its age."""
+    """A bounded cache: evicts the least recently used verdict first, and uses none that is older than its `ttl`."""
 
     def __init__(self, settings: CacheSettings, clock: Clock) -> None:
         self._settings = settings
@@ -37,11 +37,11 @@ class Cache:
         self._turns: dict[str, _Turn] = {}
 
     def __len__(self) -> int:
-        """Verdicts kept."""
+        """Return the number of verdicts kept."""
         return len(self._kept)
 
     def get(self, key: str) -> Verdict | None:
-        """The verdict kept under `key`, unless it is too old."""
+        """Return the verdict under `key`; None if there is none or it is too old."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -53,7 +53,7 @@ class Cache:
         return verdict
 
     def put(self, key: str, verdict: Verdict) -> None:
-        """Keep a verdict."""
+        """Keep a verdict under `key`."""
         self._kept[key] = (self._clock.monotonic(), verdict)
         self._kept.move_to_end(key)
         while len(self._kept) > self._settings.max_entries:
@@ -61,7 +61,10 @@ class Cache:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
-        """One at a time for the same question: the second asker finds the first one's verdict. Free without a cache."""
+        """Let one caller at a time ask the same question, so that the next finds its verdict in the cache.
+
+        Without a cache (`max_entries` 0) nobody waits.
+        """
         if not self._settings.max_entries:
             yield
             return

@@ -1,4 +1,4 @@
-"""One call: admitted by the gate, reserved in the budget, cut at its time limit, settled, counted, its reply read."""
+"""Makes one call: wait for admission, reserve its cost, call with a time limit, settle, count, read the reply."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SECRET_BYTES = 32
 
 @dataclass(slots=True)
 class QuestionUsage:
-    """What one question has taken so far, over all its calls. Dollars are US dollars, seconds those of the calls."""
+    """What one question has used so far, over all its calls. Costs are in US dollars, `seconds` are spent in calls."""
 
     calls: int = 0
-    failures: int = 0  # of them, met by passing faults while the breaker was closed
+    failures: int = 0  # calls that met a temporary fault while the breaker was closed
     charged: bool = False
-    probe: bool = False  # whether it finds out if a paused judge can be asked again
+    probe: bool = False  # whether this question probes a paused judge
     dollars: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -83,10 +83,10 @@ class Caller:
     async def call(
         self, question: Question | Prompt, form: RequestForm, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
-        """The data of a verdict, and the model as the provider names it.
+        """Make one call and return the data of its verdict and the model's name as the provider gives it.
 
-        Waits until `deadline` (monotonic clock) for the breaker, `timeout` for the answer. Adds to `usage`. Raises
-        `CallFault`, `VerdictFault`, or a plain `JudgeError` where no call could be made.
+        Waits until `deadline` (monotonic clock) for the breaker and up to `timeout` for the reply. Adds to `usage`.
+        Raises `CallFault`, `VerdictFault`, or a plain `JudgeError` if no call could be made.
         """
         calls, seconds = usage.calls, usage.seconds
         try:
@@ -108,7 +108,7 @@ class Caller:
         call = codec.encode(question, self._secret, form)
         prompt_tokens = estimate_tokens(message["content"] for message in call.messages)
         reserved = self._budget.reserve_dollars(self._tariff.dollars(prompt_tokens, form.max_tokens))
-        # Until its end is known the call counts as paid in full: so does one that is cut off, or sends no usage.
+        # Count the call as paid in full until its usage is known; a call that is cut off or sends no usage stays so.
         spent = (prompt_tokens, form.max_tokens)
         usage.calls += 1
         started = self._clock.monotonic()
@@ -121,8 +121,8 @@ class Caller:
                 spent = (reply.input_tokens, reply.output_tokens)
         except CallFault as fault:
             if fault.reason is not UnscoredReason.TIMEOUT:
-                spent = (0, 0)  # refused or broken off by the provider
-            # What a probe meets is the outage that everybody waits out: no failure of this question.
+                spent = (0, 0)  # the provider refused or broke off the call
+            # A probe meets the outage that everyone is waiting out: that is no failure of this question.
             usage.failures += fault.again and not held.probe
             self._report(fault, held, usage)
             raise
@@ -153,8 +153,8 @@ class Caller:
         usage.seconds += seconds
 
     def _report(self, fault: CallFault, held: Pass, usage: QuestionUsage) -> None:
-        """Tell the breaker and the pause what a fault says of the provider."""
-        if fault.pauses is not None:  # while the slot is held: whoever waits for it is not let through
+        """Tell the breaker and the pause what a fault says about the provider."""
+        if fault.pauses is not None:  # before the slot is released, so that the next caller is held back
             self._pause.refused(fault.pauses, str(fault))
         elif usage.probe and not fault.sick:
             self._pause.answered()
@@ -168,14 +168,14 @@ class Caller:
     def _breaker_changed(self, is_open: bool) -> None:
         self._metrics.breaker(is_open)
         if is_open:
-            message = "calls to the judge are held back after failures; it is probed until it answers"
+            message = "calls to the judge are held back after failures; the monitor probes it until it answers"
             self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
         else:
             self._events.info(Event.JUDGE_BREAKER_CLOSED, "the judge answers again", model=self._model)
 
 
 def _facts(settings: JudgeSettings) -> dict[str, Fact]:
-    """What a call's span says beforehand, in the words of OpenTelemetry's conventions for generative AI."""
+    """Return the attributes of a call's span that are known beforehand (OpenTelemetry GenAI semantic conventions)."""
     provider, _, model = (settings.model or "").rpartition("/")
     facts: dict[str, Fact] = {"gen_ai.operation.name": "classify" if settings.is_classifier else "chat"}
     facts |= {"gen_ai.provider.name": provider.partition("/")[0]} if provider else {}
@@ -183,7 +183,7 @@ def _facts(settings: JudgeSettings) -> dict[str, Fact]:
 
 
 def _tell_of(reply: Reply, call: ModelCall, work: Work) -> None:
-    """What came back: names and figures, no text."""
+    """Add names and figures of the reply to the span; no text."""
     facts: dict[str, Fact | None] = {
         "gen_ai.request.max_tokens": call.max_tokens,
         "gen_ai.response.model": reply.model or None,

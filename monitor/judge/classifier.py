@@ -1,8 +1,8 @@
-"""Judges that are no language model: classifiers that say of two texts how well the one bears the other out.
+"""Judges that are classifiers instead of language models: they score how well one text supports another.
 
-`model: classifier/NAME` makes a judge of one: over HTTP where `api_base` says which address takes the pairs, else in
-this process. It answers a `Prompt` of two messages in the roles `premise` and `hypothesis`; the text of the reply is a
-JSON list, one object of `label` and `score` for each class, to be read by who asked. Tokens are an estimate.
+`model: classifier/NAME` configures one: over HTTP if `api_base` is set, else in this process. It answers a `Prompt` of
+two messages in the roles `premise` and `hypothesis`. The text of the reply is a JSON list with one object of `label`
+and `score` per class, which the evaluator reads. Token counts are estimates.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from monitor.judge.settings import CLASSIFIER, JudgeSettings
 from monitor.model.outcome import UnscoredReason
 
 HHEM: Final = "vectara/hallucination_evaluation_model"
-# HHEM-2.1-Open comes with Python of its own, which runs in this process: no other commit than the one that was read.
+# HHEM-2.1-Open brings Python code that runs in this process: pin the commit that was reviewed.
 _HHEM_COMMIT: Final = "8e4a2e6e96c708cc76c2344f7e4757df2515292c"
 _LONGEST_REPLY: Final = 1024 * 1024  # bytes
-# Characters of a pair in this process, some 5,000 tokens: attention takes memory by the square of them, gigabytes here.
+# Characters of a pair in this process, about 5,000 tokens: attention needs memory by their square, gigabytes here.
 LONGEST_PAIR: Final = 20_000
 _TOO_LARGE: Final = 413
 
 
 def open_classifier(settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> Loadable:
-    """The provider for a model named `classifier/...`.
+    """Return the provider for a model named `classifier/...`.
 
-    Raises `ConfigError` where it is to run in this process and the packages for that are not installed.
+    Raises `ConfigError` if it is to run in this process and the packages for that are not installed.
     """
     if settings.api_base is not None:
         return OverHTTP(settings, clock, key)
@@ -50,7 +50,7 @@ def open_classifier(settings: JudgeSettings, clock: Clock, key: ApiKey | None = 
 
 
 class OverHTTP:
-    """A text-classification server: takes `{"inputs": [[premise, hypothesis]]}`, gives labels with their scores."""
+    """A text-classification server: takes `{"inputs": [[premise, hypothesis]]}` and returns labels with scores."""
 
     label = "the client of the classifier"
 
@@ -61,10 +61,10 @@ class OverHTTP:
         self._http: Any = None
 
     def load(self) -> None:
-        """Make the client."""
+        """Create the HTTP client."""
         import httpx  # noqa: PLC0415 - late, as everything that takes time to import
 
-        # The wall clock of a call is its caller's; a redirect would carry the texts to wherever.
+        # The caller enforces the time limit. A redirect could send the texts anywhere.
         self._http = httpx.AsyncClient(follow_redirects=False, timeout=None)  # noqa: S113
 
     async def aclose(self) -> None:
@@ -73,7 +73,7 @@ class OverHTTP:
             await self._http.aclose()
 
     async def complete(self, call: ModelCall) -> Reply:
-        """One call, without retries. Raises `CallFault`, nothing else."""
+        """Make one call, without retries. Raises `CallFault`, nothing else."""
         body = {"inputs": [_pair(call.messages)]}
         headers = {"authorization": f"Bearer {self._key.current}"} if self._key.current else {}
         try:
@@ -81,10 +81,10 @@ class OverHTTP:
                 raw = await _read(response)
         except CallFault:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the client raises, mapped at its one call site
+        except Exception as error:  # noqa: BLE001 - the one call site of this client maps all its exceptions
             raise classify(error, self._clock.now()) from None
         if response.status_code == _TOO_LARGE:
-            raise CallFault(UnscoredReason.TOO_LARGE, "longer than the classifier takes (HTTP 413)")
+            raise CallFault(UnscoredReason.TOO_LARGE, "longer than the classifier accepts (HTTP 413)")
         if not response.is_success:
             raise classify(_Refused(response), self._clock.now()) from None
         try:
@@ -98,7 +98,7 @@ class OverHTTP:
 
 
 class InProcess:
-    """A classifier out of the package transformers, one pair at a time. A pair that is begun is ended."""
+    """A classifier run with transformers, one pair at a time. A pair cannot be interrupted."""
 
     label = "the classifier"
 
@@ -108,7 +108,7 @@ class InProcess:
         self._one = anyio.CapacityLimiter(1)
 
     def load(self) -> None:
-        """Import torch and read the weights, from the Hugging Face Hub where they are not on disk. For a thread."""
+        """Import torch and load the weights, from the Hugging Face Hub if they are not on disk. Call from a thread."""
         transformers = importlib.import_module("transformers")
         if self._name == HHEM:
             self._model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -118,35 +118,35 @@ class InProcess:
             self._model = transformers.pipeline("text-classification", model=self._name, top_k=None)
 
     async def aclose(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._model = None
 
     async def complete(self, call: ModelCall) -> Reply:
-        """The scores of one pair. Raises `CallFault`, nothing else."""
+        """Score one pair. Raises `CallFault`, nothing else."""
         pair = _pair(call.messages)
         length = sum(map(len, pair))
         if length > LONGEST_PAIR:
-            message = f"{length} characters, a classifier in this process takes {LONGEST_PAIR}"
+            message = f"{length} characters; a classifier in this process accepts {LONGEST_PAIR}"
             raise CallFault(UnscoredReason.TOO_LARGE, message)
         try:
             scores = await anyio.to_thread.run_sync(self._scores, *pair, limiter=self._one)
-        except Exception as error:  # noqa: BLE001 - torch raises what it likes, such as RuntimeError for want of memory
+        except Exception as error:  # noqa: BLE001 - torch raises anything, such as RuntimeError when memory runs out
             message = f"the classifier failed ({type(error).__name__})"
             raise CallFault(UnscoredReason.PROVIDER_ERROR, message, sick=True) from None
         return Reply(json.dumps(scores), "stop")
 
     def _scores(self, premise: str, hypothesis: str) -> list[dict[str, Any]]:
-        if self._name == HHEM:  # its own method, which writes its own prompt around the pair
+        if self._name == HHEM:  # its own method wraps the pair in its own prompt
             consistent = float(self._model.predict([(premise, hypothesis)])[0])
             return [{"label": "consistent", "score": consistent}]
         found = self._model({"text": premise, "text_pair": hypothesis})
-        if found and isinstance(found[0], list):  # as some versions give it
+        if found and isinstance(found[0], list):  # some versions nest the list
             (found,) = found
         return [{"label": str(one["label"]), "score": float(one["score"])} for one in found]
 
 
-class _Refused(Exception):  # noqa: N818 - an answer, in the form that `classify` reads
-    """A reply with a status that is no success."""
+class _Refused(Exception):  # noqa: N818 - a response, in the form that `classify` reads
+    """An HTTP response whose status is not a success."""
 
     def __init__(self, response: Any) -> None:
         super().__init__()
@@ -156,12 +156,12 @@ class _Refused(Exception):  # noqa: N818 - an answer, in the form that `classify
 
 def _pair(messages: Sequence[Mapping[str, str]]) -> tuple[str, str]:
     if [one["role"] for one in messages] != ["premise", "hypothesis"]:
-        raise CallFault(UnscoredReason.PROVIDER_ERROR, "a classifier takes pairs of texts and answers no questions")
+        raise CallFault(UnscoredReason.PROVIDER_ERROR, "a classifier scores pairs of texts and cannot answer questions")
     return messages[0]["content"], messages[1]["content"]
 
 
 async def _read(response: Any) -> bytes:
-    """The body, up to a limit that no list of scores comes near."""
+    """Read the body, up to a limit far above any list of scores."""
     raw = bytearray()
     async for chunk in response.aiter_bytes():
         raw += chunk

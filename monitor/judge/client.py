@@ -1,7 +1,7 @@
-"""The judge: questions to a language model, behind cache, budget, pace, breaker, concurrency limit and retries.
+"""The judge: asks a language model, behind a cache, budget, rate limit, circuit breaker, concurrency limit and retries.
 
-The way of a question: cache -> judgements left -> [ breaker -> pace -> slot -> money left -> call -> reading ]. What
-stands in brackets is `call.py`, repeated by the loop in `_judge`, the only place that decides on another call.
+The path of a question: cache -> evaluations left -> [ breaker -> rate limit -> slot -> dollars left -> call -> read ].
+The part in brackets is `call.py`. The loop in `_judge` repeats it and is the only place that decides on another call.
 """
 
 from __future__ import annotations
@@ -46,21 +46,20 @@ async def open_judge(
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
     pause: Pause | None = None,
 ) -> AsyncIterator[Client]:
-    """A judge for the life of the context. Returns at once; the first question waits until its provider is loaded.
+    """Open a judge for the life of the context. Returns at once; the first question waits until the provider is loaded.
 
-    The import takes seconds of processor time: it waits for `begin`, which is set when the receivers listen. `seam`
-    may stand something in front of the provider, such as a `Recording`. `pause` is the judge's own, lent by who wants
-    to look at it: a question that a pause begins with is `paused` then, too, and not only those after it.
-    Leaving the context ends open questions with `JudgeError(shutdown)`. Raises `ConfigError` where no model is
-    configured, where what it needs is not installed, where there is no key in the file that is to hold it, or where a
-    budget in dollars could never be spent because nobody knows the model's price.
+    Loading takes seconds of processor time, so it waits for `begin`, which is set when the receivers listen. `seam` may
+    wrap the provider, for example in a `Recording`. Pass `pause` to observe the judge's pause; then the question whose
+    refusal begins a pause ends as `paused` too, not only those after it. Leaving the context ends open questions with
+    `JudgeError(shutdown)`. Raises `ConfigError` if no model is configured, if a package is missing, if the key file
+    holds no key, or if there is a budget in dollars and the model's price is unknown.
     """
     if settings.model is None:
-        raise ConfigError("judge.model: is needed by judged evaluators, such as `openai/gpt-4o-mini`")
+        raise ConfigError("judge.model: judged evaluators need a model, such as `openai/gpt-4o-mini`")
     tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
 
     def key_failed(why: str) -> None:
-        message = "the file of the judge's key cannot be read: the key read before is used on"
+        message = "the judge's key file cannot be read; the last key that was read stays in use"
         runtime.events.warning(Event.JUDGE_KEY_FAILED, message, model=settings.model, error=why)
 
     key = ApiKey(settings, key_failed)
@@ -74,7 +73,7 @@ async def open_judge(
             await begin.wait()
         try:
             await _beside(provider.load)
-        except Exception as error:  # noqa: BLE001 - whatever an import may raise: judging is off, the monitor is not
+        except Exception as error:  # noqa: BLE001 - any failed import turns the judge off, not the monitor
             client.broken(f"{provider.label} cannot be loaded: {type(error).__name__}")
         else:
             client.ready()
@@ -93,7 +92,7 @@ async def open_judge(
 
 
 async def _beside(work: Callable[[], object]) -> None:
-    """Do `work`, which takes seconds and cannot be interrupted, in a thread that no end of the process awaits."""
+    """Run `work`, which takes seconds and cannot be interrupted, in a thread that does not delay the process's exit."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -105,9 +104,9 @@ async def _beside(work: Callable[[], object]) -> None:
         error: BaseException | None = None
         try:
             work()
-        except BaseException as raised:  # noqa: BLE001 - it belongs to whoever awaits it
+        except BaseException as raised:  # noqa: BLE001 - re-raised in the coroutine that awaits it
             error = raised
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has closed meanwhile
             loop.call_soon_threadsafe(end, error)
 
     threading.Thread(target=run, name="loading of the judge", daemon=True).start()
@@ -115,7 +114,7 @@ async def _beside(work: Callable[[], object]) -> None:
 
 
 class Client:
-    """A `Judge` on a `Provider`. Waits for `ready()`."""
+    """A `Judge` on top of a `Provider`. Questions wait for `ready()`."""
 
     def __init__(
         self,
@@ -151,21 +150,21 @@ class Client:
             rng=rng,
             pause=self.pause,
         )
-        self._structured = True  # until the provider says that it knows no response_format
+        self._structured = True  # until the provider rejects response_format
         self._loaded = asyncio.Event()
         self.fault = ""
-        """Why calls can never be made; empty where they can."""
+        """Why no call can ever be made; empty if calls can be made."""
         self._closed = False
         self._asking: set[anyio.CancelScope] = set()
 
     @property
     def held_back(self) -> bool:
-        """Whether calls are held back by the breaker."""
+        """Whether the circuit breaker is open."""
         return self._caller.held_back
 
     def ready(self) -> None:
-        """Calls can be made from now on."""
-        cost = "" if self._priced else "; no price is known, so its cost shows as 0"
+        """Let calls be made from now on."""
+        cost = "" if self._priced else "; its price is unknown, so its cost is reported as 0"
         self._events.info(
             Event.JUDGE_READY,
             f"the judge is ready{cost}",
@@ -176,19 +175,19 @@ class Client:
         self._loaded.set()
 
     def broken(self, why: str) -> None:
-        """Calls can never be made."""
+        """End all questions with `why` from now on: no call can be made."""
         self._events.error(Event.JUDGE_BROKEN, f"the judge cannot work: {why}", model=self.model)
         self.fault = why
         self._loaded.set()
 
     def close(self) -> None:
-        """End all open questions, refuse new ones."""
+        """Cancel all open questions and refuse new ones."""
         self._closed = True
         for scope in list(self._asking):
             scope.cancel()
 
     async def ask(self, question: Question | Prompt) -> Verdict:
-        """Answer one question, from the cache or by calls. Raises `JudgeError` with the reason, nothing else."""
+        """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else."""
         if self._settings.language is not None and isinstance(question, Question):
             told = f"{question.instructions}\n\nWrite whatever is free text in your reply in {self._settings.language}."
             question = dataclasses.replace(question, instructions=told)
@@ -200,7 +199,7 @@ class Client:
                 finally:
                     self._asking.discard(scope)
         self._metrics.outcome(UnscoredReason.SHUTDOWN)
-        raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor stops")
+        raise JudgeError(UnscoredReason.SHUTDOWN, "the monitor is stopping")
 
     async def _ask(self, question: Question | Prompt) -> Verdict:
         deadline = self._clock.monotonic() + self._settings.max_age
@@ -209,7 +208,7 @@ class Client:
             self._metrics.outcome(UnscoredReason.TOO_LARGE)
             limit = self._settings.max_characters
             raise JudgeError(
-                UnscoredReason.TOO_LARGE, f"{length} characters of material, judge.max_characters is {limit}"
+                UnscoredReason.TOO_LARGE, f"{length} characters of material; judge.max_characters is {limit}"
             )
         key = question_key(self.model, question)
         async with self._cache.turn(key):
@@ -279,7 +278,7 @@ class Client:
     async def _judge(
         self, question: Question | Prompt, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
-        """Call until there is a verdict or no sense in another call: the one place that decides on it."""
+        """Call until there is a verdict or another call makes no sense. The only place that decides this."""
         form = RequestForm(question.max_tokens)
         widened = False
         while True:
@@ -305,17 +304,17 @@ class Client:
                     raise
 
     async def _wait_after(self, fault: CallFault, failures: int, deadline: float) -> None:
-        """Wait before another try, without a slot. Raises `fault` where that would take too long."""
+        """Wait before the next attempt, without a slot. Raises `fault` if that would take too long."""
         if fault.retry_after is None:
             seconds = backoff(max(failures, 1), self._rng)
         elif fault.retry_after <= self._settings.max_retry_after:
-            seconds = fault.retry_after + backoff(1, self._rng)  # not all at the same moment
+            seconds = fault.retry_after + backoff(1, self._rng)  # with jitter, so that not all return at once
         else:
-            seconds = 0.0  # the breaker is open for as long
+            seconds = 0.0  # the breaker stays open for that long
         if self._clock.monotonic() + seconds > deadline:
             raise fault
         await anyio.sleep(seconds)
 
     def _budget_spent(self, cap: str, until: str) -> None:
-        message = f"the judge's {cap} is reached: what is due until {until} stays unscored"
+        message = f"the judge's {cap} is spent: evaluations until {until} stay unscored"
         self._events.warning(Event.JUDGE_BUDGET_SPENT, message, model=self.model, cap=cap, until=until)

@@ -30,7 +30,7 @@ _RANGE = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 
 
 class VerdictFault(JudgeError):  # noqa: N818 - one family with CallFault
-    """A reply that cannot be used. The message is in our own words and repeats nothing of the reply."""
+    """A reply that cannot be used. The message is our own and repeats nothing of the reply."""
 
 
 @dataclass(slots=True)
@@ -77,10 +77,10 @@ def identity(asked: Question | Prompt) -> list[Any]:
 
 
 def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """The object in `text`, its keys unknown to the schema left out.
+    """Return the JSON object in `text`, without keys that the schema does not know.
 
-    White space around the object and one Markdown fence around it are tolerated. Raises `VerdictFault` with the reason
-    `malformed`, or `out_of_range` where the only faults are numbers outside their range.
+    White space and one Markdown fence around the object are tolerated. Raises `VerdictFault` with the reason
+    `malformed`, or `out_of_range` if the only faults are numbers outside their range.
     """
     found = _load(text)
     if not isinstance(found, dict):
@@ -96,13 +96,13 @@ def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
 
 
 def read_text(reply: Reply) -> str:
-    """The whole text of a reply. Raises `CallFault` where there is none, or only a part."""
+    """Return the whole text of a reply. Raises `CallFault` if there is none, or only a part."""
     if reply.finish == "length":
         raise CallFault(UnscoredReason.TRUNCATED, "the reply was cut off at max_tokens")
     if reply.finish == "content_filter":
         raise CallFault(UnscoredReason.CONTENT_FILTER, "stopped by the provider's content filter")
     if reply.finish not in ("stop", "tool_calls"):
-        raise CallFault(UnscoredReason.PROVIDER_ERROR, "the reply ended for a reason that is not known")
+        raise CallFault(UnscoredReason.PROVIDER_ERROR, "the reply ended for an unknown reason")
     if reply.refused or reply.text is None:
         raise CallFault(UnscoredReason.REFUSAL, "the model refused to judge")
     return reply.text
@@ -121,7 +121,7 @@ def _load(text: str) -> Any:
     except VerdictFault:
         raise
     except (ValueError, RecursionError):
-        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is not one JSON object and nothing else") from None
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is not exactly one JSON object") from None
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -143,7 +143,7 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _in_words(fault: ValidationError) -> str:
-    """Where and what, without the value: it is the model's text, which may repeat the user's."""
+    """Say where the fault is and what it is, without the value: the model may have repeated the user's text."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault.absolute_path).lstrip(".")
     place = place or "the object"
     allowed = json.dumps(fault.validator_value)

@@ -21,10 +21,10 @@ from monitor.model.outcome import Scale
 from monitor.stages import Measures
 
 END: Final = 0.25
-"""Of the scale: how near its end a score must be to be contradicted by praise, or by a fault."""
-_LONGEST: Final = 4_000  # characters that are read
+"""The part of the scale at each end in which a score can be contradicted by praise or by a fault."""
+_LONGEST: Final = 4_000  # characters read
 
-_ENDLESS: Final = re.compile(r"\S{40,}")  # no word, and costly to search
+_ENDLESS: Final = re.compile(r"\S{40,}")  # not a word, and slow to search
 _QUOTED: Final = re.compile(
     r"\"[^\"]{0,400}\"|\u201c[^\u201d]{0,400}\u201d|«[^»]{0,400}»|`[^`]{0,400}`"
     r"|(?<!\w)'[^'\n]{2,400}?'(?!\w)|(?<!\w)\u2018[^\u2019\n]{2,400}?\u2019(?!\w)"
@@ -39,7 +39,7 @@ _UNSAID: Final = re.compile(
 
 
 def contradicts(explanation: str, value: float, scale: Scale, measures: Measures | None) -> bool:
-    """Whether the explanation of a score says the opposite of it, beyond doubt. Never raises; reads 4,000 characters.
+    """Return whether an explanation clearly says the opposite of its score. Never raises; reads 4,000 characters.
 
     `value` lies on `scale`; `measures` is what its evaluator is about.
     """
@@ -55,7 +55,7 @@ def contradicts(explanation: str, value: float, scale: Scale, measures: Measures
 
 
 def reading(explanation: str, measures: Measures | None) -> Literal["good", "bad"] | None:
-    """What an explanation says beyond doubt: that all is well, or that there is the fault. None for anything else."""
+    """Return what an explanation clearly says: `good`, or `bad` for a fault; None if it is not clear."""
     known = STATEMENTS.get(measures) if measures is not None else None
     text = _plain(explanation)
     if known is None or HEDGED.search(text):
@@ -72,7 +72,7 @@ def reading(explanation: str, measures: Measures | None) -> Literal["good", "bad
 
 
 def _take(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, int]:
-    """The text without what any of these says, and how often one did."""
+    """Return the text without the matches of `patterns`, and the number of matches."""
     taken = 0
     for pattern in patterns:
         text, number = pattern.subn(" ~ ", text)
@@ -81,7 +81,7 @@ def _take(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, int]:
 
 
 def _names_another(text: str, value: float, scale: Scale) -> bool:
-    """Whether it names a single score, and one that is at least half of the scale away from that which was given."""
+    """Return whether the text names a single score, at least half of the scale away from the one given."""
     named = set()
     for found in _FIGURE.finditer(text):
         clause = re.split(r"[.;,:]\s", text[: found.start()])[-1]
@@ -93,6 +93,6 @@ def _names_another(text: str, value: float, scale: Scale) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Lower case, one space between words, without what is quoted."""
+    """Return the text in lower case, with single spaces and without quotations."""
     unquoted = _QUOTED.sub(" it ", text[:_LONGEST]).lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     return " ".join(_ENDLESS.sub(" ~ ", unquoted).split())

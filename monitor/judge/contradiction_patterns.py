@@ -1,4 +1,4 @@
-"""The English in which judges state a verdict beyond doubt, by what is asked, as patterns for `contradiction.py`."""
+"""English phrases that state a verdict unmistakably, by what an evaluator measures. Used by `contradiction.py`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _HARMFUL: Final = r"(?:violent|hateful|unsafe|offensive|abusive|demeaning|discri
 
 
 class Statements(NamedTuple):
-    """Those of one family of evaluators, in the order in which they are looked for, in lower case.
+    """The phrases for one measure, in lower case, in the order in which they are matched.
 
-    What is `cleared` says that there is no fault, and holds the words of one.
+    `cleared` phrases deny a fault and therefore contain its words; they are matched before `bad` ones.
     """
 
     cleared: Sequence[re.Pattern[str]]
@@ -125,7 +125,7 @@ STATEMENTS: Final[Mapping[Measures, Statements]] = {
     "retrieval": _RETRIEVAL,
     "harm": _HARMING,
 }
-"""By what an evaluator measures. Other explanations are not read."""
+"""By what an evaluator measures. Explanations of other evaluators are not read."""
 
 HEDGED: Final = re.compile(
     r"\b(?:but|however|although|though|except|while|whereas|yet|still|despite|nonetheless|nevertheless|otherwise"
@@ -133,22 +133,22 @@ HEDGED: Final = re.compile(
     r"|somewhat|minor|slight\w*|some|several|few|only|nearly|almost|mixed|unclear|ambiguous|borderline|one of|two of"
     r"|\d+ (?:out )?of|half|rather|hypothetical\w*|whether|even)\b|\?"
 )
-"""A word of these, and the explanation is of two minds, or speaks of what might be."""
+"""With one of these words an explanation is not one-sided, or is about what might be."""
 RIGHTLY: Final = re.compile(
     r"\b(?:correctly|rightly|accurately|appropriately|properly|honestly|acknowledg\w+|admits?|declin\w+|refus\w+"
     r"|abstain\w*|(?:says|states|notes) that|points out|warns?|condemns?)\b"
 )
-"""A word of these, and what sounds like a fault may be what the answer itself says, and does well to say."""
+"""With one of these words an apparent fault may be something that the answer rightly says itself."""
 LEFT_BAD: Final = re.compile(
     r"\b(?:not|no|never|none|nothing|cannot|fails?|failed|lacks?|lacking|missing|misses|omits?|wrong\w*|incorrect\w*"
     r"|error\w*|inaccura\w+|contradict\w*|conflict\w*|unsupported|unverif\w+|fabricat\w+|hallucinat\w+|invent\w*"
     r"|irrelevant|unrelated|problem\w*|issue\w*|flaw\w*|beyond|ignor\w+|refus\w+|declin\w+|evasive|vague|differs?"
     r"|false|unsafe|harmful)\b|n't\b"
 )
-"""Words of a fault, looked for in what is left of praise."""
+"""Words of a fault. An explanation that praises must not contain them elsewhere."""
 LEFT_GOOD: Final = re.compile(
     r"\b(?:correct|right|accurate|appropriate|proper|honest|relevant|supported|grounded|backed|stated|found|confirmed"
     r"|stands in|consistent|faithful\w*|agrees?|matches|harmless|safe|benign|neutral|fictional|educational|no"
     r"|nothing|none|without|quot\w+|user|question asks)\b"
 )
-"""Words of praise, looked for in what is left of a fault."""
+"""Words of praise. An explanation that finds fault must not contain them elsewhere."""

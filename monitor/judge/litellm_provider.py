@@ -1,4 +1,4 @@
-"""The one call site of litellm: imported late, without its retries, callbacks and logs, its exceptions mapped."""
+"""The only place that calls litellm: imported late, without its retries, callbacks and logs; exceptions are mapped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CALLBACKS = (
     "_async_input_callback",
 )
 
-# Once a process, and before any other call of it: the session of the warm-up answers whoever calls meanwhile.
+# Once per process, before any other call: the session of the warm-up would answer calls made meanwhile.
 _warming = threading.Lock()
 _warmed: list[bool] = []
 
@@ -47,20 +47,20 @@ class LiteLLM:
         self._closed = False
 
     def load(self) -> None:
-        """Import litellm and run it once: seconds of processor time and some 190 MB. For a worker thread."""
-        import httpx  # noqa: PLC0415 - comes with litellm and is as late
+        """Import litellm and run it once. Takes seconds of processor time and about 190 MB. Call from a thread."""
+        import httpx  # noqa: PLC0415 - late, like litellm
 
         litellm = _imported()
         if self._closed:
-            return  # the process is about to end and waits for this thread
+            return  # the process is about to exit
         for name in _CALLBACKS:
             setattr(litellm, name, [])
-        litellm.suppress_debug_info = True  # it prints
+        litellm.suppress_debug_info = True  # it prints to the terminal
         litellm.turn_off_message_logging = True
         litellm.num_retries = 0
         for name in _LOGGERS:
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its messages hold texts of providers and prompts
-        # A client of ours, since litellm's own follows redirects: to wherever, with the prompt.
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # its messages contain prompts and providers' texts
+        # Our own client: litellm's follows redirects, which could send the prompt anywhere.
         self._http = httpx.AsyncClient(
             follow_redirects=False,
             timeout=self._settings.timeout,
@@ -77,7 +77,7 @@ class LiteLLM:
         self._closed = True
         if self._litellm is not None and self._litellm.aclient_session is self._http:
             self._litellm.aclient_session = None
-            self._litellm.in_memory_llm_clients_cache.flush_cache()  # its clients hold the session closed below
+            self._litellm.in_memory_llm_clients_cache.flush_cache()  # its clients hold the session that is closed below
         if self._http is not None:
             await self._http.aclose()
 
@@ -101,47 +101,47 @@ class LiteLLM:
                 timeout=chosen.timeout,
                 num_retries=0,
                 max_retries=0,
-                drop_params=True,  # a model without a temperature is asked without one
+                drop_params=True,  # leave out the temperature for models that take none
                 **{name: value for name, value in options.items() if value is not None},
             )
             return _reply(completion)
         except CallFault:
             raise
-        except Exception as error:  # noqa: BLE001 - litellm raises plain IndexError and the like, too
-            # Without the original as its cause: its text may hold the key or the prompt.
+        except Exception as error:  # noqa: BLE001 - litellm also raises plain IndexError and the like
+            # Drop the cause: its text may contain the key or the prompt.
             raise classify(error, self._clock.now()) from None
 
 
 def _imported() -> Any:
-    # At import litellm fetches its price list and reads a `.env` file in some folder above, unless told not to.
+    # Keeps the import from fetching a price list and from reading a `.env` file in a folder above.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"
-    import litellm  # noqa: PLC0415 - this is what is put off
+    import litellm  # noqa: PLC0415 - takes seconds
 
     return litellm
 
 
 def takes(model: str) -> frozenset[str]:
-    """The options that litellm passes on to this model, in OpenAI's words; others it leaves out. Loads litellm."""
+    """Return the options (in OpenAI's terms) that litellm passes on to this model. Imports litellm."""
     litellm = _imported()
     try:
         return frozenset(litellm.get_supported_openai_params(model=model) or ())
-    except Exception:  # noqa: BLE001 - it knows no such provider
+    except Exception:  # noqa: BLE001 - litellm does not know the provider
         return frozenset()
 
 
 def count_tokens(model: str, messages: Sequence[Mapping[str, str]]) -> int | None:
-    """Tokens of a prompt as litellm counts them for this model; None where it cannot. Downloads nothing."""
+    """Count the tokens of a prompt with litellm; None if it cannot for this model. Downloads nothing."""
     litellm = _imported()
     litellm.disable_hf_tokenizer_download = True
     try:
         return int(litellm.token_counter(model=model, messages=list(messages))) or None
-    except Exception:  # noqa: BLE001 - then somebody else estimates
+    except Exception:  # noqa: BLE001 - the caller then estimates
         return None
 
 
 async def _warm(litellm: Any) -> None:
-    """One call that stays in the process: litellm's first one imports for most of a second and would block the loop."""
+    """Make one call that stays in the process: litellm's first call imports for most of a second, blocking the loop."""
     import httpx  # noqa: PLC0415 - as above
 
     answer = {
@@ -179,7 +179,7 @@ def _reply(completion: Any) -> Reply:
     extra = getattr(message, "provider_specific_fields", None) or {}
     usage = getattr(completion, "usage", None)
     spent = (getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0)
-    known = sum(spent) > 0  # litellm writes zeros where the provider sent no usage
+    known = sum(spent) > 0  # litellm writes zeros if the provider sent no usage
     return Reply(
         text=message.content,
         finish=str(choice.finish_reason or ""),

@@ -1,4 +1,4 @@
-"""What one evaluation costs, over all the questions that its evaluator asks."""
+"""Adds up what one evaluation costs, over all the questions that its evaluator asks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from monitor.stages import Judge, Prompt, Question, Verdict
 
 
 class MeteredJudge:
-    """Adds up what a judge's answers to one evaluator cost; evaluators keep no state, so it is kept here.
+    """Wraps a judge for one evaluation and adds up what its answers cost.
 
-    `repeat` is added to that of each question: another number asks the same again, past the cache.
+    `repeat` is added to the `repeat` of each question: a new number asks the same question again instead of using the
+    cache.
     """
 
     def __init__(self, judge: Judge, repeat: int = 0) -> None:
@@ -36,7 +37,7 @@ class MeteredJudge:
         return verdict
 
     def spending(self, seconds: float) -> Spending:
-        """What all answers cost together; `seconds` is the wall clock of the whole evaluation."""
+        """Return what all answers cost together; `seconds` is the wall-clock time of the whole evaluation."""
         given = self._verdicts
         return Spending(
             model=given[-1].model if given else self.model,

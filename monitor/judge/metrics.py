@@ -1,4 +1,4 @@
-"""The judge's series, every one of them there from the start."""
+"""The judge's own metrics. Every series exists from the start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from monitor.model.outcome import UnscoredReason
 from monitor.telemetry.metrics import Metrics
 
-# Reasons that never come from a call: they are decided before the judge is asked.
+# Reasons that never come from a call: the pipeline decides them before it asks the judge.
 _ELSEWHERE = frozenset(
     {
         UnscoredReason.INJECTION_SUSPECTED,
@@ -19,7 +19,7 @@ _ELSEWHERE = frozenset(
 
 
 class JudgeMetrics:
-    """Counts for one model."""
+    """The metrics of one model."""
 
     def __init__(self, model: str, metrics: Metrics) -> None:
         label = metrics.model(model)
@@ -33,16 +33,16 @@ class JudgeMetrics:
         self._breaker.set(0)
 
     def outcome(self, outcome: Literal["ok", "cached"] | UnscoredReason) -> None:
-        """A call, or what came instead of one."""
+        """Count how a call ended, or why there was none."""
         self._outcomes[outcome].inc()
 
     def spent(self, input_tokens: int, output_tokens: int, dollars: float, seconds: float) -> None:
-        """What a call took."""
+        """Count what a call used."""
         self._input.inc(input_tokens)
         self._output.inc(output_tokens)
         self._dollars.inc(dollars)
         self._seconds.observe(seconds)
 
     def breaker(self, is_open: bool) -> None:
-        """The breaker opened or closed."""
+        """Record whether the circuit breaker is open."""
         self._breaker.set(int(is_open))

@@ -1,7 +1,7 @@
-"""The pause of one judge: its provider refuses until somebody acts, so it is not asked, save by a probe now and then.
+"""Pauses a judge whose provider refuses until somebody acts. Only a probe is sent now and then.
 
-The breaker beside it is for a provider that is down and comes back by itself. Here nothing comes back before a key is
-mended, a bill is paid or a model is named anew, and no judgement waits for that: each ends at once, as `paused`.
+The circuit breaker is for a provider that is down and recovers by itself. Here nothing recovers until a key is
+replaced, a bill is paid or the model's name is corrected. No evaluation waits for that: each ends at once, as `paused`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from monitor.stages import Runtime
 from monitor.telemetry.events import Event, Events
 
 FIRST_PROBE: Final = 15.0
-"""Seconds from the beginning of a pause to its first probe; each one after that waits twice as long."""
+"""Seconds from the beginning of a pause to its first probe. Each further probe waits twice as long."""
 LAST_PROBE: Final = 300.0
-"""Seconds between two probes at most."""
+"""The longest wait between two probes, in seconds."""
 
 
 class Cause(StrEnum):
-    """Why a provider refuses until somebody acts. The closed set."""
+    """Why a provider refuses until somebody acts. A closed set."""
 
     REFUSED = "refused"  # the key
     UNPAID = "unpaid"
@@ -35,7 +35,7 @@ class Cause(StrEnum):
 
 
 class Paused(NamedTuple):
-    """A pause as it stands: why, since when (wall clock), what to do about it, and the judgements missed so far."""
+    """A pause: why, since when (wall clock), what to do about it, and how many evaluations it has cost so far."""
 
     cause: Cause
     since: float
@@ -45,11 +45,11 @@ class Paused(NamedTuple):
 
 
 class Pause:
-    """Whether one judge is asked.
+    """Whether one judge is paused.
 
     Args:
-        place: where its options stand in the configuration, such as `judges.small`.
-        key_file: whether its key is read from a file, so that another one needs no restart.
+        place: the configuration section of the judge, such as `judges.small`.
+        key_file: whether its key is read from a file, so that a new key needs no restart.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Pause:
 
     @classmethod
     def of(cls, name: str, settings: JudgeSettings, runtime: Runtime) -> Self:
-        """That of the judge `name`, which is empty for the section `judge`."""
+        """Make the pause of the judge `name`; empty for the section `judge`."""
         return cls(
             runtime.clock,
             runtime.events,
@@ -79,11 +79,11 @@ class Pause:
 
     @property
     def now(self) -> Paused | None:
-        """The pause as it stands; None where the judge is asked."""
+        """The present pause; None if the judge is not paused."""
         return self._now
 
     def enter(self) -> bool:
-        """Leave for one question: True where it is the probe, which `probed` must end. Raises `JudgeError(paused)`."""
+        """Let one question in. True: it is the probe, and `probed` must follow. Raises `JudgeError(paused)`."""
         if self._now is None:
             return False
         if self._probing or self._clock.monotonic() < self._next_probe:
@@ -93,13 +93,13 @@ class Pause:
         return True
 
     def check(self, *, probe: bool) -> None:
-        """Raises `JudgeError(paused)` where a pause has begun since `enter`."""
+        """Raise `JudgeError(paused)` if a pause has begun since `enter`."""
         if self._now is not None and not probe:
             raise self.fault()
 
     @contextmanager
     def waiting(self, *, probe: bool) -> Iterator[None]:
-        """Around a wait before a call: a pause that begins ends it with `JudgeError(paused)`, save for the probe's."""
+        """Wrap a wait before a call: if a pause begins, end it with `JudgeError(paused)`. A probe waits on."""
         with anyio.CancelScope() as scope:
             if not probe:
                 self._waiting.add(scope)
@@ -111,7 +111,7 @@ class Pause:
             raise self.fault()
 
     def refused(self, cause: Cause, why: str) -> None:
-        """A call was refused for `cause`; `why` says how, in our own words. Begins a pause, or goes on with it."""
+        """Begin a pause, or continue one: a call was refused for `cause`. `why` says how, in our own words."""
         before = self._now
         if before is None:
             self._wait, self._next_probe = FIRST_PROBE, self._clock.monotonic() + FIRST_PROBE
@@ -122,20 +122,20 @@ class Pause:
             self._now = Paused(cause, since, why, self._remedy(cause), missed)
             self._events.error(
                 Event.JUDGE_PAUSED,
-                f"the judge is paused: {why}. What to do: {self._now.remedy}",
+                f"the judge is paused: {why}. To fix it: {self._now.remedy}",
                 judge=self._place,
                 model=self._model,
                 cause=cause.value,
             )
 
     def answered(self) -> None:
-        """The probe was answered: the judge is asked again."""
+        """End the pause: the probe was answered."""
         ended, self._now = self._now, None
         if ended is not None:
-            offer = "; `rag-monitor backfill --missed` judges them now" if ended.missed else ""
+            offer = "; `rag-monitor backfill --missed` runs them now" if ended.missed else ""
             self._events.info(
                 Event.JUDGE_RESUMED,
-                f"the judge answers again: it was paused, and {ended.missed} judgements were missed{offer}",
+                f"the judge answers again; {ended.missed} evaluations were missed during the pause{offer}",
                 judge=self._place,
                 model=self._model,
                 cause=ended.cause.value,
@@ -145,35 +145,35 @@ class Pause:
             )
 
     def probed(self) -> None:
-        """The probe ended, however it did."""
+        """Schedule the next probe: this one ended."""
         self._probing = False
         self._next_probe = self._clock.monotonic() + self._wait
 
     def hasten(self) -> None:
-        """There is another key: the next question is a probe."""
+        """Let the next question be a probe: the key has changed."""
         self._wait, self._next_probe = FIRST_PROBE, self._clock.monotonic()
 
     def missed(self) -> None:
-        """A judgement came to nothing because of this."""
+        """Count an evaluation that the pause has prevented."""
         if self._now is not None:
             self._now = self._now._replace(missed=self._now.missed + 1)
 
     def fault(self) -> JudgeError:
-        """What a question gets that is not put."""
+        """Return the error for a question that is not asked."""
         return JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {self._now.why}" if self._now else "paused")
 
     def _remedy(self, cause: Cause) -> str:
         place = self._place
         if cause is Cause.UNPAID:
-            return f"pay, or raise the limit of the account at the provider of {place}; it goes on by itself then"
+            return f"pay the provider of {place} or raise the account's limit; the judge then resumes by itself"
         if cause is Cause.GONE:
             return (
-                f"look whether {place}.model and {place}.api_base are right and the model is still offered; after a "
-                "change of them start the monitor anew"
+                f"check {place}.model and {place}.api_base, and whether the provider still offers the model; restart"
+                " the monitor after changing them"
             )
         if self._key_file:
-            return f"write a valid key into the file that {place}.api_key_file names; it goes on by itself then"
+            return f"write a valid key to the file in {place}.api_key_file; the judge then resumes by itself"
         return (
-            f"give a valid key as {place}.api_key and start the monitor anew (with {place}.api_key_file a new key needs"
-            " no restart), or grant the key what it lacks at the provider: it goes on by itself then"
+            f"set a valid {place}.api_key and restart the monitor (with {place}.api_key_file a new key needs no"
+            " restart), or grant the key the missing permission at the provider; the judge then resumes by itself"
         )

@@ -1,4 +1,4 @@
-"""What a model costs: as configured, else as in litellm's own price list, which is read without importing litellm."""
+"""Looks up what a model costs: as configured, else in litellm's price list, read without importing litellm."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _LIST = "model_prices_and_context_window_backup.json"
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """US dollars for one token of the prompt and one of the answer."""
+    """US dollars per token of the prompt and per token of the answer."""
 
     input: float = 0.0
     output: float = 0.0
 
     def dollars(self, input_tokens: int, output_tokens: int) -> float:
-        """The price of a call."""
+        """Return the price of a call."""
         return input_tokens * self.input + output_tokens * self.output
 
 
 def tariff(settings: JudgeSettings) -> Tariff | None:
-    """The price of the configured model; None where nobody knows it.
+    """Return the price of the configured model; None if it is unknown.
 
-    Raises `ConfigError` where nobody knows it and a budget is in dollars: such a budget would never be spent.
+    Raises `ConfigError` if it is unknown and a budget is in dollars: such a budget would never be spent.
     """
     if settings.price is not None:
         return Tariff(settings.price.input_per_million / 1e6, settings.price.output_per_million / 1e6)
     found = _listed(settings.model or "")
     if found is None and settings.budget.in_dollars:
         raise ConfigError(
-            f"judge.budget: is in dollars, but LiteLLM knows no price for judge.model {settings.model!r}; "
-            "give judge.price {input_per_million, output_per_million}, or a budget in evaluations_per_day"
+            f"judge.budget is in dollars, but LiteLLM knows no price for judge.model {settings.model!r}; "
+            "set judge.price {input_per_million, output_per_million}, or a budget in evaluations_per_day"
         )
     return found
 
@@ -50,7 +50,7 @@ def _listed(model: str) -> Tariff | None:
     if entry is None and name:
         entry = _list().get(name)
         if entry is not None and entry.get("litellm_provider") != provider:
-            return None  # another provider's model of that name, at another price
+            return None  # another provider's model of the same name, with another price
     if entry is None:
         return None
     prices = (entry.get("input_cost_per_token"), entry.get("output_cost_per_token"))

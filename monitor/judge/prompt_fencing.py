@@ -1,11 +1,11 @@
-"""The prompt: untrusted material between fences nobody can guess, then our instructions.
+"""Composes the prompt: untrusted material between fences that cannot be guessed, then our instructions.
 
-Text of users, documents and models may try to give orders to the judge. It is therefore marked as data by a word that
-nobody outside of this process can know and that does not occur in the material, it comes before the instructions, and
-the names of the blocks are ours. (Fences and the order follow "spotlighting", Hines et al. 2024, arXiv:2403.14720.)
+Texts from users, documents and models may contain instructions to the judge. So the prompt marks them as data with a
+word that is unknown outside this process and does not occur in the material, puts them before the instructions, and
+names the blocks itself. (Fences and order follow "spotlighting", Hines et al. 2024, arXiv:2403.14720.)
 
-The word is a keyed hash of the first block, so that two questions about the same documents begin with the same text,
-which providers then charge less for.
+The word is a keyed hash of the first block. So two questions about the same documents begin with the same text, for
+which providers charge less.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _FORM = (
 
 
 def compose(question: Question, secret: bytes, fault: str = "") -> list[dict[str, str]]:
-    """The messages for one call.
+    """Return the messages for one call.
 
-    `secret` is the key of the fences, at most 64 bytes, made anew for each process; `fault` says, in our own words,
-    what was wrong with the reply before.
+    `secret` keys the fences: at most 64 bytes, new for each process. `fault` says, in our own words, what was wrong
+    with the previous reply.
     """
     nonce = _nonce(question.material, secret)
     blocks = [
@@ -54,7 +54,7 @@ def compose(question: Question, secret: bytes, fault: str = "") -> list[dict[str
 
 
 def response_format(question: Question) -> dict[str, Any]:
-    """The schema for providers that enforce one; strict mode wants every object closed and every key required."""
+    """Return the schema for providers that enforce one. Strict mode needs closed objects and all keys required."""
     schema = {"name": question.name, "strict": True, "schema": _closed(question.schema)}
     return {"type": "json_schema", "json_schema": schema}
 
@@ -70,7 +70,7 @@ def _nonce(material: Mapping[str, str], secret: bytes) -> str:
 
 
 def sendable(text: str) -> str:
-    """Lone surrogates, which no encoding of a request can carry, replaced."""
+    """Replace lone surrogates, which no request can carry."""
     return text.encode("utf-8", "replace").decode()
 
 

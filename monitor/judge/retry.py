@@ -1,6 +1,6 @@
-"""What a failed call means: its reason, whether another try makes sense, and when.
+"""Classifies failed calls: the reason, whether to retry, and when.
 
-A fault is classified here, where it occurs, and acted upon in one loop (`client.py`). litellm's own retries are off.
+Faults are classified here and handled in one loop (`client.py`). litellm's own retries are off.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _BASE, _LONGEST = 0.5, 20.0  # seconds
 _UNAUTHORISED = frozenset({401, 403})
 _GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 409, 429})
-_HEAD = 400  # characters of an error in which its own words are looked for: behind them the prompt may be repeated
+_HEAD = 400  # characters of an error that are searched: further on it may repeat the prompt
 _UNPAID = re.compile(
     r"insufficient_(quota|balance|credits|funds)|billing_(hard_limit|not_active)|exceeded_current_quota_error"
     r"|credit balance is too low|used all available credits|insufficient (balance|credits)",
     re.IGNORECASE,
 )
-# The same words stand in Google's answer to too many requests a minute, which says more of the quota.
+# Google uses the same words for too many requests per minute, and then says more about the quota.
 _QUOTA = re.compile(r"exceeded your current quota, please check your plan and billing", re.IGNORECASE)
 _A_MINUTE = re.compile(r"RESOURCE_EXHAUSTED|quota exceeded for metric|quotaMetric|retry in \d", re.IGNORECASE)
 _MODEL_GONE = re.compile(
@@ -40,17 +40,17 @@ _FILTER = re.compile(r"content.?(filter|policy|management)|responsible.?ai", re.
 _FORMAT = re.compile(r"response.?format|json.?schema|structured.?output", re.IGNORECASE)
 
 
-class CallFault(JudgeError):  # noqa: N818 - one family with VerdictFault: what went wrong, not a crash
+class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed call, not a crash
     """One call that failed.
 
     Args:
-        reason: what it is counted under, should no other call succeed.
-        message: the fault in our own words: no text of the provider, who may repeat the prompt or the key.
-        again: whether another try may succeed.
-        sick: whether it speaks of the provider's health; such faults open the breaker.
-        pauses: why nobody need ask again until somebody acts, where that is so.
-        retry_after: seconds the provider asks to wait, where it does.
-        plain: whether the provider refuses structured output, so that the question should be put without.
+        reason: the reason counted if no further call succeeds.
+        message: the fault in our own words. No text of the provider: it may repeat the prompt or the key.
+        again: whether a retry may succeed.
+        sick: whether it is a sign of the provider's bad health. Such faults open the circuit breaker.
+        pauses: why no call can succeed until somebody acts; None if one may.
+        retry_after: seconds that the provider asks to wait, if it does.
+        plain: whether the provider rejects structured output, so that the question should be asked without it.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class CallFault(JudgeError):  # noqa: N818 - one family with VerdictFault: what 
         self.pauses = pauses
 
 
-def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a table of faults, read from above
-    """The fault an exception out of litellm stands for. `now`: wall-clock seconds, for a date as `Retry-After`."""
+def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a table of faults, in order
+    """Map an exception from litellm to a fault. `now` is in wall-clock seconds, for a `Retry-After` that is a date."""
     status = getattr(error, "status_code", None)
     what = f"{type(error).__name__}" + (f", HTTP {status}" if isinstance(status, int) else "")
     told = f"{error} {getattr(error, 'body', '')}"
     if not isinstance(status, int):
-        # litellm stumbles with a plain IndexError or TypeError over a reply that is JSON but no completion.
+        # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no usable completion ({what})", again=True, sick=True)
     lasting = _lasting(status, told, error, what)
     if lasting is not None:
@@ -99,22 +99,22 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
         return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
     if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(told):
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output ({what})", plain=True)
-    return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider refuses the call ({what})")
+    return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider rejects the call ({what})")
 
 
 def _lasting(status: int, told: str, error: Exception, what: str) -> CallFault | None:
-    """The fault, where nothing will change before somebody acts."""
+    """Return the fault if it lasts until somebody acts, else None."""
     head = f"{str(error)[:_HEAD]} {getattr(error, 'code', '')} {_code(error)}"
     if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(head) or _FILTER.search(head)):
         return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
     if _is_unpaid(status, head, told, error):
-        message = f"the provider wants to be paid, or a limit of the account is reached ({what})"
+        message = f"the provider demands payment, or the account has reached a limit ({what})"
         reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
         return CallFault(reason, message, pauses=Cause.UNPAID)
     if status in _UNAUTHORISED:
-        return CallFault(UnscoredReason.AUTH, f"the provider refuses the key ({what})", pauses=Cause.REFUSED)
+        return CallFault(UnscoredReason.AUTH, f"the provider rejects the key ({what})", pauses=Cause.REFUSED)
     if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(head)):
-        message = f"the provider has no such model, or nothing at this address ({what})"
+        message = f"the provider has no such model, or there is nothing at this address ({what})"
         return CallFault(UnscoredReason.PROVIDER_ERROR, message, pauses=Cause.GONE)
     return None
 
@@ -130,13 +130,13 @@ def _is_unpaid(status: int, head: str, told: str, error: Exception) -> bool:
 
 
 def _code(error: Exception) -> str:
-    """The provider's own name of the fault, where litellm hands the body on."""
+    """Return the provider's own name for the fault, if litellm passes the body on."""
     body = getattr(error, "body", None)
     return f"{body.get('type')} {body.get('code')}" if isinstance(body, dict) else ""
 
 
 def retry_after(headers: object, now: float) -> float | None:
-    """Seconds, >= 0, that the headers of a reply ask to wait; None where they do not or cannot be read."""
+    """Return the seconds (>= 0) that the headers of a reply ask to wait; None if they do not or are unreadable."""
     try:
         found = {str(name).lower(): str(value) for name, value in dict(headers).items()}  # type: ignore[call-overload]
     except (TypeError, ValueError):
@@ -156,5 +156,5 @@ def retry_after(headers: object, now: float) -> float | None:
 
 
 def backoff(failures: int, rng: random.Random) -> float:
-    """Seconds to wait after so many failures (>= 1), with full jitter: calls that failed together return apart."""
+    """Return the seconds to wait after `failures` (>= 1), with full jitter: calls that failed together spread out."""
     return rng.uniform(0.0, min(_LONGEST, _BASE * 2.0 ** (failures - 1)))

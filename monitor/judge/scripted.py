@@ -1,4 +1,4 @@
-"""A judge that answers from a script: for tests, and for trying a configuration without a model."""
+"""A judge that answers from a script, for tests and for trying a configuration without a model."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from monitor.errors import JudgeError
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Verdict
 
-Answer: TypeAlias = "Verdict | Mapping[str, Any] | JudgeError"
+ScriptedAnswer: TypeAlias = "Verdict | Mapping[str, Any] | JudgeError"
 
 
 class ScriptedJudge:
-    """Answers by a function of the question, or from a list in order; records what it was asked.
+    """Answers with a function of the question or from a list in order, and records the questions.
 
-    An answer is the data of a verdict, a whole `Verdict`, or a `JudgeError` to raise. A question beyond the end of the
-    list gets `JudgeError(shutdown)`.
+    An answer is the data of a verdict, a `Verdict`, or a `JudgeError` to raise. A question after the end of the list
+    gets `JudgeError(shutdown)`.
     """
 
     def __init__(
         self,
-        answers: Callable[[Any], Answer] | Iterable[Answer],
+        answers: Callable[[Any], ScriptedAnswer] | Iterable[ScriptedAnswer],
         *,
         model: str = "scripted",
         max_characters: int = 400_000,
@@ -30,14 +30,14 @@ class ScriptedJudge:
         self.max_characters = max_characters
         self.questions: list[Any] = []
         if callable(answers):
-            self._answer: Callable[[Any], Answer] = answers
+            self._answer: Callable[[Any], ScriptedAnswer] = answers
         else:
             end = JudgeError(UnscoredReason.SHUTDOWN, "the script is over")
             listed = iter(answers)
             self._answer = lambda _question: next(listed, end)
 
     async def ask(self, question: Question | Prompt) -> Verdict:
-        """The next answer."""
+        """Return the next answer."""
         self.questions.append(question)
         answer = self._answer(question)
         if isinstance(answer, JudgeError):

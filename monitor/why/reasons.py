@@ -185,7 +185,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
         "assembly.idle_timeout: longer, if the rest comes later",
     ),
     UnscoredReason.TOO_LARGE: _too_large,
-    UnscoredReason.AUTH: ("the provider refuses the key", "{judge}.api_key: a key that the provider accepts"),
+    UnscoredReason.AUTH: ("the provider rejects the key", "{judge}.api_key: a key that the provider accepts"),
     UnscoredReason.SHUTDOWN: ("the monitor was stopped before the judge had answered", ""),
     UnscoredReason.OVERLOADED: _overloaded,
     UnscoredReason.PAUSED: (

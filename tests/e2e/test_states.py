@@ -87,7 +87,7 @@ def test_a_refused_key_pauses_until_another_one_is_written_into_its_file(tmp_pat
         assert standing(monitor)["state"] == "never_run"
         ask(monitor, 0, 1)
         found = until_it_is(monitor, "paused")
-        assert "refuses the key" in found["why"]
+        assert "rejects the key" in found["why"]
         assert "judge.api_key_file" in found["remedy"]
         ask(monitor, 10, 20)
         missed = {"evaluator": "relevance", "reason": "paused"}
@@ -119,8 +119,8 @@ def test_a_refused_key_pauses_until_another_one_is_written_into_its_file(tmp_pat
 @pytest.mark.parametrize(
     ("script", "why", "remedy"),
     [
-        (no_quota(), "wants to be paid", "pay, or raise the limit"),
-        (status(402, message="Insufficient Balance"), "wants to be paid", "Pay, or raise"),
+        (no_quota(), "demands payment", "pay the provider"),
+        (status(402, message="Insufficient Balance"), "demands payment", "Pay the provider"),
         (not_found(), "no such model", "judge.model"),
         (status(410, message="This deployment has been deleted"), "no such model", "judge.model"),
     ],

@@ -104,8 +104,8 @@ def test_a_wrong_configuration_is_a_failure_that_names_the_option(tmp_path):
 def test_a_key_that_is_refused_is_named_and_nothing_more_is_asked(tmp_path, llm):
     llm.always(say.bad_key())
     found = examined(written(tmp_path, llm), failed=1)
-    assert level(found, "refuses the key") == "failed"
-    assert "api_key" in next(one["mend"] for one in found if "refuses the key" in one["found"])
+    assert level(found, "rejects the key") == "failed"
+    assert "api_key" in next(one["mend"] for one in found if "rejects the key" in one["found"])
     assert len(llm.requests) == 1
     assert "sk-canary" not in json.dumps(found)
 

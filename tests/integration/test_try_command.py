@@ -96,7 +96,7 @@ def test_a_reply_that_cannot_be_read_is_shown_with_what_was_asked_after_it(judge
 
 @pytest.mark.parametrize(
     ("script", "why"),
-    [(say.bad_key(), "unscored: auth, the provider refuses the key"), (say.status(500), "unscored: provider_error")],
+    [(say.bad_key(), "unscored: auth, the provider rejects the key"), (say.status(500), "unscored: provider_error")],
 )
 def test_where_no_verdict_comes_about_the_reason_is_said_and_the_status_is_1(judged, llm, one, script, why):
     llm.always(script)

@@ -15,7 +15,7 @@ from monitor.model.outcome import UnscoredReason
 from monitor.page.views import EvaluatorState
 
 NOW = 1_700_000_000.0
-PAUSE = Paused(Cause.REFUSED, NOW - 300, "the provider refuses the key", "write a valid key", 7)
+PAUSE = Paused(Cause.REFUSED, NOW - 300, "the provider rejects the key", "write a valid key", 7)
 TIMEOUT, FULL, BUDGET = UnscoredReason.TIMEOUT, UnscoredReason.OVERLOADED, UnscoredReason.BUDGET
 
 
@@ -32,7 +32,7 @@ def facts(**known: Any) -> StatusFacts:
         ({"scored": 40}, State.OK, "It scored 40 answers in the last 15 minutes.", ""),
         ({"last": NOW - 1800}, State.OK, "the latest finished 30 min ago", ""),
         ({"skipped": 9}, State.OK, "All 9 answers", ""),
-        ({"paused": PAUSE}, State.PAUSED, "5 min: the provider refuses the key. 7", "Write a valid key."),
+        ({"paused": PAUSE}, State.PAUSED, "5 min: the provider rejects the key. 7", "Write a valid key."),
         ({"broken": "litellm cannot be loaded"}, State.ERROR, "litellm cannot be loaded", "restart"),
         ({"held_back": True}, State.ERROR, "probed every 15 seconds", "provider's status"),
         ({"scored": 5, "unscored": {TIMEOUT: 5}}, State.ERROR, "5 of 10", "judge.timeout"),

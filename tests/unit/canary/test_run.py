@@ -16,7 +16,7 @@ from monitor.canary.settings import CanarySettings
 from monitor.clock import ManualClock
 from monitor.config.entries import assignment
 from monitor.errors import JudgeError
-from monitor.judge.scripted import Answer, ScriptedJudge
+from monitor.judge.scripted import ScriptedAnswer, ScriptedJudge
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import UnscoredReason
@@ -40,7 +40,7 @@ class World:
         self.path = folder / "canary.json"
         self.lent: Runtime = runtime(ManualClock())
         self.bad: set[int] = {0}
-        self.answer: Callable[[int], Answer] = lambda number: rated(1 if number in self.bad else 5)
+        self.answer: Callable[[int], ScriptedAnswer] = lambda number: rated(1 if number in self.bad else 5)
         self.judge = ScriptedJudge(self.asked)
         self.evaluators = evaluators
         self.heard: list[CanaryRun] = []
@@ -52,7 +52,7 @@ class World:
         file.write_text("\n".join(json.dumps(row) for row in rows))
         self.settings = CanarySettings(cases=file)
 
-    def asked(self, question: Any) -> Answer:
+    def asked(self, question: Any) -> ScriptedAnswer:
         return self.answer(int(question.material["response"].removeprefix("It is ").rstrip(".")))
 
     def canary(self, lent: Runtime | None = None, cases: dict[str, Case] | None = None) -> Canary:

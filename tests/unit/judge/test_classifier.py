@@ -117,5 +117,5 @@ async def test_whatever_torch_raises_is_a_fault_without_its_text(transformers):
 
 async def test_a_question_to_a_classifier_is_refused():
     judge = InProcess(settings())
-    with pytest.raises(CallFault, match="answers no questions"):
+    with pytest.raises(CallFault, match="cannot answer questions"):
         await judge.complete(ModelCall(({"role": "user", "content": "Score it."},), max_tokens=1))
