@@ -231,7 +231,7 @@ class Counting:
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
-            for is_defect in _possible(evaluator.scale, defect, level.name):
+            for is_defect in _possible(evaluator.scale, defect, level.start):
                 labels = (app, name, version, level.name, str(is_defect).lower())
                 cells[level.name, is_defect] = _Cell(
                     metrics.evaluations.labels(*labels),
@@ -262,12 +262,11 @@ def _scores(metrics: Metrics, evaluator: Instrument, app: str, version: str) -> 
     return metrics.score(evaluator.name, score_boundaries(evaluator.scale)).labels(app, evaluator.name, version)
 
 
-def _possible(scale: Scale, defect: DefectRule | None, level: str) -> tuple[bool, ...]:
-    """Which values of `defect` a level can carry: both where the rule cuts through the level, or reads a label."""
+def _possible(scale: Scale, defect: DefectRule | None, start: float) -> tuple[bool, ...]:
+    """Which values of `defect` the level from `start` on can carry: both where the rule cuts it, or reads a label."""
     if defect is None or defect.kind == "label":
         return (False, True)
     starts = [one.start for one in scale.levels] + [scale.highest]
-    start = scale.start_of(level)
     end = starts[starts.index(start) + 1]
     if start < defect.threshold < end or (start < defect.threshold == end == scale.highest):
         return (False, True)

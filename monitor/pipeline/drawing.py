@@ -90,9 +90,9 @@ class Drawing:
         is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
         """
         name, missing = assignment.evaluator.name, skip_reason(assignment.evaluator, case)
+        note = noting.current()
         drawn, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
         chosen = drawn is not None and consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
-        note = noting.current()
         if note is not None:
             if note.draw is None:
                 note.draw = consistent_sampling.value(case.request_id, self._salt)

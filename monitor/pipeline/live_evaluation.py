@@ -180,8 +180,9 @@ class LiveEvaluation:
                 granted = await turn.enter_async_context(self._queue.turn(judge, client, case.text_length))
             if granted:
                 if note is not None:
+                    waited = self._clock.monotonic() - began
                     for name in chosen_by_name:
-                        note.admitted(name)
+                        note.admitted(name, waited)
                 await self._scorer.score(case, chosen, began=began, each=finish)
                 return
         for one, how in chosen:

@@ -28,14 +28,13 @@ _SCORED: Final = {Standing.LIVE.value: "score", Standing.LATE.value: "late"}
 class Note:
     """What is known so far of one request. Cheap to write, since every kept request has one."""
 
-    __slots__ = ("_began", "_choices", "_clock", "_facts", "_opened", "draw")
+    __slots__ = ("_choices", "_clock", "_facts", "_opened", "draw")
 
     def __init__(self, opened: Trail, clock: Clock) -> None:
         self._clock = clock
         self._opened = opened
         self._facts: dict[str, Any] = {}
         self._choices: dict[str, dict[str, Any]] = {}
-        self._began = 0.0
         self.draw: float | None = None
         """The value that evaluators' probabilities are held against, 0 to 1; None until the first has drawn."""
 
@@ -56,7 +55,6 @@ class Note:
 
     def drew(self, evaluator: str, drawn: Drawn | None, *, chosen: bool, room: float = 1.0) -> None:
         """An evaluator has drawn, of an app's quota with so much `room`; None where it takes no part."""
-        self._began = self._clock.monotonic()
         facts: dict[str, Any] = {"chosen": chosen, "room": room}
         if drawn is not None:
             facts |= {"probability": drawn.probability, "target": drawn.target, "thinned": drawn.thinned}
@@ -66,9 +64,9 @@ class Note:
         """More on a choice, by the names of `Choice`."""
         self._choices.setdefault(evaluator, {}).update(fields)
 
-    def admitted(self, evaluator: str) -> None:
-        """The case has left the queue in front of the judge."""
-        self.add(evaluator, waited=self._clock.monotonic() - self._began)
+    def admitted(self, evaluator: str, waited: float) -> None:
+        """Note that the case has left the queue in front of the judge, after so many seconds."""
+        self.add(evaluator, waited=waited)
 
     def finished(self, judged: Judged) -> None:
         """An evaluation came to its end."""

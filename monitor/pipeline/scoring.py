@@ -134,6 +134,8 @@ class Scorer:
                 await keep(await self._local(one, case, how))
         known = with_facts(case, scores_of(results.values()))
         judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
+        if not judged:
+            return list(results.values())
         since = began if began is not None else self._runtime.clock.monotonic()
 
         async def ask(one: Assignment, how: Drawn, grouped: GroupedJudge | None) -> None:
@@ -154,6 +156,14 @@ class Scorer:
         evaluator, now = one.evaluator, self._runtime.clock.now()
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
+        standing = how.standing or self._standing or standing_of(case, now, self.late_after)
+        generation = Generation(
+            evaluator=version,
+            judge=spending.model,
+            prompt=facts.value(case, "prompt.version"),
+            index=facts.value(case, "index.version"),
+            service=facts.value(case, "service.version"),
+        )
         return Judged(
             case=replace(case, attributes=facts.allowed(case, self._slices)),
             evaluator=evaluator.name,
@@ -164,14 +174,8 @@ class Scorer:
             defect=bool(scored and one.defect.matches(scored)),
             spending=spending,
             judged_at=now,
-            standing=how.standing or self._standing or standing_of(case, now, self.late_after),
-            generation=Generation(
-                evaluator=version,
-                judge=spending.model,
-                prompt=facts.value(case, "prompt.version"),
-                index=facts.value(case, "index.version"),
-                service=facts.value(case, "service.version"),
-            ),
+            standing=standing,
+            generation=generation,
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
 
