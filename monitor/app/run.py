@@ -22,12 +22,12 @@ from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.foreign import USER_FEEDBACK, Via
-from monitor.page import mounting
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.looking import Looking
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
+from monitor.web import mounting
 
 
 async def run(

@@ -10,9 +10,9 @@ from monitor.app.parts import Parts
 from monitor.app.scoring import ScoringParts
 from monitor.config import Config
 from monitor.operations.diagnosis import Inquiry
-from monitor.page.facts import Facts
 from monitor.pipeline.looking import Looking
 from monitor.trying.desk import Tries
+from monitor.web.facts import Facts
 
 
 def facts(config: Config, parts: Parts, scoring: ScoringParts, looking: Looking, tries: Tries | None) -> Facts:

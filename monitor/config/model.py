@@ -24,12 +24,12 @@ from monitor.errors import ConfigError
 from monitor.foreign import ForeignSettings
 from monitor.foreign.rules import known_names
 from monitor.judge.settings import JudgeSettings
-from monitor.page.settings import PageSettings
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.privacy.redaction import RedactionSettings
 from monitor.selfwatch import TelemetrySettings
 from monitor.stages import Sink, Source
+from monitor.web.settings import PageSettings
 
 Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
 

@@ -24,10 +24,6 @@ from monitor.model.case import Case, Document, Message, Request
 from monitor.model.generation import Change
 from monitor.model.outcome import Evidence, Judged, Score, Spending
 from monitor.operations.diagnosis import Inquiry
-from monitor.page.facts import Facts
-from monitor.page.mounting import mount
-from monitor.page.pages import Pages
-from monitor.page.settings import PageSettings
 from monitor.pipeline.assignment import Assignment
 from monitor.samplers.uniform import Uniform
 from monitor.sinks.history import History
@@ -36,6 +32,10 @@ from monitor.stages import Evaluator, Runtime
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.telemetry.site import Answer
+from monitor.web.facts import Facts
+from monitor.web.mounting import mount
+from monitor.web.pages import Pages
+from monitor.web.settings import PageSettings
 from tests.support.runtime import runtime
 from tests.support.tools import free_port
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from monitor.evaluator_status import PRECEDENCE, State, StatusFacts, status_of
 from monitor.judge.pause import Cause, Paused
 from monitor.model.outcome import UnscoredReason
-from monitor.page.views import EvaluatorState
+from monitor.web.views import EvaluatorState
 
 NOW = 1_700_000_000.0
 PAUSE = Paused(Cause.REFUSED, NOW - 300, "the provider rejects the key", "write a valid key", 7)

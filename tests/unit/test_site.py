@@ -11,9 +11,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from monitor.page.settings import PageSettings
 from monitor.serving.auth import Auth
 from monitor.telemetry.site import Site as Mount
+from monitor.web.settings import PageSettings
 from tests.support.page import Site
 
 

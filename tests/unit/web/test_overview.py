@@ -1,0 +1,187 @@
+"""How everything stands: states with their reasons, rates, where traces ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.model.generation import Change
+from monitor.pipeline.ledger import Fate, Ledger
+from monitor.web import overview
+from monitor.web.overview import SHOWN
+from tests.support.page import NOW, Site
+
+pytestmark = pytest.mark.anyio
+PAIR = ("shop", "overlap_groundedness")
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
+
+
+async def seen(site, app=""):
+    site.look()
+    return await overview.overview(site.pages._facts, window="24h", app=app, started_at=NOW - 100)
+
+
+async def rate(site):
+    (app,) = (await seen(site)).apps
+    return next(one for one in app.rates if one.evaluator == PAIR[1])
+
+
+async def test_a_rate_above_its_threshold_is_critical_and_says_why(site):
+    site.judge(*PAIR, good=50, bad=50)
+    found = await rate(site)
+    assert found.state == "critical"
+    assert "50 % of the answers from shop" in found.why
+    assert {one.name for one in found.firing} == {"RagDefectRateHigh"}
+    assert [one.severity for one in found.firing] == ["critical", "warning"]
+
+
+async def test_a_rate_of_somebody_elses_verdicts_is_shown_with_its_source_and_is_not_ours(site):
+    site.judge(*PAIR, good=490, bad=10)
+    site.judge("shop", "user_feedback", good=1, bad=3)
+    site.runtime.metrics.evaluator_info.labels("user_feedback").info({"source": "feedback"})
+    (app,) = (await seen(site)).apps
+    shown = {one.evaluator: (one.source, one.state, one.judged, one.defects) for one in app.rates}
+    assert shown == {PAIR[1]: ("own", "ok", 500, 10), "user_feedback": ("feedback", "not_watched", 4, 3)}
+    assert app.state == "ok"
+
+
+async def test_a_rate_below_its_threshold_is_ok_with_its_interval(site):
+    site.judge(*PAIR, good=490, bad=10)
+    found = await rate(site)
+    assert (found.state, found.judged, found.defects) == ("ok", 500, 10)
+    assert found.lower < found.rate == 0.02 < found.upper
+    assert found.thresholds == {"critical": 0.25, "warning": 0.1}
+
+
+async def test_too_few_judged_is_neither_ok_nor_an_alert(site):
+    site.judge(*PAIR, good=2, bad=1)
+    found = await rate(site)
+    assert found.state == "not_enough_data"
+    assert "Not enough data" in found.why
+
+
+async def test_a_rate_without_an_alert_is_not_called_ok(tmp_path):
+    site = Site(tmp_path, evaluators=("refusal_pattern",))
+    site.judge("shop", "refusal_pattern", good=500, bad=1)
+    (app,) = (await seen(site)).apps
+    assert [(one.state, one.why) for one in app.rates] == [("not_watched", "No alert is configured for this rate.")]
+
+
+async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
+    Ledger(site.runtime.metrics).received("shop", "otlp_http")
+    site.runtime.metrics.selected.labels(*PAIR).inc(5)
+    site.runtime.metrics.unscored.labels(*PAIR, "timeout").inc(4)
+    found = await rate(site)
+    assert (found.state, found.why) == ("no_verdicts", "No answer was scored: 4 timeout.")
+    assert found.unscored == {"timeout": 4}
+
+
+async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
+    ledger = Ledger(site.runtime.metrics)
+    for outcome in (Fate.NOT_RAG, Fate.NOT_RAG, Fate.INCOMPLETE):
+        ledger.received("cart", "otlp_http")
+        ledger.ended("cart", "otlp_http", outcome)
+    ledger.received("cart", "otlp_http")
+    (app,) = (await seen(site)).apps
+    assert (app.state, app.rates, app.received, app.pending) == ("no_verdicts", [], 4, 1)
+    assert app.ended == {"not_rag": 2, "incomplete": 1}
+
+
+async def test_the_gravest_comes_first(site):
+    site.judge("calm", PAIR[1], good=500, bad=1)
+    site.judge("zoo", PAIR[1], good=50, bad=50)
+    found = await seen(site)
+    assert [(one.app, one.state) for one in found.apps] == [("zoo", "critical"), ("calm", "ok")]
+    assert found.state == "critical"
+
+
+async def test_one_app_can_be_asked_for(site):
+    site.judge("calm", PAIR[1], good=500, bad=1)
+    site.judge("zoo", PAIR[1], good=50, bad=50)
+    assert [one.app for one in (await seen(site, app="calm")).apps] == ["calm"]
+
+
+async def test_of_very_many_rates_the_gravest_are_shown_and_the_others_counted(site):
+    for number in range(SHOWN + 20):
+        site.judge(f"app-{number:03}", PAIR[1], good=20, bad=0)
+    site.judge("zoo", PAIR[1], good=50, bad=50)
+    found = await seen(site)
+    assert sum(len(one.rates) for one in found.apps) == SHOWN
+    assert (found.apps[0].app, found.left_out) == ("zoo", 21)
+
+
+async def test_the_trend_ends_now_and_has_gaps_where_nothing_was_judged(site):
+    site.judge(*PAIR, good=900, bad=100, at=NOW - 60)
+    site.judge(*PAIR, good=500, bad=500, at=NOW - 7200)
+    found = await rate(site)
+    assert [one.rate for one in found.trend if one.rate is not None] == [0.5, 0.1]
+    assert found.trend[-1].at <= NOW < found.trend[-1].at + 1800
+    assert len(found.trend) == 48
+
+
+async def test_a_trend_of_few_verdicts_is_drawn_in_fewer_steps_and_loses_none(site):
+    for hour in range(20):
+        site.judge(*PAIR, good=3, bad=1, at=NOW - hour * 3600)
+    found = await rate(site)
+    assert len(found.trend) == 6
+    assert sum(one.judged for one in found.trend) == found.judged
+
+
+async def test_a_rate_is_set_against_the_week_before_once_that_is_known(site):
+    now = site.clock.now()
+    site.clock.jump(-9 * 86400)
+    for hour in range(9 * 24):
+        site.judge(*PAIR, good=19, bad=1, at=site.clock.now())
+        site.clock.jump(3600 if hour < 9 * 24 - 1 else now - site.clock.now())
+    site.judge(*PAIR, good=300, bad=300, at=now - 60)
+    found = await rate(site)
+    assert found.week_before is not None
+    assert found.week_before.base_rate == pytest.approx(0.05, abs=0.005)
+    assert found.week_before.ratio > 5
+
+
+async def test_a_change_behind_the_verdicts_is_told_for_a_week(tmp_path):
+    site = Site(tmp_path, changes={PAIR: Change(NOW - 3600, "prompt 3 -> 4")})
+    site.judge(*PAIR, good=10, bad=0)
+    assert (await rate(site)).changed.text == "prompt 3 -> 4"
+    site.clock.advance(8 * 86400)
+    site.judge(*PAIR, good=10, bad=0, at=site.clock.now())
+    assert (await rate(site)).changed is None
+
+
+async def test_an_evaluator_that_is_off_is_shown_as_off_and_has_no_rates(tmp_path):
+    site = Site(tmp_path, idle=("groundedness",))
+    site.judge(*PAIR, good=10, bad=0)
+    found = await seen(site)
+    assert [(one.name, one.works) for one in found.evaluators] == [
+        ("overlap_groundedness", True),
+        ("groundedness", False),
+    ]
+    assert [one.evaluator for one in found.apps[0].rates] == ["overlap_groundedness"]
+
+
+async def test_what_fires_stands_before_what_is_quiet(site):
+    site.judge("calm", PAIR[1], good=500, bad=1)
+    site.judge("zoo", PAIR[1], good=50, bad=50)
+    site.look()
+    told = overview.alerts(site.pages._facts).alerts
+    assert [(one.app, one.status, one.severity) for one in told[:3]] == [
+        ("zoo", "firing", "critical"),
+        ("zoo", "firing", "warning"),
+        ("calm", "not_enough_data", "warning"),
+    ]
+    assert told[0].runbook_url == "https://runbooks.example/RagDefectRateHigh.md"
+
+
+async def test_an_alert_about_no_app_stands_by_itself(site):
+    site.judge(*PAIR, good=50, bad=50)
+    site.look()
+    site.states = [replace(site.states[0], app="", evaluator="")]
+    found = await overview.overview(site.pages._facts, window="1h", app="", started_at=NOW)
+    assert [one.name for one in found.alerts] == ["RagDefectRateHigh"]
+    assert found.state == "critical"
