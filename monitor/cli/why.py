@@ -21,7 +21,7 @@ from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError
 from monitor.operations.diagnosis import Inquiry, ask_monitor, is_known
 from monitor.quantities import parse_duration
-from monitor.why import Answer, Cause, Step
+from monitor.why import Cause, Explanation, Step
 
 _MARGIN: Final = 2
 
@@ -84,7 +84,7 @@ def why(
         raise typer.Exit(1)
 
 
-def show(answer: Answer, console: Console | None = None) -> None:
+def show(answer: Explanation, console: Console | None = None) -> None:
     """Print an explanation: wrapped and coloured on a terminal, as whole lines anywhere else."""
     console = console if console is not None else Console()
     if not console.is_terminal:
@@ -111,7 +111,7 @@ def show(answer: Answer, console: Console | None = None) -> None:
         console.print(Padding(grid, (0, 0, 0, _MARGIN)))
 
 
-def lines(answer: Answer) -> Iterator[str]:
+def lines(answer: Explanation) -> Iterator[str]:
     """Yield an explanation as plain lines."""
     yield clean(answer.subject)
     yield clean(answer.conclusion)

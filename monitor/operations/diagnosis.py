@@ -33,17 +33,17 @@ from monitor.storage.history.reader import Reader as Results
 from monitor.storage.history.reader import Search
 from monitor.storage.request_log import Reader, Recorder, recording
 from monitor.why import (
-    Answer,
     Cause,
-    Evaluating,
     EvaluatorFacts,
-    Foreign,
-    Open,
-    Situation,
+    EvaluatorSetup,
+    Explanation,
+    ExternalScores,
+    MonitorSetup,
+    OpenTrace,
     TraceFacts,
     expected_via,
-    of_evaluator,
-    of_trace,
+    explain_evaluator,
+    explain_trace,
 )
 
 FILE: Final = files.REQUEST_LOG
@@ -57,7 +57,7 @@ _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
 
 
-_ANSWER: Final = TypeAdapter(Answer)
+_ANSWER: Final = TypeAdapter(Explanation)
 
 
 class Live(Protocol):
@@ -67,7 +67,7 @@ class Live(Protocol):
         """What is known so far of a request that is being worked on."""
         ...
 
-    def open_trace(self, request_id: str) -> Open | None:
+    def open_trace(self, request_id: str) -> OpenTrace | None:
         """A trace that more is awaited of."""
         ...
 
@@ -112,27 +112,27 @@ class Inquiry:
         self._trails = Reader(config.storage.path / FILE)
         self._results = config.storage.path / files.HISTORY
 
-    def trace(self, request_id: str, evaluator: str = "") -> Answer:
+    def trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
         return self._of_trace(self._asked_for(request_id), evaluator)
 
-    async def live_trace(self, request_id: str, evaluator: str = "") -> Answer:
+    async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """The same, asked on the event loop of the monitor."""
         facts = self._asked_for(request_id)
         if self._live is not None:
             facts = replace(
                 facts,
-                under_way=self._live.trail(facts.request_id),
+                in_progress=self._live.trail(facts.request_id),
                 open=self._live.open_trace(facts.request_id),
                 unread=self._live.is_unread(facts.request_id),
             )
         return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator))
 
-    def evaluator(self, name: str, since: float, app: str = "") -> Answer:
+    def evaluator(self, name: str, since: float, app: str = "") -> Explanation:
         """Why an evaluator ran as often as it did since that wall-clock second; of one app, by its label, or of all."""
         return self._of_evaluator(EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app))
 
-    async def live_evaluator(self, name: str, since: float, app: str = "") -> Answer:
+    async def live_evaluator(self, name: str, since: float, app: str = "") -> Explanation:
         """The same, asked on the event loop of the monitor."""
         facts = EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app)
         if self._live is not None:
@@ -150,14 +150,14 @@ class Inquiry:
             class_draw=consistent_sampling.value(named, f"{salt}/traffic"),
         )
 
-    def _of_trace(self, facts: TraceFacts, evaluator: str) -> Answer:
+    def _of_trace(self, facts: TraceFacts, evaluator: str) -> Explanation:
         if self._has_trails:
-            facts = replace(facts, trails=self._trails.of(facts.request_id), reaches_back=self._trails.oldest())
+            facts = replace(facts, recorded=self._trails.of(facts.request_id), reaches_back=self._trails.oldest())
         if self._results.exists():
             facts = replace(facts, results=Results(self._results).by_trace(facts.request_id))
-        return of_trace(facts, self._situation(), evaluator)
+        return explain_trace(facts, self._setup(), evaluator)
 
-    def _of_evaluator(self, facts: EvaluatorFacts) -> Answer:
+    def _of_evaluator(self, facts: EvaluatorFacts) -> Explanation:
         if self._has_trails:
             span = self._trails.span()
             sums = self._trails.sums(facts.since, facts.until, facts.app or None)
@@ -165,8 +165,8 @@ class Inquiry:
         if self._results.exists():
             facts = replace(facts, unscored=self._newest_unscored(facts))
         if facts.name not in self._own:
-            facts = replace(facts, foreign=self._foreign(facts))
-        return of_evaluator(facts, self._situation())
+            facts = replace(facts, external=self._external(facts))
+        return explain_evaluator(facts, self._setup())
 
     def _newest_unscored(self, facts: EvaluatorFacts) -> Mapping[str, Any] | None:
         apps = (facts.app,) if facts.app else ()
@@ -177,11 +177,11 @@ class Inquiry:
     def _own(self) -> list[str]:
         return [one.evaluator.name for one in self._config.assignments]
 
-    def _foreign(self, facts: EvaluatorFacts) -> Foreign | None:
-        """What came of an evaluator that is not ours; None where nothing is known of one of this name."""
+    def _external(self, facts: EvaluatorFacts) -> ExternalScores | None:
+        """The external scores of this name; None where nothing is known of such scores."""
         expected = facts.name in known_names(self._config.feedback, self._own)
         if not self._results.exists():
-            return Foreign(via=expected_via(facts.name)) if expected else None
+            return ExternalScores(via=expected_via(facts.name)) if expected else None
         results = Results(self._results)
         apps = (facts.app,) if facts.app else ()
         newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
@@ -189,33 +189,31 @@ class Inquiry:
         if via == Via.OWN or not (newest or expected):
             return None
         numbers = results.numbers(facts.name, facts.since, facts.app or None)
-        return Foreign(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
+        return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
 
     @property
     def _has_trails(self) -> bool:
         return self._config.storage.request_log > 0 and self._trails.path.exists()
 
-    def _situation(self) -> Situation:
+    def _setup(self) -> MonitorSetup:
         config = self._config
-        return Situation(
-            now=self._clock.now(),
+        return MonitorSetup(
             evaluators=[evaluating(config, index, one) for index, one in enumerate(config.assignments)],
             head_rate=config.sampling.traces,
             idle_timeout=config.assembly.idle_timeout,
             grace_period=config.assembly.grace_period,
             late_after=config.traffic.late_after,
             request_log=config.storage.request_log,
-            results=config.storage.retention,
             live=self._live is not None,
             shared=any(type_name(source) == "kafka" for source in config.sources),
-            foreign=known_names(config.feedback, self._own),
+            external=known_names(config.feedback, self._own),
         )
 
 
-def evaluating(config: Config, index: int, one: Assignment) -> Evaluating:
+def evaluating(config: Config, index: int, one: Assignment) -> EvaluatorSetup:
     """An entry of `evaluators`, the one with this number, as explanations need it."""
     sampler, judge = one.sampler, config.judge_of(one)
-    return Evaluating(
+    return EvaluatorSetup(
         name=one.evaluator.name,
         place=f"evaluators[{index}]",
         cost=one.evaluator.cost,
@@ -226,13 +224,12 @@ def evaluating(config: Config, index: int, one: Assignment) -> Evaluating:
         sampler=type_name(sampler),
         budget=next((name for name in BUDGETS if getattr(sampler, name, None) is not None), ""),
         watched=any(policy.evaluator == one.evaluator.name for policy in config.alerts),
-        needs=frozenset(one.evaluator.needs),
     )
 
 
 def ask_monitor(
     client: MonitorClient, trace: str = "", evaluator: str = "", *, since: float = 86_400.0, app: str = ""
-) -> Answer:
+) -> Explanation:
     """Ask a running monitor about a trace, or about an evaluator over the last `since` seconds, of one app or of all.
 
     Raises `MonitorError` where it does not explain.
@@ -251,7 +248,7 @@ def ask_monitor(
         ) from None
 
 
-def is_known(answer: Answer) -> bool:
+def is_known(answer: Explanation) -> bool:
     """Whether anything is known of what was asked about."""
     return answer.cause not in (Cause.NEVER_SEEN, Cause.NOT_RECORDED)
 

@@ -8,7 +8,7 @@ from monitor.assembly import Assembly
 from monitor.clock import Clock
 from monitor.model.trail import Trail
 from monitor.pipeline.run import Pipeline
-from monitor.why import Open
+from monitor.why import OpenTrace
 
 _TRACE_ID = 32
 
@@ -25,7 +25,7 @@ class Looking:
         """What is known so far of a request that is being worked on."""
         return self._pipeline.notes.of(request_id)
 
-    def open_trace(self, request_id: str) -> Open | None:
+    def open_trace(self, request_id: str) -> OpenTrace | None:
         """A trace that more is awaited of."""
         try:
             found = self._assembly.look(bytes.fromhex(request_id)) if len(request_id) == _TRACE_ID else None
@@ -35,7 +35,7 @@ class Looking:
             return None
         until = self._clock.now() + max(found.due - self._clock.monotonic(), 0.0)
         counts = (found.spans, found.records)
-        return Open(found.app, found.source, found.received_at, until, *counts, found.root_ended)
+        return OpenTrace(found.app, found.source, found.received_at, until, *counts, found.root_ended)
 
     def is_unread(self, request_id: str) -> bool:
         """Whether a request is complete and waits to be read."""

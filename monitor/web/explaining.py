@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.web import views
 from monitor.web.facts import Asked
 from monitor.web.queries import BadQueryError, WhyQuery
-from monitor.why import Answer
+from monitor.why import Explanation
 
 
 async def why(asked: Asked, query: WhyQuery, now: float) -> views.Why:
@@ -17,7 +17,7 @@ async def why(asked: Asked, query: WhyQuery, now: float) -> views.Why:
     raise BadQueryError("trace or evaluator: one of both is needed")
 
 
-def _view(answer: Answer, now: float) -> views.Why:
+def _view(answer: Explanation, now: float) -> views.Why:
     return views.Why(
         at=now,
         subject=answer.subject,

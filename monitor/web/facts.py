@@ -13,7 +13,7 @@ from monitor.statistics.rates import Estimate
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.web.trials import Tries
-from monitor.why import Answer
+from monitor.why import Explanation
 
 
 class Alert(Protocol):
@@ -123,11 +123,11 @@ class Standing(Protocol):
 class Asked(Protocol):
     """Who explains why there is a verdict, or none. Raises `MonitorError` where what is kept cannot be read."""
 
-    async def live_trace(self, request_id: str, evaluator: str = "") -> Answer:
+    async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
         ...
 
-    async def live_evaluator(self, name: str, since: float, app: str = "") -> Answer:
+    async def live_evaluator(self, name: str, since: float, app: str = "") -> Explanation:
         """Why an evaluator ran as often as it did since that wall-clock second."""
         ...
 

@@ -1,21 +1,35 @@
-"""Why a trace, or an evaluator, has the verdicts it has, or none: facts in, sentences out, and the one setting."""
+"""Explains the results of a trace or of an evaluator, or why there are none: facts in, sentences out.
 
-from monitor.why.evaluator import EvaluatorFacts, of_evaluator
-from monitor.why.foreign import Foreign, expected_via
-from monitor.why.trace import of_trace
-from monitor.why.values import Answer, Cause, Evaluating, Open, Situation, Step, TraceFacts
+values (what is known; what an explanation is) -> reasons (a sentence and a setting for each way to end) ->
+decision (one evaluator on one case) -> trace (one trace) | evaluator (one evaluator over a span of time)
+"""
+
+from monitor.why.evaluator import explain_evaluator
+from monitor.why.reasons import expected_via
+from monitor.why.trace import explain_trace
+from monitor.why.values import (
+    Cause,
+    EvaluatorFacts,
+    EvaluatorSetup,
+    Explanation,
+    ExternalScores,
+    MonitorSetup,
+    OpenTrace,
+    Step,
+    TraceFacts,
+)
 
 __all__ = [
-    "Answer",
     "Cause",
-    "Evaluating",
     "EvaluatorFacts",
-    "Foreign",
-    "Open",
-    "Situation",
+    "EvaluatorSetup",
+    "Explanation",
+    "ExternalScores",
+    "MonitorSetup",
+    "OpenTrace",
     "Step",
     "TraceFacts",
     "expected_via",
-    "of_evaluator",
-    "of_trace",
+    "explain_evaluator",
+    "explain_trace",
 ]

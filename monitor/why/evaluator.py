@@ -1,46 +1,37 @@
-"""An evaluator over a span of time: how many came, applied, were chosen, and what came of them. A zero is named."""
+"""Explains an evaluator over a span of time: how many cases arrived, applied, were selected, and how they ended.
+
+An evaluator without scores always has a named cause: the first place on the way at which nothing was left.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from monitor.model.trail import Sum
 from monitor.quantities import human_duration
 from monitor.why import reasons
-from monitor.why.foreign import Foreign, of_foreign
-from monitor.why.values import Answer, Cause, Evaluating, Situation, Step, at_least, clock_time, several, share
+from monitor.why.values import (
+    Cause,
+    EvaluatorFacts,
+    EvaluatorSetup,
+    Explanation,
+    ExternalScores,
+    MonitorSetup,
+    Step,
+    at_least,
+    clock_time,
+    several,
+    share,
+)
 
 _MANY: Final = 0.1
-"""Share of evaluations without a verdict from which on it is worth a word although there are verdicts."""
-_JUDGEABLE: Final = ("evaluated", "no_context")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorFacts:
-    """What is known of an evaluator between two wall-clock seconds.
-
-    `waiting` are cases that it has chosen and that have no outcome yet, `pending` requests that have not ended, both
-    None where no running monitor was asked. `unscored` is its newest result without a verdict, `reaches_back` when the
-    sums begin. `foreign` is there where it is not ours.
-    """
-
-    name: str
-    since: float
-    until: float
-    app: str = ""
-    sums: Sequence[Sum] = ()
-    waiting: int | None = None
-    pending: int | None = None
-    unscored: Mapping[str, Any] | None = None
-    reaches_back: float | None = None
-    foreign: Foreign | None = None
+"""Share of evaluations without a score that is worth mentioning even if there are scores."""
+_EVALUABLE: Final = ("evaluated", "no_context")
 
 
 class _Counts:
-    """The sums, by outcome and by the evaluator's steps."""
+    """The sums, by outcome and by what the evaluator did."""
 
     def __init__(self, facts: EvaluatorFacts) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -54,51 +45,68 @@ class _Counts:
                 if not step.step.startswith("missing"):
                     self.expected += expected
         self.received = sum(self.outcomes.values())
-        self.judgeable = sum(self.outcomes[one] for one in _JUDGEABLE)
+        self.evaluable = sum(self.outcomes[one] for one in _EVALUABLE)
         self.missing = self._by_reason("missing")
         self.skipped = self._by_reason("skipped")
         self.unscored = self._by_reason("unscored")
-        self.live, self.late, self.non_production = (
-            self.steps["score"],
-            self.steps["late"],
-            self.steps["non_production"],
-        )
+        self.live, self.late = self.steps["score"], self.steps["late"]
+        self.non_production = self.steps["non_production"]
         self.scored = self.live + self.late + self.non_production
-        self.chosen = self.scored + sum(self.skipped.values()) + sum(self.unscored.values())
+        self.selected = self.scored + sum(self.skipped.values()) + sum(self.unscored.values())
         self.repeated = self.steps["repeated"]
-        self.applies = self.chosen + self.steps["not_chosen"] + self.repeated
+        self.applies = self.selected + self.steps["not_chosen"] + self.repeated
 
     def _by_reason(self, kind: str) -> Counter[str]:
         start = f"{kind}:"
         return Counter({key[len(start) :]: number for key, number in self.steps.items() if key.startswith(start)})
 
 
-def of_evaluator(facts: EvaluatorFacts, situation: Situation) -> Answer:
-    """Why an evaluator ran as often as it did in that time."""
-    name, evaluator = facts.name, situation.evaluator(facts.name)
+def explain_evaluator(facts: EvaluatorFacts, setup: MonitorSetup) -> Explanation:
+    """Explain why an evaluator ran as often as it did in that time."""
+    name, evaluator = facts.name, setup.evaluator(facts.name)
     of_app = f" on {facts.app}" if facts.app else ""
     subject = f"{name}{of_app}, the last {human_duration(facts.until - facts.since)}"
-    counts = _Counts(facts)
-    if evaluator is None and facts.foreign is not None:
-        return of_foreign(subject, name, facts.foreign)
+    if evaluator is None and facts.external is not None:
+        return _external(subject, name, facts.external)
     if evaluator is None:
-        told = reasons.not_configured(name, situation)
-        return Answer(subject, Cause.NOT_ASKED, f"It did not run: {told.text}.", told.setting)
-    steps = [*_configured(evaluator), *_arrived(facts, counts, situation)]
-    steps += _worked(facts, counts, evaluator)
-    end = _end(facts, counts, evaluator, situation)
+        found = reasons.not_configured(name, setup)
+        return Explanation(subject, Cause.NOT_ASKED, f"It did not run: {found.text}.", found.setting)
+    counts = _Counts(facts)
+    steps = [*_configured(evaluator), *_received(facts, counts, setup), *_evaluated(facts, counts, evaluator)]
+    end = _end(facts, counts, evaluator, setup)
     if not evaluator.watched:
-        text = "no alert looks at it: its rate is measured, and nobody is told"
+        text = "no alert is configured for it: its rate is measured, but cannot alert anybody"
         steps.append(Step("alerts", text, f"alerts: - {{evaluator: {name}, warning: 5%}}", name))
     steps = [replace(one, evaluator="") for one in steps]  # they are all about this one
-    return Answer(subject, end.cause or Cause.EVALUATED, f"{end.text}.", end.setting, end.reason, steps)
+    return Explanation(subject, end.cause or Cause.EVALUATED, f"{end.text}.", end.setting, end.reason, steps)
 
 
-def _configured(evaluator: Evaluating) -> list[Step]:
+def _external(subject: str, name: str, found: ExternalScores) -> Explanation:
+    """Explain what external scores of this name are, and how many arrived."""
+    source = f"it is not an evaluator of this monitor but {reasons.external(found.via)}"
+    steps = [Step("source", f"{source} (docs/feedback.md)")]
+    defects, passed, unread = (found.numbers.get(one, 0) for one in ("defect", "passed", "unscored"))
+    scored = defects + passed
+    setting = ""
+    if scored:
+        steps.append(Step("scores", f"{scored:,} arrived: {defects:,} are defects, {passed:,} are not"))
+    if unread:
+        setting = f"feedback.evaluators.{name}: its scale, and which labels are bad"
+        steps.append(Step("no score", f"{unread:,} arrived that cannot be read as good or bad", setting))
+    if scored or unread:
+        more = f"; {unread:,} more cannot be read as good or bad" if unread else ""
+        text = f"{several(scored, 'score')} arrived, {defects:,} of them defects{more}; {source}"
+        return Explanation(subject, Cause.EVALUATED if scored else Cause.UNSCORED, f"{text}.", setting, steps=steps)
+    last = f"; the last one arrived {clock_time(found.newest)}" if found.newest is not None else ""
+    steps.append(Step("scores", f"none arrived in that time{last}"))
+    return Explanation(subject, Cause.NOT_ASKED, f"No score arrived{last}; {source}.", steps=steps)
+
+
+def _configured(evaluator: EvaluatorSetup) -> list[Step]:
     name = evaluator.name
     if not evaluator.works:
-        told = reasons.off(evaluator)
-        return [Step("configured", told.text, told.setting, name, Cause.OFF)]
+        found = reasons.off(evaluator)
+        return [Step("configured", found.text, found.setting, name, Cause.OFF)]
     who = f"asks {evaluator.judge.get('model')} ({evaluator.judge_place})" if evaluator.cost == "judge" else "local"
     if evaluator.rate is not None:
         part = "all cases" if evaluator.rate >= 1 else f"{share(evaluator.rate)} of the cases"
@@ -108,149 +116,154 @@ def _configured(evaluator: Evaluating) -> list[Step]:
     return [Step("configured", f"{evaluator.place}: {who}, {rate}", evaluator=name)]
 
 
-def _arrived(facts: EvaluatorFacts, counts: _Counts, situation: Situation) -> list[Step]:
+def _received(facts: EvaluatorFacts, counts: _Counts, setup: MonitorSetup) -> list[Step]:
     steps = []
     if facts.reaches_back is None or facts.reaches_back > facts.since + 60:
-        begins = "nothing is recorded yet" if facts.reaches_back is None else f"from {clock_time(facts.reaches_back)}"
-        kept = "" if situation.request_log > 0 else ": it is not kept what becomes of requests (storage.request_log: 0)"
-        steps.append(Step("recorded", f"not all of that time is recorded: {begins}{kept}"))
-    told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.outcomes.most_common())
-    steps.append(Step("received", f"{several(counts.received, 'request')} ended{f': {told}' if told else ''}"))
+        begins = "nothing yet" if facts.reaches_back is None else f"only from {clock_time(facts.reaches_back)}"
+        off = "" if setup.request_log > 0 else "; request logging is off (storage.request_log: 0)"
+        steps.append(Step("recorded", f"the request log does not cover all of that time: {begins}{off}"))
+    by_outcome = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.outcomes.most_common())
+    ended = f"{several(counts.received, 'request')} ended{f': {by_outcome}' if by_outcome else ''}"
+    steps.append(Step("received", ended))
     if facts.pending:
-        steps.append(Step("under way", f"{several(facts.pending, 'request')} have not ended yet"))
+        steps.append(Step("in progress", f"{several(facts.pending, 'request')} not ended yet"))
     return steps
 
 
-def _worked(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating) -> list[Step]:
+def _evaluated(facts: EvaluatorFacts, counts: _Counts, evaluator: EvaluatorSetup) -> list[Step]:
     name, steps = evaluator.name, []
     for reason, number in counts.missing.most_common():
-        told = reasons.of_skipped(reason)
-        steps.append(Step("applies", f"{number:,} times not: {told.text}", told.setting, name, reason=reason))
+        found = reasons.of_skipped(reason)
+        steps.append(Step("applies", f"not to {number:,}: {found.text}", found.setting, name, reason=reason))
     if counts.applies:
         text = (
-            f"{counts.chosen:,} of {counts.applies:,} that it applies to; {counts.expected:,.4g} expected by its rates"
+            f"{counts.selected:,} of the {counts.applies:,} it applies to; {counts.expected:,.4g} expected by its rate"
         )
-        text += f"; {counts.repeated:,} judged before" if counts.repeated else ""
-        steps.append(Step("chosen", text, evaluator=name))
+        text += f"; {counts.repeated:,} evaluated before" if counts.repeated else ""
+        steps.append(Step("selected", text, evaluator=name))
     if facts.waiting:
-        text = f"{several(facts.waiting, 'case')} waiting for the judge, or with it now"
-        steps.append(Step("queue", text, f"{evaluator.judge_place}.max_concurrency: more, if it stays so", name))
+        steps.append(Step("queue", _waiting(facts.waiting), _more_at_once(evaluator), name))
     for reason, number in counts.skipped.most_common():
-        told = reasons.of_skipped(reason)
-        steps.append(Step("skipped", f"{number:,}: {told.text}", told.setting, name, Cause.SKIPPED, reason))
+        found = reasons.of_skipped(reason)
+        steps.append(Step("skipped", f"{number:,}: {found.text}", found.setting, name, Cause.SKIPPED, reason))
     for reason, number in counts.unscored.most_common():
-        told = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
-        steps.append(Step("no verdict", f"{number:,}: {told.text}", told.setting, name, Cause.UNSCORED, reason))
+        found = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
+        steps.append(Step("no score", f"{number:,}: {found.text}", found.setting, name, Cause.UNSCORED, reason))
     if counts.scored:
-        apart = [
-            f"{number:,} {word}"
-            for number, word in ((counts.late, "late"), (counts.non_production, "not production"))
-            if number
-        ]
-        of_them = f", of them {' and '.join(apart)}" if apart else ""
-        steps.append(Step("verdicts", f"{counts.scored:,}{of_them}", evaluator=name))
+        kinds = ((counts.late, "late"), (counts.non_production, "non-production"))
+        apart = [f"{number:,} {word}" for number, word in kinds if number]
+        of_them = f", of which {' and '.join(apart)}" if apart else ""
+        steps.append(Step("scores", f"{counts.scored:,}{of_them}", evaluator=name))
     return steps
 
 
-def _end(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating, situation: Situation) -> Step:  # noqa: PLR0911 - a way, read from above
-    """The first place of its way where nothing is left; where verdicts came, what keeps others from it."""
+def _waiting(number: int) -> str:
+    return f"{several(number, 'case')} waiting for the judge or being evaluated now"
+
+
+def _more_at_once(evaluator: EvaluatorSetup) -> str:
+    return f"{evaluator.judge_place}.max_concurrency: higher, if this persists"
+
+
+def _end(facts: EvaluatorFacts, counts: _Counts, evaluator: EvaluatorSetup, setup: MonitorSetup) -> Step:  # noqa: PLR0911 - a way, read from above
+    """The first place on the way at which nothing was left; if there are scores, what keeps others from one."""
     if counts.live:
-        return _with_verdicts(facts, counts, evaluator)
+        return _with_scores(facts, counts, evaluator)
     if counts.scored:
-        return _apart(counts, situation)
+        return _in_no_live_rate(counts, setup)
     if not evaluator.works:
-        told = reasons.off(evaluator)
-        return Step("", f"It did not run: {told.text}", told.setting, cause=Cause.OFF)
+        found = reasons.off(evaluator)
+        return Step("", f"It did not run: {found.text}", found.setting, cause=Cause.OFF)
     if counts.unscored:
         reason, number = counts.unscored.most_common(1)[0]
-        told = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
-        text = f"It came to no verdict: {several(number, 'time')} of {sum(counts.unscored.values()):,}, {told.text}"
-        return Step("", text, told.setting, cause=Cause.UNSCORED, reason=reason)
+        found = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
+        text = f"It produced no score: {several(number, 'time')} of {sum(counts.unscored.values()):,}, {found.text}"
+        return Step("", text, found.setting, cause=Cause.UNSCORED, reason=reason)
     if facts.waiting:
-        text = f"No verdict yet: {several(facts.waiting, 'case')} waiting for the judge, or with it now"
-        return Step("", text, f"{evaluator.judge_place}.max_concurrency: more, if it stays so", cause=Cause.WAITING)
+        return Step("", f"No score yet: {_waiting(facts.waiting)}", _more_at_once(evaluator), cause=Cause.WAITING)
     if counts.skipped:
         reason = counts.skipped.most_common(1)[0][0]
-        told = reasons.of_skipped(reason)
-        return Step("", f"No verdict: {told.text}", told.setting, cause=Cause.SKIPPED, reason=reason)
+        found = reasons.of_skipped(reason)
+        return Step("", f"No score: {found.text}", found.setting, cause=Cause.SKIPPED, reason=reason)
     if counts.repeated and not counts.steps["not_chosen"]:
-        return Step("", "It did not run: all that came had been judged before", cause=Cause.REPEATED)
+        return Step("", "It did not run: everything that arrived had been evaluated before", cause=Cause.REPEATED)
     if counts.applies:
-        return _never_chosen(counts, evaluator)
+        return _never_selected(counts, evaluator)
     if counts.missing:
         reason = counts.missing.most_common(1)[0][0]
-        told = reasons.of_skipped(reason)
-        text = f"It did not run: it applies to none of {several(sum(counts.missing.values()), 'case')}: {told.text}"
-        return Step("", text, told.setting, cause=Cause.DOES_NOT_APPLY, reason=reason)
-    return _nothing_came(facts, counts, situation)
+        found = reasons.of_skipped(reason)
+        text = f"It did not run: it applies to none of {several(sum(counts.missing.values()), 'case')}: {found.text}"
+        return Step("", text, found.setting, cause=Cause.DOES_NOT_APPLY, reason=reason)
+    return _nothing_arrived(facts, counts, setup)
 
 
-def _with_verdicts(facts: EvaluatorFacts, counts: _Counts, evaluator: Evaluating) -> Step:
+def _with_scores(facts: EvaluatorFacts, counts: _Counts, evaluator: EvaluatorSetup) -> Step:
     failed = sum(counts.unscored.values())
-    text = f"It ran: {several(counts.live, 'verdict')} in the live rates"
+    text = f"It ran: {several(counts.live, 'score')} in the live rates"
     if failed < _MANY * (failed + counts.scored):
         return Step("", text, cause=Cause.EVALUATED)
     reason, number = counts.unscored.most_common(1)[0]
-    told = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
-    text += f"; but {failed:,} came to none, {number:,} of them since {told.text}"
-    return Step("", text, told.setting, cause=Cause.EVALUATED, reason=reason)
+    found = reasons.of_unscored(reason, _detail(facts, reason), evaluator)
+    text += f"; but {several(failed, 'evaluation')} produced none, {number:,} of them because {found.text}"
+    return Step("", text, found.setting, cause=Cause.EVALUATED, reason=reason)
 
 
-def _apart(counts: _Counts, situation: Situation) -> Step:
+def _in_no_live_rate(counts: _Counts, setup: MonitorSetup) -> Step:
     if counts.late >= counts.non_production:
-        text = f"It ran, and all that counts came too late: {several(counts.late, 'verdict')} were reached more than"
-        text += f" {human_duration(situation.late_after)} after the answer, and are in no live rate"
+        after = human_duration(setup.late_after)
+        text = f"It ran too late: {several(counts.late, 'score')} more than {after} after the answer, in no live rate"
         return Step("", text, "traffic.late_after: longer; or a faster judge", cause=Cause.LATE)
-    text = f"It ran, but none of it was production traffic: {several(counts.non_production, 'verdict')} stand aside"
-    return Step(
-        "", text, "traffic.class_attribute: the attribute that says what is production", cause=Cause.NON_PRODUCTION
-    )
+    text = f"It ran, but not on production traffic: {several(counts.non_production, 'score')} in no live rate"
+    setting = "traffic.class_attribute: the attribute that says what is production"
+    return Step("", text, setting, cause=Cause.NON_PRODUCTION)
 
 
-def _never_chosen(counts: _Counts, evaluator: Evaluating) -> Step:
+def _never_selected(counts: _Counts, evaluator: EvaluatorSetup) -> Step:
     number = counts.steps["not_chosen"]
-    text = f"It did not run: of {several(number, 'case')} that it applies to none was chosen; at its rate"
-    text += f" {counts.expected:.2g} were to be expected"
+    text = f"It did not run: none of the {several(number, 'case')} it applies to was selected; at its rate,"
+    text += f" {counts.expected:.2g} were expected"
     place = f"{evaluator.place}.sample"
     if evaluator.rate is None:
         key = f".{evaluator.budget}" if evaluator.budget else ""
-        return Step("", text, f"{place}{key}: more", cause=Cause.NOT_CHOSEN)
-    one = min(3 / max(number, 1), 1.0)  # with three expected, none comes in one of twenty such times
+        return Step("", text, f"{place}{key}: higher", cause=Cause.NOT_CHOSEN)
+    one = min(3 / max(number, 1), 1.0)  # with three expected, one in twenty such times has none
     return Step("", text, f"{place}: {at_least(max(one, evaluator.rate))}", cause=Cause.NOT_CHOSEN)
 
 
-def _nothing_came(facts: EvaluatorFacts, counts: _Counts, situation: Situation) -> Step:  # noqa: PLR0911 - as above
-    if counts.judgeable:
-        text = f"It did not run: it was not at work while {several(counts.judgeable, 'case')} were judged by others"
+def _nothing_arrived(facts: EvaluatorFacts, counts: _Counts, setup: MonitorSetup) -> Step:  # noqa: PLR0911 - as above
+    if counts.evaluable:
+        text = f"It did not run: it was not running while others evaluated {several(counts.evaluable, 'case')}"
         return Step("", text, cause=Cause.NOT_RECORDED)
-    others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome not in _JUDGEABLE]
+    others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome not in _EVALUABLE]
     if not others:
         if facts.pending:
-            text = f"It did not run yet: {several(facts.pending, 'request')} are under way, and none has ended"
+            text = f"It has not run yet: {several(facts.pending, 'request')} in progress, none has ended"
             return Step("", text, cause=Cause.OPEN)
-        if facts.reaches_back is None and situation.request_log <= 0:
-            text = "Nothing is known: it is not kept what becomes of requests"
-            return Step("", text, "storage.request_log: 1d", cause=Cause.NOT_RECORDED)
-        from_app = f" of {facts.app}" if facts.app else ""
+        if facts.reaches_back is None and setup.request_log <= 0:
+            return Step(
+                "", "Nothing is known: request logging is off", "storage.request_log: 1d", cause=Cause.NOT_RECORDED
+            )
+        from_app = f" from {facts.app}" if facts.app else ""
         text = (
-            f"It did not run: no request{from_app} ended in that time. Look whether the service sends its traces here"
+            f"It did not run: no request{from_app} ended in that time. Check whether the service sends its traces here"
         )
         return Step("", text, cause=Cause.NO_TRACES)
     outcome, number = others[0]
     if outcome == "sampled_out":
-        text = f"It did not run: head sampling left out {several(number, 'request')} of {counts.received:,}"
-        least = at_least(min(3 / max(counts.received, 1), 1.0)) if situation.head_rate < 1 else "as it is"
-        rates = "" if situation.head_rate < 1 else ", or traffic.rates: more"
+        text = f"It did not run: head sampling left out {number:,} of {several(counts.received, 'request')}"
+        least = at_least(min(3 / max(counts.received, 1), 1.0)) if setup.head_rate < 1 else "as it is"
+        rates = "" if setup.head_rate < 1 else ", or traffic.rates: higher"
         return Step("", text, f"sampling.traces: {least}{rates}", cause=Cause.SAMPLED_OUT)
     if outcome == "filtered":
-        text = f"It did not run: the configuration left out {several(number, 'request')} of {counts.received:,}"
+        text = f"It did not run: the configuration left out {number:,} of {several(counts.received, 'request')}"
         return Step("", text, "traffic.drop and traffic.health_checks", cause=Cause.FILTERED)
-    told = reasons.of_outcome(outcome, "", situation)
-    text = f"It did not run: of {several(counts.received, 'request')} none could be judged; of {number:,} {told.text}"
-    return Step("", text, told.setting, cause=reasons.CAUSE_OF_OUTCOME.get(outcome, Cause.INVALID))
+    found = reasons.of_outcome(outcome, "", setup)
+    text = f"It did not run: none of {several(counts.received, 'request')} could be evaluated"
+    text += f"; for {number:,}: {found.text}"
+    return Step("", text, found.setting, cause=reasons.CAUSE_OF_OUTCOME.get(outcome, Cause.INVALID))
 
 
 def _detail(facts: EvaluatorFacts, reason: str) -> str:
-    """What the newest such result says, such as which cap of a budget is spent."""
+    """What the newest result with this reason says, such as which cap of a budget is spent."""
     row = facts.unscored
     return str(row.get("detail") or "") if row is not None and row.get("reason") == reason else ""

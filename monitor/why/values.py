@@ -1,4 +1,4 @@
-"""What an explanation is made from, and what it is."""
+"""What explanations are made from, what they are, and how their figures are written."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from monitor.model.trail import Trail
+from monitor.model.trail import Sum, Trail
 
 
 class Cause(StrEnum):
-    """Why there is, or is no, verdict. The closed set: a zero always has one of these."""
+    """Why there is a score, or none. The closed set: an evaluator without scores always has one of these."""
 
     EVALUATED = "evaluated"
-    LATE = "late"  # judged, too long after the answer to count
-    NON_PRODUCTION = "non_production"  # evaluated, and not production traffic
+    LATE = "late"  # scored, too long after the answer to count
+    NON_PRODUCTION = "non_production"  # scored, but not production traffic
     NOT_ASKED = "not_asked"  # no such evaluator is configured
     OFF = "off"  # its judge has no model
     DOES_NOT_APPLY = "does_not_apply"  # the case lacks what it needs
-    NOT_CHOSEN = "not_chosen"  # its probability was below the trace's value
-    REPEATED = "repeated"  # judged already
+    NOT_CHOSEN = "not_chosen"  # its sampling left the case out
+    REPEATED = "repeated"  # evaluated before
     SKIPPED = "skipped"  # the evaluator itself said that it does not apply
-    UNSCORED = "unscored"  # it applied, was chosen, and came to no verdict
-    WAITING = "waiting"  # chosen, and not at its end yet
-    OPEN = "open"  # more of the trace is awaited
+    UNSCORED = "unscored"  # selected, but it produced no score
+    WAITING = "waiting"  # selected, and not finished
+    OPEN = "open"  # more of the trace is expected
     SAMPLED_OUT = "sampled_out"
     FILTERED = "filtered"
     NOT_RAG = "not_rag"
@@ -40,13 +40,16 @@ class Cause(StrEnum):
     HANDED_OVER = "handed_over"
     FORGOTTEN = "forgotten"
     NEVER_SEEN = "never_seen"  # nothing is known of the trace
-    NOT_RECORDED = "not_recorded"  # it is not kept what becomes of requests, or not since then
-    NO_TRACES = "no_traces"  # nothing came in at all
+    NOT_RECORDED = "not_recorded"  # request logging is off, or began later
+    NO_TRACES = "no_traces"  # nothing arrived at all
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the way: `what` in a word or two, what happened there, and the setting that would change it."""
+    """One step of an explanation: `what` in a word or two, what happened, and the setting that would change it.
+
+    `cause` and `reason` are set on a step that ended the matter.
+    """
 
     what: str
     text: str
@@ -57,10 +60,10 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The whole: the steps in their order, and the verdict on them in one sentence.
+class Explanation:
+    """The steps in their order, and the conclusion in one sentence.
 
-    `setting` is the one that would change it, with what it would have to be; empty where none would.
+    `setting` is the one setting that would change the outcome, with the value it needs; empty where there is none.
     """
 
     subject: str
@@ -72,12 +75,12 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluating:
+class EvaluatorSetup:
     """An evaluator as it is configured.
 
-    `place` is its entry, such as `evaluators[2]`; `judge_place` the section of its judge. `rate` is the share of cases
-    that it is to judge, None where that is more than a number; `budget` the key that holds its budget, such as
-    `per_hour`. `works` is false where its judge has no model, `watched` whether an alert looks at it.
+    `place` is its entry, such as `evaluators[2]`; `judge_place` is the section of its judge. `rate` is its sampling
+    rate, None where its sampler is more than a rate; `budget` is the option that holds its budget, such as `per_hour`.
+    `works` is false where its judge has no model. `watched` says whether an alert is configured for it.
     """
 
     name: str
@@ -90,37 +93,35 @@ class Evaluating:
     sampler: str = "uniform"
     budget: str = ""
     watched: bool = True
-    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """How the monitor is configured, and how far what is kept of it reaches back. Times are seconds.
+class MonitorSetup:
+    """How the monitor is configured. Times are seconds.
 
-    `live` says that a running monitor was asked, which knows what is under way; `shared` that other replicas may have
-    received a trace. `foreign` are the evaluators that are not ours and may be expected.
+    `request_log` is how far back requests are logged, 0 where they are not. `live`: a running monitor was asked, which
+    knows what is in progress. `shared`: other replicas may have received a trace. `external` are the names under which
+    external scores may arrive.
     """
 
-    now: float
-    evaluators: Sequence[Evaluating]
+    evaluators: Sequence[EvaluatorSetup]
     head_rate: float = 1.0
     idle_timeout: float = 60.0
     grace_period: float = 10.0
     late_after: float = 900.0
     request_log: float = 86400.0
-    results: float = 7 * 86400.0
     live: bool = False
     shared: bool = False
-    foreign: Collection[str] = ()
+    external: Collection[str] = ()
 
-    def evaluator(self, name: str) -> Evaluating | None:
+    def evaluator(self, name: str) -> EvaluatorSetup | None:
         """The evaluator of this name."""
         return next((one for one in self.evaluators if one.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A trace that more is awaited of: until when, in wall-clock seconds, and whether its root has ended."""
+class OpenTrace:
+    """A trace of which more is expected: until when, in wall-clock seconds, and whether its root span has ended."""
 
     app: str
     source: str
@@ -135,39 +136,74 @@ class Open:
 class TraceFacts:
     """All that is known of one trace.
 
-    `least_rate` is the lowest rate of head sampling that keeps it, None where its id is none of a trace; `draw` the
-    value that evaluators' probabilities are held against, `class_draw` that of the rates of classes. `trails` are those
-    that ended, oldest first, `results` its rows in the history. `reaches_back` is when what is kept of requests begins,
-    None where nothing is.
+    `least_rate` is the lowest head sampling rate that keeps it, None where its id is not a trace id. `draw` is the
+    value that evaluators' probabilities are compared with, `class_draw` the one for the rates of traffic classes.
+    `recorded` are its requests in the request log, oldest first; `in_progress` is one that has not ended. `results` are
+    its rows in the history. `unread`: it is complete, and waits to be extracted. `reaches_back` is when the request log
+    begins, None where there is none.
     """
 
     request_id: str
     least_rate: float | None
     draw: float
     class_draw: float = 0.0
-    trails: Sequence[Trail] = ()
+    recorded: Sequence[Trail] = ()
     results: Sequence[Mapping[str, Any]] = ()
-    open: Open | None = None
-    under_way: Trail | None = None
+    open: OpenTrace | None = None
+    in_progress: Trail | None = None
     unread: bool = False
     reaches_back: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalScores:
+    """External scores of one name over a span of time, as far as the history has them.
+
+    `via` is one of `Via`, empty where it is unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
+    `newest` is the wall-clock second of the latest one of all, None where there is none.
+    """
+
+    via: str
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    newest: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorFacts:
+    """What is known of an evaluator between two wall-clock seconds.
+
+    `waiting` is the number of selected cases without an outcome, `pending` the number of requests that have not ended;
+    both are None where no running monitor was asked. `unscored` is its newest result without a score. `reaches_back` is
+    when `sums` begin. `external` is set for external scores.
+    """
+
+    name: str
+    since: float
+    until: float
+    app: str = ""
+    sums: Sequence[Sum] = ()
+    waiting: int | None = None
+    pending: int | None = None
+    unscored: Mapping[str, Any] | None = None
+    reaches_back: float | None = None
+    external: ExternalScores | None = None
 
 
 _DIGITS: Final = 4
 
 
 def at_least(value: float) -> str:
-    """A share, 0 <= value <= 1, rounded up, so that it is enough: `at least 0.4124`."""
+    """Write a share, 0 to 1, rounded up so that it is enough: `at least 0.4124`."""
     return f"at least {_up(value)}"
 
 
 def above(value: float) -> str:
-    """A share that is more than `value`."""
+    """Write a share that is strictly more than `value`, in the same form."""
     return f"at least {_up(value, strictly=True)}"
 
 
 def share(value: float) -> str:
-    """A probability as it is written in a configuration: `0.1`, `0.0004123`."""
+    """Write a probability as in a configuration: `0.1`, `0.0004123`."""
     return f"{value:.4g}"
 
 
@@ -183,7 +219,7 @@ def _up(value: float, *, strictly: bool = False) -> str:
 
 
 def clock_time(at: float) -> str:
-    """`2026-03-01 12:00:07 UTC`."""
+    """Write a wall-clock time: `2026-03-01 12:00:07 UTC`."""
     try:
         return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
@@ -191,5 +227,5 @@ def clock_time(at: float) -> str:
 
 
 def several(number: int, name: str) -> str:
-    """`1 span`, `3 spans`."""
+    """Write a number of things: `1 span`, `3 spans`."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"

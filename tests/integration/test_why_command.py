@@ -140,7 +140,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
         (RARE, "sampled_out", "traffic.rates.synthetic", "traffic.rates.synthetic: at least 0."),
         (WORDLESS, "content_missing", "the row has no answer", "the rows that are sent"),
         (SAMPLED_OUT, "sampled_out", "sampling.traces is 0.5", "sampling.traces: at least 1"),
-        (NOT_RAG, "not_rag", "no RAG request", "extraction.attributes"),
+        (NOT_RAG, "not_rag", "not a RAG request", "extraction.attributes"),
         (
             INCOMPLETE,
             "incomplete",
@@ -148,7 +148,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
             "extraction.orphans_are_roots",
         ),
         (FAILED, "failed_request", "the service itself failed", ""),
-        (TOO_LARGE, "too_large", "larger than one may be", "assembly.max_trace_bytes"),
+        (TOO_LARGE, "too_large", "larger than allowed", "assembly.max_trace_bytes"),
     ],
 )
 def test_a_trace_that_was_not_judged_says_where_it_ended_and_which_setting_would_change_it(
@@ -164,9 +164,9 @@ def test_a_trace_that_was_judged_shows_its_spans_and_each_step_of_each_evaluator
     found = why(local, REDONE, "-e", "overlap_groundedness")
     assert (found["cause"], found["setting"]) == ("evaluated", "")
     steps = {one["what"]: one["text"] for one in found["steps"]}
-    assert "2 spans: step 1 (request, openinference); step 2 (retrieval, openinference)" in steps["joined"]
-    assert "with probability 0.5" in steps["kept"]
-    assert steps["verdict"].startswith("judged")
+    assert "2 spans: step 1 (request, openinference); step 2 (retrieval, openinference)" in steps["assembled"]
+    assert "with probability 0.5" in steps["sampled"]
+    assert steps["score"].startswith("scored")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_the_rate_that_is_named_would_have_chosen_the_trace(local):
     [
         ("overlap_groundedness", "evaluated", "It ran"),
         ("groundedness", "off", "the section `judge` names none"),
-        ("f1_score", "does_not_apply", "only rows can bring"),
-        ("nobody", "not_asked", "there are: overlap_groundedness"),
+        ("f1_score", "does_not_apply", "only rows can provide"),
+        ("nobody", "not_asked", "configured: overlap_groundedness"),
     ],
 )
 def test_an_evaluator_that_ran_zero_times_says_why(local, evaluator, cause, words):
@@ -225,7 +225,7 @@ def test_only_the_running_monitor_knows_of_an_open_trace_and_until_when_it_waits
     send_spans(local, span(OPEN, 2, FOUND, parent=1))
     found = json.loads(local.get(f"/api/v1/why?trace={OPEN}"))
     assert found["cause"] == "open"
-    assert "waits for its root span" in found["conclusion"]
+    assert "waits for its root span to end" in found["conclusion"]
     assert found["setting"].startswith("assembly.idle_timeout")
     ended(local, 13)
     assert why(local, OPEN)["cause"] == "incomplete"
@@ -258,8 +258,8 @@ def test_the_lines_for_people_hold_the_conclusion_the_setting_and_the_steps(loca
     told = result.stdout.splitlines()
     assert told[:3] == [
         f"trace {DROPPED}",
-        "Not judged: left out by the configuration: traffic.drop[0] matches it.",
-        "To change it: traffic.drop[0]: without this rule",
+        "Not evaluated: left out by the configuration: traffic.drop[0] matches it.",
+        "To change it: traffic.drop[0]: remove this rule",
     ]
     assert any(line.startswith("  received") for line in told)
 
@@ -376,7 +376,7 @@ def test_each_attempt_at_the_judge_is_shown_with_what_came_of_it(judging):
     ("request_id", "evaluator", "reasons", "setting"),
     [
         (GOOD_ONE, "coherence", ("auth", "paused"), "judges.refused.api_key"),
-        (ASKED_TWICE, "fluency", ("budget",), "judges.poor.budget.evaluations_per_day: more"),
+        (ASKED_TWICE, "fluency", ("budget",), "judges.poor.budget.evaluations_per_day: higher"),
     ],
 )
 def test_a_judgement_that_came_to_nothing_names_the_setting_of_its_own_judge(
@@ -391,7 +391,7 @@ def test_a_judged_evaluator_that_did_not_choose_a_trace_shows_value_and_probabil
     found = why(judging, ASKED_TWICE, "-e", "completeness")
     value = consistent_sampling.value(ASKED_TWICE, "rag-monitor")
     assert found["cause"] == "not_chosen"
-    assert f"{value:.4g}, is not below the probability, 0.5" in found["conclusion"]
+    assert f"{value:.4g}, is not below its probability, 0.5" in found["conclusion"]
 
 
 def test_an_evaluator_whose_judge_refuses_says_so_for_the_whole_time(judging):

@@ -24,7 +24,7 @@ async def test_a_trace_is_explained_with_its_cause_its_setting_and_its_steps(tmp
     made = await site(tmp_path)
     found = json.loads((await made.get(f"/api/v1/why?trace={ID}")).body)
     assert found["cause"] == "off"
-    assert found["conclusion"].startswith("Judged by overlap_groundedness. Not by groundedness")
+    assert found["conclusion"].startswith("Scored by overlap_groundedness. Not by groundedness")
     text = (await made.get(f"/why?trace={ID}")).body.decode()
     for shown in (found["setting"], *(one["what"] for one in found["steps"])):
         assert shown in text

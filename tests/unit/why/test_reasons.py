@@ -6,24 +6,22 @@ import pytest
 
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.ledger import Fate
-from monitor.why import Cause, Evaluating, Situation, reasons
+from monitor.why import Cause, EvaluatorSetup, MonitorSetup, reasons
 
-EVALUATOR = Evaluating(
+EVALUATOR = EvaluatorSetup(
     name="groundedness",
     place="evaluators[1]",
     cost="judge",
     judge_place="judges.small",
     judge={"model": "m", "timeout": 30.0, "max_concurrency": 16, "max_characters": 400_000},
 )
-SITUATION = Situation(now=0.0, evaluators=[EVALUATOR])
+SETUP = MonitorSetup(evaluators=[EVALUATOR])
 NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJECTION_SUSPECTED}
 
 
 def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
     assert set(reasons.OUTCOMES) == {outcome.value for outcome in Fate}
-    told = {
-        outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SITUATION).text for outcome in reasons.CAUSE_OF_OUTCOME
-    }
+    told = {outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SETUP).text for outcome in reasons.CAUSE_OF_OUTCOME}
     assert len(set(told.values())) == len(told)
     assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in Fate} - {"evaluated", "no_context"}
 
@@ -52,13 +50,13 @@ def test_every_reason_to_skip_has_a_sentence():
 @pytest.mark.parametrize("cap", ["dollars_per_day", "dollars_per_hour", "evaluations_per_day"])
 def test_a_spent_budget_names_the_cap_that_is_spent(cap):
     told = reasons.of_unscored("budget", f"{cap} (20) is spent until 00:00 UTC", EVALUATOR)
-    assert told.setting == f"judges.small.budget.{cap}: more"
+    assert told.setting == f"judges.small.budget.{cap}: higher"
     assert "until 00:00 UTC" in told.text
 
 
 def test_a_setting_that_is_a_number_says_what_it_is_now():
     assert reasons.of_unscored("timeout", "", EVALUATOR).setting == "judges.small.timeout: longer than 30 s"
-    assert reasons.of_unscored("overloaded", "", EVALUATOR).setting == "judges.small.max_concurrency: more than 16"
+    assert reasons.of_unscored("overloaded", "", EVALUATOR).setting == "judges.small.max_concurrency: higher than 16"
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,13 @@ def test_a_setting_that_is_a_number_says_what_it_is_now():
     ],
 )
 def test_missing_texts_name_what_keeps_the_sender_from_sending_them(detail, setting):
-    assert setting in reasons.of_outcome("content_missing", detail, SITUATION).setting
+    assert setting in reasons.of_outcome("content_missing", detail, SETUP).setting
 
 
 def test_an_unknown_word_of_a_later_version_is_shown_as_it_is():
     assert "quantum" in reasons.of_unscored("quantum", "", None).text
     assert "quantum" in reasons.of_skipped("quantum").text
-    assert "quantum" in reasons.of_outcome("quantum", "", SITUATION).text
+    assert "quantum" in reasons.of_outcome("quantum", "", SETUP).text
 
 
 def test_every_cause_is_a_word_of_its_own():
