@@ -68,7 +68,7 @@ def test_the_cases_that_would_be_judged_are_those_that_the_hash_chooses(tmp_path
     shown = previewed(rows, "-c", written(tmp_path), "--traffic", "1000/day")
     wanted = [f"case-{n}" for n in range(60) if consistent_sampling.chosen(f"case-{n}", "rag-monitor", 0.3)]
     assert listed(shown) == wanted[:20]
-    assert f"{len(wanted)} of them would be judged" in shown
+    assert f"{len(wanted)} of them would be evaluated by a judge" in shown
     salted = previewed(rows, "-c", written(tmp_path, sampling={"salt": "another"}), "--traffic", "1000/day")
     assert listed(salted) != listed(shown)
 
@@ -106,8 +106,8 @@ def test_where_no_case_is_chosen_the_prompt_is_that_of_the_first_that_could_be(t
     rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
     config = written(tmp_path, evaluators=[{"type": "groundedness", "sample": 0}])
     shown = previewed(rows, "-c", config, "--prompt", "--traffic", "10")
-    assert "0 of them would be judged" in shown
-    assert "--- what would be sent for case-1, were it chosen" in shown
+    assert "0 of them would be evaluated by a judge" in shown
+    assert "--- prompt for case-1, which is not selected" in shown
     assert CONTEXT in shown
     local = written(tmp_path, evaluators=[{"type": "overlap_groundedness"}], alerts=[])
     assert "there is no prompt" in previewed(rows, "-c", local, "--prompt")
@@ -139,13 +139,13 @@ def test_the_rate_that_is_needed_follows_from_the_traffic(tmp_path):
     few = previewed(rows, "-c", written(tmp_path), "--traffic", "100/day")
     assert "more than there are" in few
     many, more = (previewed(rows, "-c", written(tmp_path), "--traffic", f"{n}/day") for n in (100_000, 1_000_000))
-    rates = [float(re.search(r"a rate of ([\d.]+) %", one)[1]) for one in (many, more)]  # type: ignore[index]
+    rates = [float(re.search(r"a sampling rate of ([\d.]+) %", one)[1]) for one in (many, more)]  # type: ignore[index]
     assert rates[0] == pytest.approx(10 * rates[1], rel=0.1)
 
 
 def test_traffic_a_day_follows_from_the_times_of_the_requests_or_must_be_given(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(n, timestamp=1_700_000_000 + 3600 * n) for n in range(13)])
-    assert "26 requests a day, by the 12.0 hours" in previewed(rows, "-c", written(tmp_path))
+    assert "26 requests a day, from 12.0 hours" in previewed(rows, "-c", written(tmp_path))
     timeless = write_rows(tmp_path / "timeless.jsonl", [row(1), row(2)])
     assert "give --traffic" in previewed(timeless, "-c", written(tmp_path))
     assert command("preview", timeless, "--traffic", "many").exit_code == 2
@@ -161,7 +161,7 @@ def test_a_quota_and_a_budget_are_kept_at_the_pace_of_the_traffic(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(n, timestamp=1_700_000_000 + n) for n in range(200)])
     quota = {"quotas": {"*": {"per_hour": 6}}}
     config = written(tmp_path, traffic=quota, evaluators=[{"type": "groundedness"}])
-    found = re.search(r"(\d+) of them would be judged", previewed(rows, "-c", config))
+    found = re.search(r"(\d+) of them would be evaluated by a judge", previewed(rows, "-c", config))
     assert found is not None
     assert 1 <= int(found[1]) <= 30
 
@@ -245,14 +245,17 @@ def test_beside_a_running_monitor_all_that_came_is_known_and_who_would_be_chosen
     shown = asked(monitor, tmp_path, "--prompt")
     there = kept(0.5)
     wanted = [name for name in there if consistent_sampling.chosen(name, "rag-monitor", 0.3)]
-    assert f"100 requests came, of which head sampling kept {len(there)} then" in shown
-    assert f"under this configuration: {len(there)} kept, {100 - len(there)} sampled_out" in shown
-    assert f"groundedness would choose {len(wanted)} of {len(there)} that it applies to; it was not at work" in shown
-    assert f"{len(wanted)} of them would be judged by a language model" in shown
+    assert f"100 requests were received; head sampling kept {len(there)}" in shown
+    assert f"with this configuration: {len(there)} kept, {100 - len(there)} sampled_out" in shown
+    assert (
+        f"groundedness would select {len(wanted)} of {len(there)} requests that it applies to; it was not configured"
+        in shown
+    )
+    assert f"{len(wanted)} of them would be evaluated by a judge" in shown
     assert set(listed(shown)) <= set(wanted)
     assert len(listed(shown)) == min(len(wanted), 20)
     assert "How long, " in shown
-    assert re.search("--- what would be sent for (.*)", shown)[1] in wanted  # type: ignore[index]
+    assert re.search("--- prompt for (.*)", shown)[1] in wanted  # type: ignore[index]
     assert CONTEXT in shown
     (line,) = [one for one in shown.splitlines() if one.startswith("groundedness  ")]
     _, here, a_day, tokens, *_ = re.split(r" {2,}", line.strip())
@@ -262,29 +265,29 @@ def test_beside_a_running_monitor_all_that_came_is_known_and_who_would_be_chosen
 
 def test_at_a_lower_head_rate_it_is_the_hash_of_the_kept_ids_at_a_higher_one_the_sums(monitor, tmp_path):
     lower = asked(monitor, tmp_path, sampling={"traces": 0.2})
-    assert f"under this configuration: {100 - len(kept(0.2))} sampled_out, {len(kept(0.2))} kept" in lower
+    assert f"with this configuration: {100 - len(kept(0.2))} sampled_out, {len(kept(0.2))} kept" in lower
     assert set(listed(lower)) <= set(kept(0.2))
     assert "scaled" not in lower
     higher = asked(monitor, tmp_path, sampling={"traces": 0.8})
-    assert "under this configuration: 80 kept, 20 sampled_out" in higher
-    assert "of what it left out no id is recorded" in higher
+    assert "with this configuration: 80 kept, 20 sampled_out" in higher
+    assert "so the kept ones are scaled up" in higher
 
 
 def test_the_traffic_of_a_day_follows_from_all_that_came(monitor, tmp_path):
     shown = previewed("--since", "1h", "-c", written(tmp_path, storage={"path": str(monitor.folder / "state")}))
-    found = re.search(r"^([\d,]+) requests a day, by the", shown, re.MULTILINE)
+    found = re.search(r"^([\d,]+) requests a day, from", shown, re.MULTILINE)
     assert found is not None
     assert int(found[1].replace(",", "")) >= 100 * 24  # within the hour
 
 
-def test_a_budget_is_said_not_to_be_foretold(monitor, tmp_path):
+def test_a_budget_is_said_not_to_be_predictable(monitor, tmp_path):
     budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]
     shown = asked(monitor, tmp_path, evaluators=budget)
-    assert "cannot be foretold: its sampler adapts to the traffic (per_day: 50)" in shown
+    assert "cannot be predicted: its sampler adapts to the traffic (per_day: 50)" in shown
     assert re.search(r"^groundedness +\? +\? +[\d,]+ +\? +\? +\?$", shown, re.MULTILINE)
 
 
-def test_without_texts_the_tokens_are_those_that_judgements_took_and_the_setting_that_keeps_texts_is_named(tmp_path):
+def test_without_texts_the_tokens_are_those_of_recorded_evaluations_and_the_setting_that_keeps_texts_is_named(tmp_path):
     with LLMServer() as llm:
         llm.always(say.verdict(observations=["seen"], explanation="scripted", score=5, claims=[]))
         judge = {"model": "openai/gpt-4o-mini", "api_key": "none", "api_base": llm.url, "recheck_share": 0}
@@ -293,8 +296,8 @@ def test_without_texts_the_tokens_are_those_that_judgements_took_and_the_setting
             filled(judging)
             shown = asked(judging, tmp_path, "--prompt", judge=judge, evaluators=evaluators)
     assert "storage.texts: all" in shown
-    assert f"relevance would choose {len(kept(0.5))} of {len(kept(0.5))} that it applies to\n" in shown
-    assert "(no text is kept)" in shown
-    assert "relevance: no text is kept; tokens are those that its judgements took" in shown
-    assert "coherence: no text is kept, no judgement known" in shown
-    assert "there is no prompt: no text is kept that it could be made of" in shown
+    assert f"relevance would select {len(kept(0.5))} of {len(kept(0.5))} requests that it applies to\n" in shown
+    assert "(no text stored)" in shown
+    assert "relevance: no text is stored; prompt tokens are the average" in shown
+    assert "coherence: no text is stored, no evaluation recorded" in shown
+    assert "there is no prompt: no text is stored" in shown

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor import config as configuration
-from monitor.cli.trailed import Trailed, of_trails
 from monitor.config import Config
 from monitor.model.trail import Choice, Step, Trail
+from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
 from monitor.statistics import consistent_sampling
 from monitor.storage.request_log import store
 from monitor.storage.request_log.store import Counted, Minute
@@ -58,7 +58,7 @@ def configured(folder: Path, **sections: Any) -> Config:
     return configuration.load(path)
 
 
-def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, **sections: Any) -> Trailed:
+def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, **sections: Any) -> LoggedTraffic:
     """What is told of these trails, with further requests by outcome that have none."""
     outcomes = Counter(sums or {})
     outcomes.update(one.outcome for one in trails)
@@ -70,7 +70,7 @@ def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, 
             Minute(minute, Step("shop", "otlp_http", "", f)): Counted(n, 0.0, AT + 60) for f, n in outcomes.items()
         }
         store.insert(db, trails, counted)
-    found = of_trails(configured(folder, **sections), 3600.0, NOW)
+    found = predict_from_log(configured(folder, **sections), 3600.0, NOW)
     assert found is not None
     return found
 
@@ -78,7 +78,7 @@ def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, 
 def test_at_the_same_rate_what_was_kept_is_kept_and_what_was_left_out_is_counted(tmp_path):
     trails, left_out = kept_at(0.5, 400)
     found = told(tmp_path, trails, {"sampled_out": left_out}, sampling={"traces": 0.5})
-    assert (found.came, found.kept_then) == (400, len(trails))
+    assert (found.received, found.kept_then) == (400, len(trails))
     assert found.outcomes == {"kept": len(trails), "sampled_out": left_out}
     assert not found.notes
 
@@ -96,7 +96,7 @@ def test_at_a_higher_rate_the_sums_scale_what_was_kept_and_it_is_said(tmp_path):
     found = told(tmp_path, trails, {"sampled_out": left_out}, sampling={"traces": 0.4})
     assert found.outcomes["kept"] == pytest.approx(400)
     assert found.evaluators["groundedness"].applies == pytest.approx(400)
-    assert "scaled up by the sums" in found.notes[0]
+    assert "the kept ones are scaled up" in found.notes[0]
 
 
 def test_a_rate_close_to_all_is_not_taken_for_a_sampler_in_front(tmp_path):
@@ -120,9 +120,9 @@ def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
         found = told(tmp_path, trails, evaluators=evaluators, sampling={"salt": salt})
         for evaluator, rate in (("groundedness", 0.3), ("response_length", 0.1)):
             wanted = sum(consistent_sampling.chosen(one.request_id, salt, rate) for one in trails)
-            assert found.evaluators[evaluator].chosen == wanted
-        (unit,) = found.units  # the local one is asked of nobody
-        assert unit.shares == pytest.approx([30.0, 90.0, 270.0])
+            assert found.evaluators[evaluator].selected == wanted
+        (group,) = found.groups  # the local one is asked of nobody
+        assert group.shares == pytest.approx([30.0, 90.0, 270.0])
         newest = [t.request_id for t in reversed(trails) if consistent_sampling.chosen(t.request_id, salt, 0.3)]
         assert [one for one, _ in found.listed] == newest[:20]
 
@@ -132,7 +132,7 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
     repeated = [trail(n, choices=(Choice(evaluator="groundedness", repeated=True),)) for n in range(10, 15)]
     rest = [trail(n, choices=(Choice(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
     found = told(tmp_path, missing + repeated + rest).evaluators["groundedness"]
-    assert (found.applies, found.chosen, found.assumed) == (5, 5, False)
+    assert (found.applies, found.selected, found.assumed) == (5, 5, False)
     bare = told(tmp_path, [trail(1, outcome="no_context"), trail(2)]).evaluators["groundedness"]
     assert (bare.applies, bare.assumed) == (1, True)
 
@@ -143,20 +143,20 @@ def test_what_goes_by_a_budget_or_a_quota_is_counted_as_it_was_and_said_not_to_b
     budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]
     for sections in ({"evaluators": budget}, {"traffic": {"quotas": {"*": {"per_hour": 6}}}}):
         answer = told(tmp_path, [*drawn, trail(500)], **sections)
-        found, (unit,) = answer.evaluators["groundedness"], answer.units
-        assert (found.chosen, found.unknown) == (wanted, 1)
-        assert found.room
-        assert unit.shares[1] == pytest.approx(201 * 0.25)  # what is not known is as what is
+        found, (group,) = answer.evaluators["groundedness"], answer.groups
+        assert (found.selected, found.unknown) == (wanted, 1)
+        assert found.unpredictable
+        assert group.shares[1] == pytest.approx(201 * 0.25)  # what is not known is as what is
 
 
 def test_rates_by_app_are_known_and_those_by_what_no_trail_holds_are_not(tmp_path):
     trails = [trail(n, app="search" if n % 2 else "shop") for n in range(100)]
     rates = {"type": "by_attribute", "attribute": "app", "rates": {"search": 0, "shop": 1}}
     found = told(tmp_path, trails, evaluators=[{"type": "groundedness", "sample": rates}]).evaluators["groundedness"]
-    assert (found.chosen, found.room) == (50, "")
+    assert (found.selected, found.unpredictable) == (50, "")
     rates |= {"attribute": "metadata.tenant"}
     found = told(tmp_path, trails, evaluators=[{"type": "groundedness", "sample": rates}]).evaluators["groundedness"]
-    assert (found.chosen, found.unknown, bool(found.room)) == (0, 100, True)
+    assert (found.selected, found.unknown, bool(found.unpredictable)) == (0, 100, True)
 
 
 def test_the_rate_of_a_class_is_drawn_anew(tmp_path):
@@ -172,21 +172,21 @@ def test_the_rate_of_a_class_is_drawn_anew(tmp_path):
 def test_where_a_part_of_the_trails_is_gone_the_others_stand_for_all_and_it_is_said(tmp_path):
     found = told(tmp_path, [trail(n) for n in range(100)], {"evaluated": 300, "invalid": 7})
     assert found.outcomes == {"invalid": 7, "kept": 400}
-    assert found.evaluators["groundedness"].chosen == 400
+    assert found.evaluators["groundedness"].selected == 400
     assert "each stands for 4 requests" in found.notes[0]
 
 
 def test_without_any_trail_the_sums_are_told_and_nothing_is_foretold(tmp_path):
     found = told(tmp_path, [], {"evaluated": 3, "sampled_out": 7})
-    assert (found.came, found.kept_then, found.outcomes) == (10, 3, {"evaluated": 3, "sampled_out": 7})
-    assert "cannot be told" in found.notes[0]
+    assert (found.received, found.kept_then, found.outcomes) == (10, 3, {"evaluated": 3, "sampled_out": 7})
+    assert "is unknown" in found.notes[0]
     assert not found.evaluators
 
 
 def test_before_anything_is_recorded_there_is_no_answer(tmp_path):
-    assert of_trails(configured(tmp_path), 3600.0, NOW) is None
+    assert predict_from_log(configured(tmp_path), 3600.0, NOW) is None
     store.create(tmp_path / "request_log.db").close()
-    assert of_trails(configured(tmp_path), 3600.0, NOW) is None
+    assert predict_from_log(configured(tmp_path), 3600.0, NOW) is None
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -202,6 +202,6 @@ def test_all_that_came_ends_somewhere(tmp_path, then, rate, came, others):
     trails, left_out = kept_at(then, came)
     sums = {**others, "sampled_out": left_out}
     found = told(tmp_path, trails, {outcome: n for outcome, n in sums.items() if n}, sampling={"traces": rate})
-    assert found.came == came + sum(others.values())
-    assert sum(found.outcomes.values()) == pytest.approx(found.came)
+    assert found.received == came + sum(others.values())
+    assert sum(found.outcomes.values()) == pytest.approx(found.received)
     assert all(number >= 0 for number in found.outcomes.values())

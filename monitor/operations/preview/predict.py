@@ -1,0 +1,180 @@
+"""Predicts which requests judges would be asked about, and how long the prompts would be, without asking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal
+
+from monitor.clock import ManualClock
+from monitor.config import Config
+from monitor.judge.budget import estimate_tokens
+from monitor.judge.litellm_provider import count_tokens
+from monitor.judge.recording import Exchange, Recording
+from monitor.judge.settings import Budget, CacheSettings
+from monitor.model.case import Case, Document, Message, Request
+from monitor.operations.preview.request_log import FACTORS, LISTED, LoggedTraffic, call_groups
+from monitor.operations.preview.traffic import RecordedTraffic
+from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.drawing import Drawing, score_local
+from monitor.pipeline.scoring import EVERY, open_scorer, scores_of, with_facts
+from monitor.stages import FixedSampler, Runtime
+
+_EMPTY: Final = Case(
+    request_id="",
+    request=Request("-", (Message("user", "-"),)),
+    retrieved_context=(Document("-"),),
+    response="-",
+    expected_response="-",
+)
+"""Stands in where no text is stored: its prompt is hardly more than the instructions."""
+
+
+@dataclass(slots=True)
+class CallGroup:
+    """The evaluators that one call serves: one, or those of a group. Sums are weighted by requests.
+
+    `selected` counts the requests that are evaluated, `applies` those that would be at a rate of 1, and `max_tokens`
+    the tokens of their prompts. `shares` and `tokens` are expected by `FACTORS`: requests evaluated, and tokens of
+    their prompts. `adaptive`: the selection depends on more than the case. With a request log, `tokens_each` is the
+    length of one prompt and `tokens_from` where that comes from; `unpredictable`: nothing tells what is selected.
+    """
+
+    members: tuple[Assignment, ...]
+    model: str
+    selected: float = 0.0
+    applies: float = 0.0
+    max_tokens: float = 0.0
+    tokens_from: Literal["prompts", "evaluations", "instructions"] = "prompts"
+    shares: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
+    tokens: list[float] = field(default_factory=lambda: [0.0] * len(FACTORS))
+    adaptive: bool = False
+    tokens_each: float = 0.0
+    unpredictable: bool = False
+    instruction_tokens: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The names of its evaluators."""
+        return " + ".join(one.evaluator.name for one in self.members)
+
+
+@dataclass(slots=True)
+class Preview:
+    """What a configuration would do with recorded traffic.
+
+    `judged` is the number of requests that judges would be asked about; `listed` are the first of them, each with its
+    evaluators. `first` is the first prompt and the id of its request: where none is selected, of one that could be.
+    `counted` is false where some tokens are estimated, rather too high, as litellm cannot count them.
+    """
+
+    traffic: RecordedTraffic
+    groups: list[CallGroup]
+    judged: float = 0.0
+    listed: list[tuple[Case, tuple[str, ...]]] = field(default_factory=list)
+    first: tuple[str, Exchange] | None = None
+    counted: bool = True
+
+
+async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
+    """Select among the recorded requests as production does, and render the prompts.
+
+    Samplers and quotas that depend on time see the traffic at its own pace. Raises `ConfigError` where a judge's
+    settings cannot work.
+    """
+    clock = ManualClock(traffic.cases[0][0].answered_at if traffic.cases else 0.0)
+    runtime = Runtime.standalone(clock)
+    exchanges: list[Exchange] = []
+    done = Preview(traffic, _groups(config))
+    working = [one for one in config.assignments if config.works(one)]
+    free = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
+    judges = {name: settings.model_copy(update=free) for name, settings in config.all_judges.items()}
+    seam = partial(Recording, exchanges=exchanges, send=False)
+    async with open_scorer(working, judges, runtime=runtime, seam=seam) as scorer:
+        drawing = Drawing(
+            working,
+            versions=scorer.versions,
+            draws=None,
+            runtime=runtime,
+            salt=config.sampling.salt,
+            quotas=config.traffic.quotas,
+        )
+        judged = [one for one in working if one.evaluator.cost == "judge"]
+        for case, weight in traffic.cases or ([(_EMPTY, 0.0)] if traffic.logged is not None else []):
+            clock.advance(max(case.answered_at - clock.now(), 0.0))
+            local = scores_of(await score_local(scorer, drawing, case))
+            known = with_facts(case, local)
+            selected = {one.evaluator.name for one in judged if drawing.draw(one, known, local) is not None}
+            by: list[str] = []
+            for group in done.groups:
+                exchanges.clear()
+                await scorer.score(known, [(one, EVERY) for one in group.members])
+                if not exchanges:
+                    continue  # does not apply, or is scored by a rule
+                mine = [one.evaluator.name for one in group.members if one.evaluator.name in selected]
+                _add(done, group, known, exchanges, weight, is_selected=bool(mine))
+                if case is not _EMPTY and (done.first is None or (mine and not done.judged and not by)):
+                    done.first = (known.request_id, exchanges[0])
+                by += mine
+            done.judged += bool(by)
+            if by and len(done.listed) < LISTED:
+                done.listed.append((known, tuple(by)))
+    if traffic.logged is not None:
+        _use_log(done, traffic.logged)
+    return done
+
+
+def _groups(config: Config) -> list[CallGroup]:
+    made = []
+    for members in call_groups(config):
+        varies = any(not isinstance(one.sampler, FixedSampler) for one in members) or bool(config.traffic.quotas)
+        made.append(CallGroup(members, config.judge_of(members[0]).model or "", adaptive=varies))
+    return made
+
+
+def _use_log(done: Preview, logged: LoggedTraffic) -> None:
+    """Take the selection from the log of all requests; the cases with texts only tell how long prompts are."""
+    texts = {case.request_id: case for case, _ in done.traffic.cases}
+    done.judged = logged.judged
+    done.listed = [(texts.get(name, Case(request_id=name)), by) for name, by in logged.listed]
+    found = {tuple(one.evaluator.name for one in group.members): group for group in logged.groups}
+    for group in done.groups:
+        names = tuple(one.evaluator.name for one in group.members)
+        each = group.max_tokens / group.applies if group.applies else 0.0
+        recorded: dict[str, int] = {}
+        for name in names:
+            for case, tokens in done.traffic.input_tokens.get(name, {}).items():
+                recorded[case] = recorded.get(case, 0) + tokens
+        if not each and recorded:
+            each, group.tokens_from = sum(recorded.values()) / len(recorded), "evaluations"
+        elif not each:
+            each, group.tokens_from = group.instruction_tokens, "instructions"
+        known = found.get(names)
+        group.selected, group.applies = (known.selected, known.applies) if known else (0.0, 0.0)
+        group.tokens_each, group.unpredictable = each, known is not None and 0 < known.applies <= known.unknown
+        group.shares = list(known.shares) if known else [0.0] * len(FACTORS)
+        group.tokens = [share * each for share in group.shares]
+
+
+def _add(
+    done: Preview, group: CallGroup, case: Case, exchanges: Sequence[Exchange], weight: float, *, is_selected: bool
+) -> None:
+    tokens = 0
+    for one in exchanges:
+        exact = count_tokens(group.model, one.call.messages)
+        done.counted = done.counted and exact is not None
+        tokens += exact if exact is not None else estimate_tokens(message["content"] for message in one.call.messages)
+    if case.request_id == _EMPTY.request_id:
+        group.instruction_tokens = float(tokens)
+    group.selected += is_selected
+    group.applies += weight
+    group.max_tokens += weight * tokens
+    rate = float(is_selected)
+    if not group.adaptive:
+        samplers = [one.sampler for one in group.members]
+        rate = max(one.probability(case) for one in samplers if isinstance(one, FixedSampler))
+    for number, factor in enumerate(FACTORS):
+        share = weight * (rate * factor if group.adaptive else min(rate * factor, 1.0))
+        group.shares[number] += share
+        group.tokens[number] += share * tokens
