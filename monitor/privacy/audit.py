@@ -1,6 +1,6 @@
-"""Who has looked at texts of the traffic, taken them out, or had them forgotten: one line each, in a file of its own.
+"""The audit log: who read texts of the traffic, exported them, or had them erased; one line each.
 
-The running monitor and the commands write the same file in the storage folder. Lines hold no text of the traffic.
+The running monitor and the commands write to the same file in the storage folder. Lines hold no text of the traffic.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from monitor.telemetry.events import Event, Events
 
 NAME: Final = "audit.jsonl"
 AT_MOST: Final = 16 * 1024**2
-"""Bytes of the file; then it becomes `audit.1.jsonl`, whose place it takes."""
+"""Bytes of the file; then it is renamed to `audit.1.jsonl`, which it replaces."""
 
 AUDITED: Final = frozenset({Event.TEXTS_VIEWED, Event.TEXTS_EXPORTED, Event.TEXTS_TRIED, Event.TEXTS_FORGOTTEN})
 _SAY_AGAIN: Final = 300.0
 
 
 class Audit:
-    """The file in `folder`."""
+    """The audit log in `folder`."""
 
     def __init__(self, folder: Path, clock: Clock, events: Events | None = None) -> None:
         self._path = folder / NAME
@@ -37,7 +37,7 @@ class Audit:
         self._said = float("-inf")
 
     def heard(self, level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:  # noqa: ARG002 - see `Heard`
-        """For `Events.also`: writes what belongs here. Where it cannot be written the log says so, now and then."""
+        """Write an audited event, for `Events.also`. On failure the log says so, at most every five minutes."""
         if event not in AUDITED:
             return
         try:
@@ -50,7 +50,7 @@ class Audit:
                 self._events.error(Event.AUDIT_FAILED, f"{self._path} cannot be written, the log alone has it: {why}")
 
     def write(self, event: Event, **fields: object) -> None:
-        """Add a line. Raises `OSError`."""
+        """Write a line. Raises `OSError`."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.now()))
         line = json.dumps({"time": at, "event": event.value, **fields}, ensure_ascii=True, default=str) + "\n"
         with self._lock:
@@ -67,7 +67,7 @@ class Audit:
 
 
 def record(folder: Path, event: Event, **fields: object) -> None:
-    """The same for a command: who called it stands in the line. A folder without a file that can be written is told."""
+    """Write a line for a command, with the user who ran it. Logs a warning where the file cannot be written."""
     try:
         Audit(folder, SystemClock()).write(event, who=f"user {_caller()}", **fields)
     except OSError as error:

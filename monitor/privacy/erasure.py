@@ -1,6 +1,6 @@
-"""What somebody has asked to be forgotten, and may still be on its way: in the spool, in a queue, in a broker.
+"""Marks of erased traces and users, for data that is still on its way: in the spool, in a queue, in a broker.
 
-A file in the storage folder. `rag-monitor forget` adds to it, a running monitor reads it again when it changes.
+A file in the storage folder. `rag-monitor forget` adds to it; a running monitor reads it again when it changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOK_EVERY: Final = 1.0
 
 
 class Mark(NamedTuple):
-    """A trace, or all that a user asked up to `at` (wall-clock seconds), by the pseudonym of `pseudonyms.py`."""
+    """An erased trace, or all requests of a user up to `at` (wall-clock seconds), by the pseudonym of `pseudonyms.py`."""
 
     at: float
     trace: str = ""
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
 
 
 class Forgotten:
-    """The marks of one folder. A file that cannot be read is as good as none: what it held is not forgotten here."""
+    """The marks of one folder. A file that cannot be read counts as empty."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._path = folder / NAME
@@ -37,7 +37,7 @@ class Forgotten:
         self._users: dict[str, float] = {}
 
     def holds(self, trace: str, user: str, at: float) -> bool:
-        """Whether `trace` is to be forgotten, or whatever `user` asked at the wall-clock second `at`.
+        """Whether `trace` is erased, or a request of `user` at the wall-clock second `at`.
 
         Looks at the file at most once a second.
         """
@@ -67,7 +67,7 @@ class Forgotten:
 
 
 def read(folder: Path) -> list[Mark]:
-    """The marks in `folder`, oldest first; what is no mark is passed over. Raises `OSError`."""
+    """Read the marks in `folder`, oldest first; skips lines that are no marks. Raises `OSError`."""
     found = []
     try:
         lines = (folder / NAME).read_text("utf-8", errors="replace").splitlines()
@@ -83,7 +83,7 @@ def read(folder: Path) -> list[Mark]:
 
 
 def add(folder: Path, marks: Iterable[Mark], *, since: float) -> None:
-    """Add `marks`, and drop those from before `since`: what they mean is gone anyway. Raises `OSError`."""
+    """Add `marks`, and drop those from before `since`: their data has expired anyway. Raises `OSError`."""
     kept = [mark for mark in read(folder) if mark.at >= since]
     lines = [json.dumps({key: value for key, value in mark._asdict().items() if value}) for mark in (*kept, *marks)]
     fresh = folder / f"{NAME}.{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Users under another name: a keyed hash of their id, so that what is kept of one can be found and nobody guessed."""
+"""Pseudonyms of users: a keyed hash of their id, by which stored data can be found but no user guessed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "user.key"
-"""The key's file, in the folder of what is kept under it. Whoever deletes it cuts the tie between users and results."""
+"""The file of the key, beside the data. Deleting it cuts the link between users and results."""
 
 _BYTES: Final = 32
 _PSEUDONYM: Final = re.compile(r"user-[0-9a-f]{32}")
 
 
 class UserKey:
-    """The key at work."""
+    """A key, which makes pseudonyms."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def of(self, user_id: str) -> str:
-        """The pseudonym of a user: always the same one under the same key. A pseudonym is its own; empty for nobody."""
+        """The pseudonym of a user, always the same under one key. A pseudonym is its own; empty without a user."""
         if not user_id or _PSEUDONYM.fullmatch(user_id):
             return user_id
         hashed = hashlib.blake2b(user_id.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key)
@@ -32,7 +32,7 @@ class UserKey:
 
 
 def load(folder: Path) -> UserKey | None:
-    """The key in `folder`; None where there is none. Raises `OSError`, also for a file that holds something else."""
+    """Load the key in `folder`; None where there is none. Raises `OSError`, also where the file holds no key."""
     try:
         descriptor = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def load(folder: Path) -> UserKey | None:
 
 
 def load_or_make(folder: Path) -> UserKey:
-    """The key in `folder`, made where there is none, readable by its owner only. Raises `OSError`."""
+    """Load the key in `folder`, or make one, readable by its owner only. Raises `OSError`."""
     found = load(folder)
     if found is not None:
         return found
@@ -57,7 +57,7 @@ def load_or_make(folder: Path) -> UserKey:
             file.write(secrets.token_bytes(_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):  # another process was quicker: its key it is
+        with contextlib.suppress(FileExistsError):  # another process was quicker: use its key
             os.link(fresh, folder / NAME)
     finally:
         fresh.unlink()
@@ -68,7 +68,7 @@ def load_or_make(folder: Path) -> UserKey:
 
 
 def at_hand(folder: Path) -> UserKey:
-    """The key in `folder`; where none can be kept there now, one for this process alone."""
+    """Load or make the key in `folder`; where that fails, make one for this process alone."""
     try:
         return load_or_make(folder)
     except OSError:

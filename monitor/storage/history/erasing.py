@@ -16,7 +16,7 @@ _TEXTS: Final = ("request", "retrieved_context", "response", "user_id")
 
 
 def blanked(row: dict[str, Any]) -> dict[str, Any]:
-    """A result without any text: verdict, numbers, places and names of evaluators stay."""
+    """A result without any text: scores, numbers, offsets and names of evaluators stay."""
     kept = {key: value for key, value in row.items() if key not in _TEXTS}
     for key in ("explanation", "detail"):
         if kept.get(key):
@@ -26,25 +26,25 @@ def blanked(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def blank(db: sqlite3.Connection, before: float) -> bool:
-    """Take the texts out of some hundred results that were reached before `before`; whether there may be more.
+    """Remove the texts of some hundred results from before `before`; whether to call again.
 
-    Goes on where it stopped the last time, also in an earlier process.
+    Continues where it stopped, also after a restart.
     """
     told = db.execute("SELECT max(until) FROM blanked").fetchone()[0]
-    begin = told if told is not None and told <= before else 0.0  # beyond: the clock was set back, or a longer time
+    begin = told if told is not None and told <= before else 0.0  # else the clock was set back, or the retention raised
     found = db.execute(
         "SELECT at FROM results WHERE at >= ? AND at < ? ORDER BY at LIMIT ?", (begin, before, _AT_ONCE)
     ).fetchall()
     more = len(found) == _AT_ONCE
     until = found[-1][0] if more else before
-    stretch = "at >= ? AND at <= ?" if more else "at >= ? AND at < ?"  # all of one moment, however many there are
+    stretch = "at >= ? AND at <= ?" if more else "at >= ? AND at < ?"  # all of one moment, whatever their number
     bodies = db.execute(f"SELECT id, body FROM results WHERE {stretch}", (begin, until))  # noqa: S608 - one of two constants
     for key, body in bodies.fetchall():
         row = load(body)
         empty = blanked(row)
         if empty != row:
             db.execute("UPDATE results SET body = ? WHERE id = ?", (dump(empty), key))
-    if more and until == begin:  # a crowded moment: it is done with
+    if more and until == begin:  # all results of that moment are done
         until = _after(db, until, before)
     db.execute("DELETE FROM blanked")
     db.execute("INSERT INTO blanked VALUES (?)", (until,))

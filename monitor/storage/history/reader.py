@@ -1,4 +1,4 @@
-"""Reading the history: the newest, the worst, of one trace, or by what a person searches for; and the sums."""
+"""Reading the history: the newest results, the worst, those of a trace, a search; and the sums by the minute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 500
 
 
 class Sums(NamedTuple):
-    """Scored results of one minute, which began at `at` (seconds since 1970): their number, weights, squares.
+    """Sums over the scored results of one minute, which began at `at` (seconds since 1970).
 
     Results of two versions of an evaluator are never in one sum.
     """
@@ -57,12 +57,12 @@ _BY_TRACE = (
     " ELSE json_remove(CAST(body AS TEXT), '$.request', '$.retrieved_context', '$.response') END"
     " FROM results WHERE trace_id = ?1 ORDER BY at, id LIMIT 1000"
 )
-"""Each evaluator's result holds the texts of the case again: what is long is read once."""
+"""Each evaluator's result repeats the texts of the case: long ones are read once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for. `since` and `until` are wall-clock seconds of the verdict, `until` exclusive. No apps: any.
+    """A search. `since` and `until` are wall-clock seconds of the results, `until` exclusive. No `apps`: any.
 
     `bands` are, by evaluator, the scores from the first end up to and without the second: with it, only scores within.
     `order` is `worst`, defects first and then from the bad end of each scale, or `newest`; `scales` are the bad and the
@@ -80,7 +80,7 @@ class Search:
     limit: int = 100
 
     def sql(self) -> tuple[str, list[Any]]:
-        """The query for bodies, and its values. Bodies that are long come without context and history.
+        """The SQL query for bodies, and its values. Long bodies come without context and history.
 
         Rows are chosen and sorted without their bodies, which may hold megabytes of text.
         """
@@ -114,7 +114,7 @@ class Search:
 
 
 class Reader:
-    """Reads the history, from any thread or process, also while it is written. Rows are those of `rows.as_json`.
+    """Reads the history, from any thread or process, while it is written. Rows are those of `rows.as_json`.
 
     All methods block for some milliseconds and raise `MonitorError` where there is no history or it cannot be read.
     """
@@ -145,21 +145,21 @@ class Reader:
         return self._rows("outcome = 'score' AND at >= ?", [since], order, limit, app=app, evaluator=evaluator)
 
     def search(self, wanted: Search) -> list[dict[str, Any]]:
-        """The results that are looked for, in the order that is asked for; long ones without context and history."""
+        """The results of a search, in its order; long ones without context and history."""
         return [load(body) for (body,) in self._file.query(*wanted.sql())]
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """All results of one trace, oldest first; long texts of the case stand in the first that has them alone."""
+        """All results of one trace, oldest first; only the first one that has them holds long texts of the case."""
         return [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
 
     def sums_since(self, since: float) -> list[Sums]:
-        """Sums of scored results by the minute, oldest first, from the minute that holds `since` on."""
+        """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""
         minute = since // MINUTE * MINUTE
         found = self._file.query("SELECT * FROM version_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
         return [_sums(row) for row in found]
 
     def hourly_sums(self, since: float, until: float) -> list[Sums]:
-        """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
+        """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
         found = self._file.query(
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
             " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
@@ -168,7 +168,7 @@ class Reader:
         return [_sums(row) for row in found]
 
     def generations(self) -> list[Known]:
-        """The generations that had verdicts, those of an app and evaluator by their beginning."""
+        """The versions of services that have results, by the time of their first one."""
         found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
         return [
             Known(app, evaluator, Generation(**load(parts)), began, seen)
@@ -176,7 +176,7 @@ class Reader:
         ]
 
     def verdicts(self, ids: Collection[str]) -> set[str]:
-        """Which results, by id, are there and came to a verdict, or to none being due: all that is not `unscored`."""
+        """Which of these results, by id, exist and are `score` or `skipped`."""
         wanted = list(ids)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
@@ -190,7 +190,7 @@ class Reader:
         return dict(self._file.query(sql, values))
 
     def lessons(self) -> list[Lesson]:
-        """What the newest verdicts teach, oldest first."""
+        """What samplers learn from: the newest 5,000 results that have something to teach, oldest first."""
         newest = self._file.query(NEWEST_LESSONS, [LESSONS_AT_MOST])
         return [_lesson(body) for (body,) in reversed(newest)]
 

@@ -1,31 +1,30 @@
 """A result as plain JSON: the one schema of the JSON lines file, the history and the Kafka topic.
 
-`docs/results.schema.json` is the same as a JSON Schema. A key that is added leaves `schema` as it is; one that is gone,
-or means something else, raises it.
+`docs/results.schema.json` is the same as a JSON Schema. A new key leaves `schema` as it is; a key that is removed or
+changes its meaning raises it.
 
 | key | what it is |
 |---|---|
 | `schema` | 1 |
-| `id` | the same for a repeat of the same evaluation; 32 hex digits |
+| `id` | 32 hex digits, the same when the same evaluation is repeated |
 | `judged_at`, `answered_at` | seconds since 1970 |
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
-| `model` | the service's own |
-| `evaluator`, `version` | who judged |
-| `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; why, where it is not `score`; more on that |
+| `model` | the model of the service |
+| `evaluator`, `version` | what scored the case |
+| `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; without a score why, and details |
 | `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
 | `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
-| `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: stretches of the response, offsets in characters |
-| `weight` | the requests that this one stands for |
-| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator chose it; null where nothing did |
+| `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, offsets in characters |
+| `weight` | how many requests this one represents |
+| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how it was sampled for its evaluator; null without sampling |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
-| `standing` | `live`; `late`: judged too long after the answer; `non_production`: not production; `user_disliked`:
-chosen for it;
-  `backfill`: judged afterwards, as somebody asked for it. Only `live` is in the rates |
-| `origin` | of `backfill` only: `kafka`, `spool`, `file` or `missed`, where the case came from |
-| `score_source` | `own`; of a verdict of others how it came: `gen_ai_events`, `openinference`, `feedback` |
+| `standing` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
+  `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request. Only `live` counts in rates |
+| `origin` | with `backfill` only, where the case came from: `kafka`, `spool`, `file` or `missed` |
+| `score_source` | `own`, or how an external score came: `gen_ai_events`, `openinference`, `feedback` |
 | `traffic` | `production`, `experiment`, `synthetic` or `internal` |
-| `attributes` | the configured slices, and harmless facts such as versions |
-| `versions` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions behind it |
+| `attributes` | the configured slices, and facts without texts, such as versions |
+| `versions` | {`fingerprint`, `evaluator`, `judge`, `prompt`, `index`, `service`}: the versions that produced it |
 | `request`, `retrieved_context`, `response`, `user_id` | only where texts are kept |
 """
 
@@ -49,9 +48,9 @@ SCHEMA: Final = 1
 
 
 def as_json(judged: Judged, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
-    """The row of one result; without `texts` nothing that was asked or answered, save what the verdict quotes.
+    """Make the row of one result; without `texts` no question, context or answer, except what the verdict quotes.
 
-    Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the places of evidence stay.
+    Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the offsets of evidence stay.
     """
     case, outcome = judged.case, judged.outcome
     score = outcome if isinstance(outcome, Score) else None
@@ -103,14 +102,14 @@ def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
 
 
 def _judge(judged: Judged) -> dict[str, Any]:
-    """What it cost; the single calls belong to the trail of the request."""
+    """The cost; the single calls are in the request log."""
     told = asdict(judged.spending)
     del told["tries"]
     return told
 
 
 def dump(row: dict[str, Any]) -> bytes:
-    """One line of JSON, without its end."""
+    """Write a row as one line of JSON, without the line break."""
     try:
         return orjson.dumps(row)
     except TypeError:  # half a surrogate pair, as a JSON string within a span may hold, is no UTF-8
@@ -118,7 +117,7 @@ def dump(row: dict[str, Any]) -> bytes:
 
 
 def load(line: bytes) -> dict[str, Any]:
-    """The inverse of `dump`."""
+    """Read what `dump` wrote. Raises `ValueError`."""
     try:
         row: dict[str, Any] = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -127,14 +126,14 @@ def load(line: bytes) -> dict[str, Any]:
 
 
 def lesson(row: Mapping[str, Any]) -> Lesson | None:
-    """What a row teaches; None for a row of another schema, or none at all. Never raises: it may come from anywhere."""
+    """What samplers learn from a row; None for anything else. Never raises: the row may come from anywhere."""
     try:
         if row["schema"] != SCHEMA:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
         asked_for = row.get("standing") in (Standing.BACKFILL, Standing.USER_DISLIKED)
-        counts = counts and not asked_for  # what was asked for by hand, or by its user, is no fair sample
+        counts = counts and not asked_for  # cases that people chose are no random sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])
         numbers = (*inputs, float(drawn.get("shift", 0.0)), drawn["target"] / drawn["probability"])

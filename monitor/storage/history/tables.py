@@ -64,9 +64,9 @@ def insert(
     quotes: bool = True,
     users: UserKey | None = None,
 ) -> None:
-    """Add results within the transaction of the caller; one whose id is known changes nothing.
+    """Add results within the caller's transaction; a result whose id is known changes nothing.
 
-    `texts` and `quotes` as in `rows.as_json`; with `users` it is remembered whose results they are.
+    `texts` and `quotes` as in `rows.as_json`; with `users` the user of each trace is recorded, by pseudonym.
     """
     for one in results:
         score = one.outcome.value if isinstance(one.outcome, Score) else None
@@ -83,7 +83,7 @@ def insert(
             score,
             dump(row),
         )
-        if one.standing is Standing.BACKFILL:  # what was due and came to nothing has been judged since
+        if one.standing is Standing.BACKFILL:  # it failed before, and has been scored since
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
         if added:
@@ -109,7 +109,7 @@ def insert(
 
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int) -> bool:
-    """Delete some hundred results that are too old, or the oldest of too many; whether there may be more."""
+    """Delete some hundred results: too old ones, or the oldest of too large a file. Whether to call again."""
     too_full = used_bytes(db) > at_most
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608

@@ -1,4 +1,4 @@
-"""A trail as the bytes of its row, and back. What has its default is left out: most trails take about a kilobyte."""
+"""A request record as bytes, and back. Fields with their default are left out: most records take about a kilobyte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHOICE: Final = _defaults(Choice)
 
 
 def pack(trail: Trail) -> bytes:
-    """The row's body."""
+    """Write a record as the body of its row."""
     told = _told(trail, _TRAIL)
     if trail.joined:
         told["joined"] = [list(one) for one in trail.joined]
@@ -37,7 +37,7 @@ def pack(trail: Trail) -> bytes:
 
 
 def unpack(body: bytes) -> Trail:
-    """The inverse; passes over fields that it does not know. Raises `ValueError`, `KeyError` or `TypeError`."""
+    """Read what `pack` wrote; ignores unknown fields. Raises `ValueError`, `KeyError` or `TypeError`."""
     try:
         told = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Takes trails from the event loop and writes them in a thread: bounded; where it is behind it sheds, and counts."""
+"""Takes request records from the event loop and writes them in a thread; drops and counts them where it is behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from monitor.telemetry.events import Event
 _EVERY: Final = 1.0
 """Seconds between two writes, at most."""
 _WAITING: Final = 5_000
-"""Trails that may wait to be written; further ones are shed."""
+"""Records that may wait to be written; further ones are dropped."""
 _STEPS_WAITING, _MINUTES_WAITING = 50_000, 60
 _AT_ONCE: Final = 500
 _TIDY_EVERY: Final = 60.0
@@ -36,10 +36,10 @@ OUTCOMES: Final = ("kept", "dropped", "failed")
 async def recording(
     path: Path, runtime: Runtime, *, retention: float, sums_retention: float, at_most: int, every: float = _EVERY
 ) -> AsyncIterator[Recorder]:
-    """A recorder for the life of the process. Leaving the context writes what waits.
+    """Open a recorder for the life of the process. Leaving the context writes what waits.
 
-    `retention` and `sums_retention` are seconds, `at_most` bytes. Never raises for want of a disk: trails are then
-    lost, counted.
+    `retention` and `sums_retention` are in seconds, `at_most` in bytes. Never raises where the disk fails: records are
+    lost then, and counted.
     """
     recorder = Recorder(path, runtime, retention=retention, sums_retention=sums_retention, at_most=at_most)
     worker = asyncio.create_task(recorder.work(every), name="request_log")
@@ -56,7 +56,7 @@ _Waiting: TypeAlias = dict[int, dict[Step, list[float]]]
 
 
 class Recorder:
-    """The keeper of the notes."""
+    """Collects records and sums of steps, and writes them every second."""
 
     def __init__(self, path: Path, runtime: Runtime, *, retention: float, sums_retention: float, at_most: int) -> None:
         self._path = path
@@ -74,7 +74,7 @@ class Recorder:
         self._tidied = self._told = float("-inf")
 
     def keep(self, trail: Trail) -> None:
-        """Keep the trail of a request that has ended, if there is room."""
+        """Keep the record of a request that has ended, if there is room."""
         if len(self._trails) >= _WAITING:
             self._counters["dropped"].inc()
             return
@@ -83,7 +83,7 @@ class Recorder:
             self._wake.set()
 
     def count(self, step: Step, number: int = 1, expected: float = 0.0) -> None:
-        """Add to the sums of this minute."""
+        """Add to the sums of the current minute."""
         now = self._clock.now()
         at = int(now) // MINUTE * MINUTE
         if at != self._at:
@@ -97,7 +97,7 @@ class Recorder:
             self._minute[step] = [number, expected, now]
 
     def close(self) -> None:
-        """No more comes."""
+        """Announce that nothing more will come."""
         self._closing = True
         self._wake.set()
 
@@ -126,16 +126,16 @@ class Recorder:
             thread.shutdown(wait=False)
 
     def _tell(self, failed: str) -> None:
-        """Once in a while: a disk that is full stays so for long."""
+        """Report a failure, at most every five minutes: a full disk stays full for long."""
         now = self._clock.monotonic()
         if now - self._told >= _TOLD_EVERY:
             self._told = now
-            self._events.warning(Event.REQUEST_LOG_FAILED, f"what became of requests is not kept: {failed}")
+            self._events.warning(Event.REQUEST_LOG_FAILED, f"request records are lost: {failed}")
 
     # -- in the thread
 
     def _write(self, trails: list[Trail], waiting: _Waiting) -> str:
-        """Write all of these, in a new file where the old one is damaged; why it failed, empty where it did not."""
+        """Write all of these, in a new file where the old one is damaged; why it failed, empty on success."""
         sums = {
             Minute(at, step): Counted(int(number), expected, last)
             for at, steps in waiting.items()

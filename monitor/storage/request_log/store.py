@@ -1,4 +1,4 @@
-"""The tables of the trails: one row for each request, and sums by the minute of what was done, for longer."""
+"""The tables of the request log: a record for each request, and sums of steps by the minute, kept longer."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _MOST_OF_ONE: Final = 20
 
 
 class Minute(NamedTuple):
-    """A step in the minute that began at `at`, in wall-clock seconds."""
+    """A step within the minute that began at `at`, in wall-clock seconds."""
 
     at: int
     step: Step
 
 
 class Counted(NamedTuple):
-    """How often a step was taken, the sum of the probabilities drawn with, and when last, in wall-clock seconds."""
+    """How often a step was taken, the sum of its sampling probabilities, and when last, in wall-clock seconds."""
 
     number: int
     expected: float
@@ -67,7 +67,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
 
 
 def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute, Counted]) -> None:
-    """Add trails and sums within the transaction of the caller."""
+    """Add records and sums within the caller's transaction."""
     rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in trails)
     db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
     db.executemany(
@@ -78,12 +78,12 @@ def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute
 
 
 def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most: int, added: int = 0) -> bool:
-    """Delete what is too old, or the oldest of too much, as fast as it is `added`; whether there may be more."""
+    """Delete records: too old ones, or the oldest of too large a file, as fast as `added`. Whether to call again."""
     too_full = used_bytes(db) > at_most
     limit = _PRUNE_AT_ONCE + 2 * added
     oldest = "SELECT rowid FROM requests WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM requests WHERE rowid IN ({oldest})", (before, too_full, limit)).rowcount  # noqa: S608
-    if too_full and not deleted:  # the sums alone are too much
+    if too_full and not deleted:  # the sums alone are too large
         first = db.execute("SELECT min(at) FROM steps").fetchone()[0]
         sums_before = max(sums_before, (first or 0) + 60 * MINUTE)
     db.execute("DELETE FROM steps WHERE at < ?", (sums_before,))
@@ -91,7 +91,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
 
 
 class Reader:
-    """Reads the trails, from any thread or process, also while they are written.
+    """Reads the request log, from any thread or process, while it is written.
 
     All methods block for some milliseconds and raise `MonitorError` where there is no file or it cannot be read.
     """
@@ -101,16 +101,16 @@ class Reader:
         self._file = ReadOnly(path, _FORMAT, name="the request log")
 
     def of(self, request_id: str) -> list[Trail]:
-        """The trails of one request, oldest first: more than one where more of it came after it was closed."""
+        """The records of one request, oldest first: more than one where spans came after it was closed."""
         sql = "SELECT body FROM requests WHERE request_id = ? ORDER BY at LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [_whole(request_id), _MOST_OF_ONE]):
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # of a version to come
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # a newer version wrote it
                 found.append(unpack(body))
         return found
 
     def between(self, since: float, until: float, limit: int) -> list[Trail]:
-        """The newest `limit` trails of requests that ended between two wall-clock seconds, newest first."""
+        """The newest `limit` records of requests that ended between two wall-clock seconds, newest first."""
         sql = "SELECT body FROM requests WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [since, until, limit]):
@@ -119,7 +119,7 @@ class Reader:
         return found
 
     def sums(self, since: float, until: float, app: str | None = None) -> list[Sum]:
-        """What was done from the minute that holds `since` up to `until`, in wall-clock seconds, by step."""
+        """The steps from the minute that contains `since` up to `until`, in wall-clock seconds, summed by step."""
         where, values = "at >= ? AND at <= ?", [since // MINUTE * MINUTE, until]
         only: list[Any] = [*values]
         if app is not None:
@@ -131,16 +131,16 @@ class Reader:
         return [Sum(Step(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
 
     def span(self) -> tuple[float, float] | None:
-        """The first minute that is summed, and when the newest step was taken; None where there is nothing."""
+        """The first minute with sums, and when the newest step was taken; None without any."""
         ((first, last),) = self._file.query("SELECT min(at), max(last) FROM steps", [])
         return None if first is None else (float(first), float(last))
 
     def oldest(self) -> float | None:
-        """When the oldest request ended whose trail is kept; None where there is none."""
+        """When the request of the oldest record ended; None without any."""
         ((at,),) = self._file.query("SELECT min(at) FROM requests", [])
         return None if at is None else float(at)
 
 
 def _whole(text: str) -> str:
-    """`text` without halves of surrogate pairs, which SQLite does not take."""
+    """`text` without halves of surrogate pairs, which SQLite refuses."""
     return text.encode("utf-8", "replace").decode()
