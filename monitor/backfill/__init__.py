@@ -1,9 +1,9 @@
-"""Judging afterwards: what was missed while a judge refused, and what somebody asks for by hand.
+"""Backfill: evaluations that were missed while a judge was unavailable, and those that a person requests.
 
-    missed, asked for  ->  queue on disk  ->  worker, behind all live judgements  ->  history and sinks, as `backfill`
+    missed, requested  ->  queue on disk  ->  worker, behind all live evaluations  ->  history and sinks, as `backfill`
 
-What comes of it stands apart: in series of its own (`ragmonitor_backfill_*`), in no rate, window or alert, and in
-nothing that samplers learn from. It has its own budget.
+Its results are kept apart: in series of their own (`ragmonitor_backfill_*`), in no rate, window or alert, and samplers
+do not learn from them. It has its own budget.
 """
 
 from monitor.backfill.settings import BackfillSettings

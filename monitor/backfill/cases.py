@@ -1,4 +1,4 @@
-"""A case as it waits in the queue: JSON without loss, compressed. Private to this program, not the row of `cases`."""
+"""An item of the queue as bytes: lossless JSON, compressed. A private format, not the row of `rag-monitor cases`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from monitor.model.outcome import result_id
 
 
 class Origin(StrEnum):
-    """Where a case that is judged afterwards comes from. The closed set of the label `source`."""
+    """Where the case of a backfilled evaluation comes from. The closed set of the label `source`."""
 
     KAFKA = "kafka"
     SPOOL = "spool"
     FILE = "file"
-    MISSED = "missed"  # it was due, and the judge refused
+    MISSED = "missed"  # it was due while the judge was unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One judgement that is due: a case, who is to judge it, and with which probability that came about.
+    """One evaluation that is due: a case, its evaluator, and the probability with which it was sampled.
 
     `version` is that of the evaluator when it was put here; `target` as in `stages.Drawn`.
     """
@@ -38,12 +38,12 @@ class Item:
 
     @property
     def id(self) -> str:
-        """The id of the result that is missing."""
+        """The id of the result to come."""
         return result_id(self.case.request_id, self.evaluator, self.version)
 
 
 def dump(item: Item) -> bytes:
-    """The item in bytes."""
+    """Write an item as bytes."""
     case = {**asdict(item.case), "attributes": dict(item.case.attributes)}
     whole = {
         "case": case,
@@ -58,7 +58,7 @@ def dump(item: Item) -> bytes:
 
 
 def load(data: bytes) -> Item:
-    """The inverse of `dump`. Raises `InvalidData` where these bytes are no item."""
+    """Read what `dump` wrote. Raises `InvalidData` where these bytes are no item."""
     try:
         whole = json.loads(zlib.decompress(data))
         return Item(

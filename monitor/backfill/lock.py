@@ -1,4 +1,4 @@
-"""Who works the queue of a folder off: one process at a time, which others can tell."""
+"""The lock of the backfill queue: one process at a time works on it, and others can see that."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NAME: Final = "backfill.lock"
 
 
 class Turn:
-    """The right to work on the queue in `folder`, held by this process until `leave` or its end."""
+    """The right to work on the queue in `folder`, held by this process until `leave` or until it exits."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
         self._held: int | None = None
 
     def take(self) -> bool:
-        """Take it; whether it is ours now. Raises `MonitorError` where the folder does not allow it."""
+        """Try to take the lock; whether this process holds it now. Raises `MonitorError` without access to the file."""
         if self._held is not None:
             return True
         try:
@@ -38,14 +38,14 @@ class Turn:
         return True
 
     def leave(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
 
 def somebody_works(folder: Path) -> bool:
-    """Whether a process, a running monitor as a rule, works the queue in `folder` off."""
+    """Whether some process, usually a running monitor, works on the queue in `folder`."""
     turn = Turn(folder)
     free = turn.take()
     turn.leave()

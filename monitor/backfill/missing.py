@@ -1,4 +1,4 @@
-"""What the pipeline missed while a judge refused: taken without waiting, written to the queue soon after."""
+"""Missed evaluations: the pipeline hands them in without waiting; they are written to the queue soon after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HELD_AT_MOST: Final = 16 * 1024**2  # characters of cases that wait in memory f
 
 
 class Missing:
-    """Hands what was missed to `store`. What a crash of the process takes is at most the last second."""
+    """Writes missed evaluations to `store`. A crash of the process loses at most the last second."""
 
     def __init__(self, store: Store, series: Series, runtime: Runtime) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class Missing:
         self._said = False
 
     def miss(self, case: Case, judged: Judged) -> None:
-        """The judgement of `case` is due and was not made, which is what `judged` says. Never waits, never raises."""
+        """Add an evaluation of `case` that was due and failed, with the result `judged`. Never waits, never raises."""
         size = case.text_length
         if self._held + size > _HELD_AT_MOST:
             self._series.missed([Group(case.app, judged.evaluator, Origin.MISSED)], "dropped")
@@ -53,7 +53,7 @@ class Missing:
         )
 
     async def run(self) -> None:
-        """Write until cancelled, then the rest."""
+        """Write until cancelled, then write the rest."""
         try:
             while True:
                 await anyio.sleep(_EVERY)
@@ -74,7 +74,7 @@ class Missing:
                 self._series.missed(groups, "dropped")
                 if not self._said:
                     self._said = True
-                    self._runtime.events.error(Event.BACKFILL_FAILED, f"what was missed is not kept: {error}")
+                    self._runtime.events.error(Event.BACKFILL_FAILED, f"missed evaluations are lost: {error}")
                 continue
             self._said = False
             kept = Counter(groups)

@@ -1,4 +1,4 @@
-"""One request that is judged afterwards: what is still due of it is judged, delivered, and struck off the queue."""
+"""Evaluating one request of the queue: what is still due of it is scored, delivered, and removed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from monitor.telemetry.events import Event
 
 T = TypeVar("T")
 
-_TRIES: Final = 5
-_BREATH: Final = 10.0  # seconds
+_MAX_ATTEMPTS: Final = 5
+_PAUSE: Final = 10.0  # seconds
 
 HOLDS: Final[Mapping[UnscoredReason, float]] = {
     UnscoredReason.PAUSED: 5.0,
@@ -31,14 +31,14 @@ HOLDS: Final[Mapping[UnscoredReason, float]] = {
     UnscoredReason.BREAKER_OPEN: 15.0,
     UnscoredReason.SHUTDOWN: 15.0,
 }
-"""What says nothing of the case: for so many seconds nothing is asked of the judge, and the item goes on waiting."""
+"""Failures of the judge, not of the case: the judge gets no call for so many seconds, and the item goes on waiting."""
 
 PASSING: Final = frozenset({UnscoredReason.TIMEOUT, UnscoredReason.RATE_LIMITED, UnscoredReason.PROVIDER_ERROR})
-"""What may be over soon: the item is tried again, `_TRIES` times in all, after `_BREATH` seconds."""
+"""Failures that may pass soon: the item is retried after `_PAUSE` seconds, with `_MAX_ATTEMPTS` attempts in all."""
 
 
 class Requests:
-    """Judges requests, and knows which judges are not asked at present."""
+    """Evaluates requests, and knows which judges get no calls at present."""
 
     def __init__(self, store: Store, series: Series, context: BackfillContext, runtime: Runtime) -> None:
         self._store = store
@@ -50,18 +50,18 @@ class Requests:
         self._why: dict[str, str] = {}
 
     def askable(self) -> list[str]:
-        """The evaluators whose judges may be asked now."""
+        """The evaluators whose judges may get calls now."""
         now = self._runtime.clock.monotonic()
         return [name for name, one in self._assignments.items() if self._held.get(self._lane(one), now) <= now]
 
     @property
     def held_for(self) -> Mapping[str, str]:
-        """Why judges are not asked at present, by their names."""
+        """Why judges get no calls at present, by their names."""
         now = self._runtime.clock.monotonic()
         return {judge: why for judge, why in self._why.items() if self._held.get(judge, now) > now}
 
     async def judge(self, waiting: Sequence[Waiting], scorer: Scorer) -> None:
-        """Judge all that is due of one request, save what has a verdict by now. Raises `MonitorError`."""
+        """Evaluate all that is due of one request, except what has a result by now. Raises `MonitorError`."""
         ids = {one.id: self._id(one) for one in waiting if one.item is not None}
         known = await self._context.known(set(ids.values()))
         due: dict[str, list[Waiting]] = {}
@@ -92,16 +92,16 @@ class Requests:
             await scorer.score(due[-1][1].case, list(chosen.values()), each=settle)
 
     async def _settle(self, one: Waiting, judged: Judged) -> None:
-        """What came of an item: delivered and struck off, or tried again later."""
+        """Deliver the result of an item and remove it, or leave it for a retry."""
         outcome = judged.outcome
         lane = self._lane(self._assignments[judged.evaluator])
         if not isinstance(outcome, Score | Skipped):
             if outcome.reason in HOLDS:
                 self._hold(lane, HOLDS[outcome.reason], outcome.reason, outcome.detail)
                 return
-            if outcome.reason in PASSING and one.tries + 1 < _TRIES:
+            if outcome.reason in PASSING and one.tries + 1 < _MAX_ATTEMPTS:
                 await _blocking(partial(self._store.again, one.id))
-                self._hold(lane, _BREATH, outcome.reason, outcome.detail)
+                self._hold(lane, _PAUSE, outcome.reason, outcome.detail)
                 return
         await self._context.deliver(replace(judged, origin=one.group.source))
         if isinstance(outcome, Score):
@@ -116,12 +116,12 @@ class Requests:
     def _hold(self, lane: str, seconds: float, reason: str, detail: str) -> None:
         self._held[lane] = self._runtime.clock.monotonic() + seconds
         if self._why.get(lane) != reason:
-            message = f"judging afterwards waits: {detail or reason}"
+            message = f"backfill waits: {detail or reason}"
             self._runtime.events.warning(Event.BACKFILL_WAITS, message, judge=lane, reason=reason)
         self._why[lane] = reason
 
     def _id(self, one: Waiting) -> str:
-        """The id of the result that this process would give: another version since is another instrument."""
+        """The id of the result that this process would give, by its current version of the evaluator."""
         request_id = one.item.case.request_id if one.item is not None else one.request_id
         return result_id(request_id, one.group.evaluator, self._context.versions[one.group.evaluator])
 

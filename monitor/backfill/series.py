@@ -1,4 +1,4 @@
-"""What is counted of judging afterwards. Each step changes both sides of the balance at once, on the event loop."""
+"""The series of backfill. Each step changes both sides of the balance at once, on the event loop."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from monitor.telemetry.metrics import Metrics
 
 
 class Series:
-    """Counts by app, evaluator, source; all series of such a group exist, at 0, from its first item on."""
+    """Counts by app, evaluator and source; all series of such a group exist at 0 from its first item on."""
 
     def __init__(self, metrics: Metrics, versions: Mapping[str, str]) -> None:
         self._metrics = metrics
         self._versions = versions
         self._prepared: set[tuple[str, str, str]] = set()
         self.pending: Counter[Group] = Counter()
-        """What was asked for and has not ended."""
+        """Requested items that have not ended."""
 
     def asked(self, groups: Mapping[Group, int]) -> None:
-        """So many were asked for."""
+        """Count requested items."""
         for group, number in groups.items():
             labels = self._labels(group)
             self.pending[group] += number
@@ -28,7 +28,7 @@ class Series:
             self._metrics.backfill_pending.labels(*labels).inc(number)
 
     def ended(self, group: Group, outcome: str, *, number: int = 1, weight: float | None = None) -> None:
-        """So many came to `outcome`, one of `store.DONE`; `weight` is that of a single one that is scored."""
+        """Count items that ended with `outcome`, one of `store.DONE`; `weight` is that of a single scored one."""
         labels = app, evaluator, source = self._labels(group)
         whole = (app, evaluator, self._versions[evaluator], source, outcome)
         self.pending[group] -= number
@@ -39,12 +39,12 @@ class Series:
             self._metrics.backfill_weight_squares.labels(*whole).inc(weight**2)
 
     def missed(self, groups: Iterable[Group], outcome: str) -> None:
-        """These were missed, and `kept`, `dropped` or `expired`."""
+        """Count missed evaluations that were `kept`, `dropped` or `expired`."""
         for group in groups:
             self._metrics.backfill_missed.labels(self._app(group.app), group.evaluator, outcome).inc()
 
     def paid(self, dollars: float) -> None:
-        """So much was spent."""
+        """Count the cost."""
         self._metrics.backfill_cost.inc(dollars)
 
     def _labels(self, group: Group) -> tuple[str, str, str]:

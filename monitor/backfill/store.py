@@ -1,8 +1,7 @@
-"""The queue on disk: what was missed, what was asked for, and for a while what became of it.
+"""The backfill queue on disk: missed items, requested items, and for a time how they ended.
 
-Several processes work on it at once, the monitor and whoever calls `rag-monitor backfill`: each change is one short
-transaction. An item that is asked for gets a new, higher number, so that a reader who knows the highest it has seen
-finds all that is new.
+Several processes use it at once, the monitor and any `rag-monitor backfill`: each change is one short transaction. A
+requested item gets a new, higher number, so that a reader finds all new ones after the highest number it has seen.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ CREATE INDEX IF NOT EXISTS items_by_batch ON items (batch, state) WHERE batch <>
 )
 
 DONE: Final = ("defect", "passed", "skipped", "unscored", "expired", "known", "forgotten")
-"""What can become of an item that was asked for."""
+"""How a requested item may end."""
 
 _FINAL: Final = ("defect", "passed", "skipped", "known")
 _AT_ONCE: Final = 200
@@ -53,7 +52,7 @@ _OVERHEAD: Final = 256  # bytes of a row beside its body
 
 
 class Group(NamedTuple):
-    """What items are counted by."""
+    """The labels by which items are counted."""
 
     app: str
     evaluator: str
@@ -61,7 +60,7 @@ class Group(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """An item that was asked for, as it stands in the queue. `item` is None where it cannot be read any more."""
+    """A requested item in the queue. `item` is None where its bytes cannot be read."""
 
     id: str
     request_id: str
@@ -71,7 +70,7 @@ class Waiting(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """What an evaluator missed: how many judgements, and when the first and the last of their answers were given."""
+    """What an evaluator missed: the number of evaluations, and the times of the first and last answer among them."""
 
     evaluator: str
     number: int
@@ -80,7 +79,7 @@ class Missed(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What became of a wish: items that are new in the queue, that were there, that have a verdict, without room."""
+    """The outcome of a request: items added, already in the queue, already evaluated, and without room."""
 
     new: int = 0
     there: int = 0
@@ -89,10 +88,10 @@ class Asked(NamedTuple):
 
 
 class Store:
-    """The queue in the file `path`, opened at its first use; for use in any thread.
+    """The queue in the file `path`, opened at its first use, for any thread.
 
-    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written.
-    `damaged` is told of the place where a damaged file was put, in whose stead a new one was begun.
+    All methods block for some milliseconds and raise `MonitorError` where the file cannot be read or written. `damaged`
+    is called with the new path of a damaged file, after which a new one is begun.
     """
 
     def __init__(
@@ -106,9 +105,9 @@ class Store:
     # -- putting in
 
     def miss(self, items: Sequence[Item], now: float) -> tuple[list[Group], list[Group]]:
-        """Keep what was missed at `now`, once each. Returns the groups of those without room, of those that made room.
+        """Add items missed at `now`, once each. Returns the groups of those without room and of those dropped.
 
-        What was asked for makes no room, and a case that alone is larger than all may be has none.
+        Older missed items are dropped to make room; requested items are not.
         """
         dropped, displaced = [], []
         with self._file.transaction() as db:
@@ -129,9 +128,9 @@ class Store:
         return dropped, displaced
 
     def ask(self, items: Iterable[Item], *, batch: str, now: float) -> Asked:
-        """Ask for these judgements, under the name `batch`. One that has a verdict, or waits already, changes nothing.
+        """Request evaluations, under the name `batch`. Items that wait already, or have a result, do not change.
 
-        Of what was missed it makes use as of anything else: it is missed no longer.
+        A missed item that is requested counts as missed no longer.
         """
         new = there = known = full = 0
         for part in batched(items, _AT_ONCE):
@@ -158,7 +157,7 @@ class Store:
         return Asked(new, there, known, full)
 
     def missed_items(self, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
-        """What was missed, of some evaluators or of all, of one app or of all, oldest first."""
+        """The missed items, oldest first: of these evaluators (empty: of all), of one app (empty: of all)."""
         after = 0
         while True:
             with self._file.reading() as db:
@@ -177,7 +176,7 @@ class Store:
     # -- working off
 
     def asked_after(self, number: int) -> tuple[int, dict[Group, int]]:
-        """The highest number of an item that was asked for, and how many there are beyond `number`, by group."""
+        """The highest number of a requested item, and how many have a number above `number`, by group."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT app, evaluator, source, count(*), max(n) FROM items WHERE state = 'asked' AND n > ?"
@@ -187,7 +186,7 @@ class Store:
         return max((row[4] for row in found), default=number), {Group(*row[:3]): row[3] for row in found}
 
     def asked_up_to(self, number: int) -> dict[Group, int]:
-        """How many wait that were asked for, of those with numbers up to `number`, by group."""
+        """How many requested items with numbers up to `number` wait, by group."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT app, evaluator, source, count(*) FROM items WHERE state = 'asked' AND n <= ? GROUP BY 1, 2, 3",
@@ -198,9 +197,9 @@ class Store:
     def next(
         self, limit: int, *, up_to: int, among: Collection[str], without: Collection[str] = ()
     ) -> list[list[Waiting]]:
-        """Up to `limit` requests that wait longest for evaluators in `among`, each with all that waits of it.
+        """The `limit` requests that have waited longest for evaluators in `among`, each with all its waiting items.
 
-        Only items with numbers `up_to` that; none of a request in `without`.
+        Only items with numbers up to `up_to`; none of the requests in `without`.
         """
         columns = "id, request_id, app, evaluator, source, tries, body"
         where = f"state = 'asked' AND n <= ? AND evaluator IN ({marks(among)})"
@@ -220,7 +219,7 @@ class Store:
         return [[_waiting(row) for row in rows] for rows in found]
 
     def finish(self, id_: str, outcome: str, now: float) -> bool:
-        """An item that was asked for has come to its end; whether it was there. Its case is kept no longer."""
+        """Record how a requested item ended, and delete its case; whether it was in the queue."""
         with self._file.transaction() as db:
             sql = (
                 "UPDATE items SET state = 'done', outcome = ?, at = ?, size = 0, body = NULL"
@@ -229,16 +228,16 @@ class Store:
             return db.execute(sql, (outcome, now, id_)).rowcount == 1
 
     def again(self, id_: str) -> None:
-        """An item is to be tried once more."""
+        """Count an attempt at an item that is to be retried."""
         with self._file.transaction() as db:
             db.execute("UPDATE items SET tries = tries + 1 WHERE id = ? AND state = 'asked'", (id_,))
 
     def expire(
         self, *, before: float, now: float, up_to: int, spare: Collection[str] = ()
     ) -> tuple[dict[Group, int], list[Group]]:
-        """Give up what has waited since `before`: what was asked for, with numbers `up_to` that; what was missed.
+        """Expire items that have waited since before `before`: requested ones numbered up to `up_to`, and missed ones.
 
-        Of the former none of a request in `spare`. What was done before then is forgotten.
+        Spares requested items of the requests in `spare`. Deletes the records of items that ended before `before`.
         """
         old = f"state = 'asked' AND n <= ? AND at < ? AND request_id NOT IN ({marks(spare)})"
         with self._file.transaction() as db:
@@ -259,7 +258,7 @@ class Store:
     # -- looking
 
     def missed(self) -> list[Missed]:
-        """What was missed and is not asked for yet, by evaluator."""
+        """The missed items that are not requested, by evaluator."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT evaluator, count(*), min(answered), max(answered) FROM items WHERE state = 'missed'"
@@ -276,7 +275,7 @@ class Store:
             return dict(db.execute(f"{sql} batch = ? GROUP BY 1", (batch,)).fetchall())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 

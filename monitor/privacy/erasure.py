@@ -18,7 +18,7 @@ _LOOK_EVERY: Final = 1.0
 
 
 class Mark(NamedTuple):
-    """An erased trace, or all requests of a user up to `at` (wall-clock seconds), by the pseudonym of `pseudonyms.py`."""
+    """An erased trace, or the requests of a user (by pseudonym) up to `at`, in wall-clock seconds."""
 
     at: float
     trace: str = ""

@@ -1,4 +1,4 @@
-"""For sinks that write files: results that wait together are written together, by a thread, never on the event loop."""
+"""For sinks that write files: a thread writes all waiting results together, never the event loop."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def batching(
     stop: Callable[[], None],
     every: float,
 ) -> AsyncIterator[Deliver]:
-    """A `Deliver` that returns when `write` has taken its result, or raises what `write` raised.
+    """Yield a `Deliver` that returns when `write` has written its result, or raises what `write` raised.
 
-    `start`, `write` and `stop` run in one thread of their own. `write` is also called with nothing, every `every`
-    seconds without a result, to tidy up. The queue is as long as there are callers: each waits for its own result.
+    `start`, `write` and `stop` run in one thread of their own. After `every` seconds without a result `write` is called
+    with an empty list, to tidy up. The queue is bounded by the number of callers: each waits for its own result.
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -52,7 +52,7 @@ async def batching(
                 error: Exception | None = None
                 try:
                     await loop.run_in_executor(thread, write, [judged for judged, _ in taken])
-                except Exception as raised:  # noqa: BLE001 - it belongs to those who wait for these results
+                except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
                     error = raised
                 for _, done in taken:
                     if done.cancelled():

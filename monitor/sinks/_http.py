@@ -1,4 +1,4 @@
-"""What the sinks share that write to another product's HTTP API: the address, the key, patience with the server."""
+"""Base of the sinks that write to another product's HTTP API: address, headers, retries."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _CONTENT_IS_WRONG: Final = frozenset({400, 409, 413, 422})
 
 
 class HttpSink(Sink):
-    """A sink that writes to an HTTP API. Redirects are not followed: keys go where the configuration says."""
+    """A sink that writes to an HTTP API. It follows no redirects: keys go only where the configuration says."""
 
     url: Address
-    """Where the server is, `http://` or `https://`, with the path it is served under, if any."""
+    """The address of the server, `http://` or `https://`, with the path of the API, if any."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """The wall-clock limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
+    """The limit of one delivery, retries included; at most `60s`. The evaluators wait meanwhile."""
 
     include_explanations: bool = True
-    """Whether the reason of a verdict is written along. It may quote the question, the context and the answer."""
+    """Whether to write explanations. They may quote the question, the context and the answer."""
 
     tls: ClientTls | None = None
-    """Whom to trust, where `url` begins with `https://` and its certificate is not signed by a well-known authority."""
+    """The CA that verifies the server of an `https://` address, where it is not a well-known one."""
 
     at_once: ClassVar[int] = 1
-    """How many results one request may carry."""
+    """Results in one request."""
 
     in_flight: ClassVar[int] = 8
-    """How many requests may be under way."""
+    """Requests in flight."""
 
     @model_validator(mode="after")
     def _tls_is_used(self) -> Self:
@@ -64,14 +64,14 @@ class HttpSink(Sink):
 
     @abstractmethod
     def headers(self) -> Mapping[str, str]:
-        """How the server knows us."""
+        """The headers that authenticate this process."""
 
     @abstractmethod
     async def write(self, api: Api, results: Sequence[Judged]) -> None:
-        """Write `at_once` results at most, once however often they come. Raises as `_together.Send` does."""
+        """Write up to `at_once` results, idempotently. Raises as `_together.Send` does."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Raises `ConfigError` where a file cannot work; delivering raises `MonitorError` where it fails."""
+        """Open the client. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         return self._open(runtime)
 
     @asynccontextmanager
@@ -103,7 +103,7 @@ class HttpSink(Sink):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said: a 2xx, with JSON or nothing, or one of the statuses that were asked for."""
+    """The answer of the server: 2xx with JSON or without content, or one of the accepted statuses."""
 
     status: int
     text: str
@@ -112,7 +112,7 @@ class Answer:
 class Api:
     """The server behind `url`.
 
-    `trouble` is why the last attempt was no success, in words without a secret and without anything of the content.
+    `trouble` is why the last attempt failed, without secrets and without content.
     """
 
     def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, rng: random.Random, *, name: str) -> None:
@@ -127,10 +127,10 @@ class Api:
     async def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, also: Collection[int] = ()
     ) -> Answer:
-        """The answer, as soon as it is 2xx or one of `also`; tries again until the caller's time is over.
+        """Call the API, with retries until the caller's deadline; the answer is 2xx or one of `also`.
 
-        Raises `InvalidData` where the server refuses the content, `Overloaded` where it says to come back later than
-        the caller can wait, `MonitorError` where it refuses us: a wrong key, a wrong address, a redirect.
+        Raises `InvalidData` where the server refuses the content, `Overloaded` where the deadline comes before the next
+        attempt, `MonitorError` where the server refuses this client: a wrong key, a wrong address, a redirect.
         """
         for attempt in range(64):
             answer, wait = await self._try(method, path, body)
@@ -147,8 +147,8 @@ class Api:
         raise Overloaded(f"{self._name}: {self.trouble}", retry_after=wait or 1.0)
 
     async def _try(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[Answer | None, float]:
-        """The answer, None where there is none, and for how many seconds the server asks to be left alone."""
-        import httpx  # noqa: PLC0415 - loaded by whoever made the client
+        """Make one attempt: the answer, None without one, and the seconds that the server asks to wait."""
+        import httpx  # noqa: PLC0415 - loaded already, by the caller that made the client
 
         content = dump(dict(body)) if body is not None else None
         kind = {"content-type": "application/json"} if content is not None else {}
@@ -164,7 +164,7 @@ class Api:
         return Answer(got.status_code, text), self._asked_for(got)
 
     def _asked_for(self, answer: httpx.Response) -> float:
-        """`Retry-After` in seconds, from either of its forms; 0 where it says nothing."""
+        """Read `Retry-After`, in seconds, from either of its forms; 0 without it."""
         said = answer.headers.get("retry-after", "").strip()
         try:
             seconds = float(said)

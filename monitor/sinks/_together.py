@@ -1,4 +1,4 @@
-"""For sinks behind a network: results that wait together are sent together, several such batches at a time."""
+"""For sinks behind a network: waiting results are sent in batches, several at a time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FIRST_PAUSE: Final = 1.0  # seconds; doubled after each failure
 _LAST_PAUSE: Final = 30.0
 
 Send = Callable[[Sequence[Judged]], Awaitable[None]]
-"""Sends a batch, within a bounded time; whoever wrote it has tried again where that made sense.
+"""Sends a batch within a bounded time, its own retries included.
 
-Raises `Refused` where some results were not taken and the others were; `InvalidData` where none was, for what one of
-them holds; `Overloaded` where there is no receiver at present; any other `MonitorError` where none was taken.
+Raises `Refused` where only some results were accepted; `InvalidData` where none was, because of the content of one;
+`Overloaded` while there is no receiver; any other `MonitorError` where none was accepted.
 """
 
 
 class Refused(InvalidData):
-    """Of the results sent together those with these `ids` were not taken; the others were."""
+    """Of the results in a batch those with these `ids` were refused; the others were accepted."""
 
     def __init__(self, message: str, ids: Collection[str]) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Refused(InvalidData):
 
 
 class _Line:
-    """Whether it is worth trying. After a failure one result at a time finds out; the others need not wait for it."""
+    """A circuit breaker: after a failure one result at a time tries the receiver, and the others fail at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,18 +44,18 @@ class _Line:
         self._why = ""
 
     def enter(self) -> None:
-        """Raises `Overloaded` where the receiver was not there a moment ago."""
+        """Raise `Overloaded` where the receiver has just failed."""
         if self._pause:
             if self._tries or self._clock.monotonic() < self._until:
                 raise Overloaded(f"not tried: {self._why}")
             self._tries = True
 
     def works(self) -> None:
-        """The receiver has answered."""
+        """Note that the receiver has answered."""
         self._pause, self._tries = 0.0, False
 
     def broken(self, error: Overloaded) -> None:
-        """The receiver has not answered, or only that it cannot. Of several batches under way the first counts."""
+        """Note that the receiver failed. Of several batches in flight only the first counts."""
         if not self._pause or self._tries:
             self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LAST_PAUSE)
         self._until = self._clock.monotonic() + max(self._pause, min(error.retry_after, _LAST_PAUSE))
@@ -64,12 +64,12 @@ class _Line:
 
 @asynccontextmanager
 async def together(send: Send, *, at_once: int, in_flight: int, clock: Clock) -> AsyncIterator[Deliver]:
-    """A `Deliver` that returns when `send` has taken its result, or raises what `send` raised.
+    """Yield a `Deliver` that returns when `send` has accepted its result, or raises what `send` raised.
 
-    A result that comes while fewer than `in_flight` batches are under way leaves at once; those that come meanwhile
-    leave together, `at_once` at most. Where a batch is refused for what it holds it is halved until what is wrong
-    stands alone. After `Overloaded` results fail at once for a second, then for two, and so on to half a minute, save
-    one that tries again. There are never more results in here than callers. Leaving waits for what somebody waits for.
+    While fewer than `in_flight` batches are under way a result is sent at once; others wait and are sent together,
+    `at_once` at most. A batch with refused content is halved until the refused result is alone. After `Overloaded`
+    results fail at once for a second, then for two, and so on up to half a minute, except one that tries again. The
+    queue is bounded by the number of callers. Leaving the context waits for them.
     """
     sender = _Together(send, at_once=at_once, in_flight=in_flight, line=_Line(clock))
     try:
@@ -115,7 +115,7 @@ class _Together:
                 del self._waiting[: self._at_once]
                 await self._attempt(taken)
         finally:
-            # Not in a callback of the task: that comes a step later, and who came meanwhile would wait for ever.
+            # Not in a callback of the task: it runs a step later, and a result in between would wait for ever.
             if (this := asyncio.current_task()) is not None:
                 self.under_way.discard(this)
 
@@ -134,7 +134,7 @@ class _Together:
             self._line.works()
             await self._sort_out(taken, error)
             return
-        except Exception as error:  # noqa: BLE001 - it belongs to those who wait for these results
+        except Exception as error:  # noqa: BLE001 - raised in the callers that wait for these results
             _settle(taken, error)
         else:
             _settle(taken)
@@ -163,7 +163,7 @@ def _settle(those: list[_Waits], error: Exception | None = None) -> None:
 
 
 def _again(error: Exception) -> Exception:
-    """An exception of its own for each who waits: one that is raised in two places tangles their tracebacks."""
+    """Make an exception for each caller: raising one in several places would mix up their tracebacks."""
     if isinstance(error, Refused):
         return InvalidData(str(error))
     if isinstance(error, (InvalidData, Overloaded)) or type(error) is MonitorError:

@@ -1,4 +1,4 @@
-"""What the sinks that write to other products tell of a result, in words that every one of them can hold."""
+"""A result in plain values that other products can store, for the sinks that write to them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 from monitor.model.foreign import Via
 from monitor.model.outcome import Judged, Score, Skipped
 
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL has no NUL, UTF-8 no half of a surrogate pair
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 half a surrogate pair
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
-_LONGEST: Final = 8_000  # characters of an explanation: what a person may still read
+_LONGEST: Final = 8_000  # characters of an explanation: nobody reads more
 
 
 class Told(NamedTuple):
     """One result in plain values.
 
-    `trace_id` and `span_id` are those of OpenTelemetry in hex, empty where the case came as a row of another name.
-    `score` is None unless there is one, then `trouble` says why not and `detail` more; `label` is the name that the
-    evaluator gave to the score, or that of its level. `judged` says whether a model gave the verdict.
+    `trace_id` and `span_id` are OpenTelemetry's, in hex, empty where the case came as a row with another id. Where
+    `score` is None, `trouble` is the reason and `detail` its details; `label` is the evaluator's name for the score, or
+    the name of its level. `by_model` says whether a model gave the score.
     """
 
     trace_id: str
@@ -38,7 +38,7 @@ class Told(NamedTuple):
 
 
 def tell(judged: Judged, *, explanations: bool) -> Told:
-    """`judged` for others; without `explanations` nothing that may quote the request or the answer."""
+    """Convert a result; without `explanations` nothing that may quote the request or the answer."""
     case, outcome = judged.case, judged.outcome
     score = outcome if isinstance(outcome, Score) else None
     detail = "" if isinstance(outcome, Score | Skipped) else outcome.detail
@@ -71,5 +71,5 @@ def tell(judged: Judged, *, explanations: bool) -> Told:
 
 
 def clean(text: str) -> str:
-    """`text` without what databases refuse, each such character replaced."""
+    """Replace the characters that databases refuse."""
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)

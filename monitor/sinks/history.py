@@ -1,4 +1,4 @@
-"""Results in a local SQLite database: what the page shows, and what alert windows are restored from after a restart."""
+"""Results in a local SQLite database, for the page, and to restore alert windows after a restart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_ONCE = 100  # lessons between which other tasks have their turn
 
 
 class History(Sink, HistoryOptions):
-    """Keep results for the page and for restarts."""
+    """Keep results in a local database, for the page and for restarts."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
 
@@ -33,19 +33,19 @@ class History(Sink, HistoryOptions):
 
     @classmethod
     def in_folder(cls, folder: Path, kept: ResultRetention) -> History:
-        """The history of the storage folder, which keeps what its section says."""
+        """Make the sink for the storage folder, with the options of the section `storage`."""
         return cls(path=folder / files.HISTORY, **{name: getattr(kept, name) for name in ResultRetention.model_fields})
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails.
+        """Open the file. Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` on failure.
 
-        A result is safe from a crash of the process when it is delivered; a power cut may cost the last seconds.
+        A delivered result survives a crash of the process; a power cut may lose the last seconds.
         """
         writer = Writer(self._file(), self, runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
 
     async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
-        """The newest 5,000 verdicts that samplers have learned from, oldest first."""
+        """Report the newest 5,000 results that samplers learn from, oldest first."""
         for number, lesson in enumerate(await anyio.to_thread.run_sync(self._reader.lessons)):
             heard(lesson)
             if number % _AT_ONCE == 0:
@@ -56,7 +56,7 @@ class History(Sink, HistoryOptions):
     ) -> list[dict[str, Any]]:
         """The newest results of any outcome, newest first; rows of the schema in `monitor/storage/history/rows.py`.
 
-        This and the other queries read the file, whoever writes it; they raise `MonitorError` where they cannot.
+        This and the other queries read the file while any process writes it. They raise `MonitorError` on failure.
         """
         query = partial(self._reader.results, app=app, evaluator=evaluator, since=since, limit=limit)
         return await anyio.to_thread.run_sync(query)
@@ -75,7 +75,7 @@ class History(Sink, HistoryOptions):
         return await anyio.to_thread.run_sync(query)
 
     async def search(self, **wanted: Any) -> list[dict[str, Any]]:
-        """Results by any of the fields of `Search`, worst or newest first."""
+        """Search by any of the fields of `Search`, worst or newest first."""
         return await anyio.to_thread.run_sync(self._reader.search, Search(**wanted))
 
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
@@ -83,22 +83,22 @@ class History(Sink, HistoryOptions):
         return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
 
     async def sums_since(self, since: float) -> list[Sums]:
-        """Scored results summed by the minute, oldest first, from the minute that holds `since` (wall clock) on.
+        """Sums of scored results by the minute, oldest first, from the minute that contains `since` (wall clock).
 
-        Those of each version of an evaluator are summed apart.
+        Versions of an evaluator are never in one sum.
         """
         return await anyio.to_thread.run_sync(self._reader.sums_since, since)
 
     async def hourly_sums(self, since: float, until: float) -> list[Sums]:
-        """The same by the hour, from the hour that holds `since` up to, and without, the one that holds `until`."""
+        """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
     async def verdicts(self, ids: Collection[str]) -> set[str]:
-        """Which results, by id, are there and not `unscored`; none where there is no history yet."""
+        """Which of these results, by id, exist and are not `unscored`; none where there is no history yet."""
         return await anyio.to_thread.run_sync(self._reader.verdicts, ids) if self._file().exists() else set()
 
     async def generations(self) -> list[Known]:
-        """The versions that verdicts came from so far."""
+        """The versions of services that have results."""
         return await anyio.to_thread.run_sync(self._reader.generations)
 
     @property

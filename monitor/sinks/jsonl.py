@@ -1,6 +1,6 @@
-"""Results as a file of JSON lines, for whatever reads such files. The schema: `monitor/storage/history/rows.py`.
+"""Results as a file of JSON lines. The schema: `monitor/storage/history/rows.py`.
 
-A result may stand in it twice after a restart, with the same `id`. Files are readable by their owner only.
+After a restart a result may be in it twice, with the same `id`. Files are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ class JsonLines(Sink):
     """Append each result to a file, one JSON object a line."""
 
     path: Path
-    """The file. It and its folder are made where they are missing."""
+    """The file. It is created, with its folder, where it does not exist."""
 
     include_texts: bool = False
-    """Whether question, context and answer are written along. Off: only the verdict, which may quote the answer."""
+    """Whether to write question, context and answer. Off: only score and explanation, which may quote them."""
 
     fsync: bool = False
-    """Whether a result is on disk, not only with the operating system, before it counts as delivered."""
+    """Whether a result must be on the disk, not only with the operating system, before it counts as delivered."""
 
     max_file_size: Size = Field(default=100 * 1024**2, gt=0)
-    """From this size on the file is renamed to `<path>.1` and a new one begun."""
+    """At this size the file is renamed to `<path>.1` and a new one begun."""
 
     max_files: int = Field(default=5, ge=1)
-    """How many renamed files are kept, `.1` being the newest."""
+    """How many renamed files to keep; `.1` is the newest."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` where it fails."""
+        """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure."""
         del runtime
         file = _File(self)
         return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
@@ -59,7 +59,7 @@ class _File:
             raise ConfigError(f"jsonl: path: {self._path} cannot be opened: {error.strerror}") from None
 
     def write(self, results: list[Judged]) -> None:
-        """All of these or none: what a full disk cut off is taken back, so that each line stays whole."""
+        """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
         if not results:
             return
         lines = b"".join(dump(as_json(one, texts=self._options.include_texts)) + b"\n" for one in results)
@@ -88,7 +88,7 @@ class _File:
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")  # a line that a crash cut off must not swallow the next
+            os.write(self._descriptor, b"\n")  # ends a line that a crash cut off
         return self._descriptor
 
     def _write_all(self, descriptor: int, lines: bytes) -> None:

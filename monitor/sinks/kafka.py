@@ -1,6 +1,6 @@
-"""Results as records of a Kafka topic, for whatever reads such topics, and for every replica's samplers.
+"""Results as records of a Kafka topic, for other programs and for the samplers of all replicas.
 
-The schema: `docs/results.md`. The key is the trace id. A result may come twice, with the same `id`.
+The schema: `docs/results.md`. The key is the trace id. A result may be sent twice, with the same `id`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from monitor.stages import Deliver, Lesson, Runtime, Sink
 from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
 from monitor.telemetry.events import Event
 
-_AT_ONCE = 100  # lessons between which others have their turn
+_AT_ONCE = 100  # lessons between which other tasks have their turn
 _LONGEST_REASON = 500
 
 _SHORT: Final = (
@@ -32,7 +32,7 @@ _SHORT: Final = (
 
 
 class Kafka(KafkaConnection, Sink):
-    """Send each result to a Kafka topic, as JSON, and learn from what other replicas have sent there."""
+    """Send each result to a Kafka topic as JSON, and let samplers learn from the results of other replicas there."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
 
@@ -40,29 +40,28 @@ class Kafka(KafkaConnection, Sink):
     """The topic. It is never created by this process."""
 
     dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    """The topic for what can never be sent to `topic`: which result, and why not, without its texts. Without one, such
-    a result counts as a failure of the sink."""
+    """The topic for results that can never be sent to `topic`: the reason and the main fields, without texts. Without
+    one, such a result counts as a failure of the sink."""
 
     include_texts: bool = False
-    """Whether question, context and answer are sent along. Off: only the verdict, which may quote the answer."""
+    """Whether to send question, context and answer. Off: only score and explanation, which may quote them."""
 
     delivery_timeout: Duration = Field(default=120.0, ge=1)
-    """How long a result is tried to be sent, through outages, before it counts as a failure of the sink."""
+    """How long to retry a result, through outages, before it counts as a failure of the sink."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
     """How batches are compressed."""
 
     max_bytes: Size = Field(default=1024**2, ge=1024)
-    """What one result may have before compression; the topic's `max.message.bytes` should allow as much."""
+    """Bytes of one result before compression; the topic's `max.message.bytes` should allow as many."""
 
     replay: int = Field(default=20_000, ge=0)
-    """How many of the newest results of the topic are read at start, from which samplers with `boost` learn anew. Their
-    memory is some 5,000 verdicts; the results of local evaluators, which teach nothing, count as well."""
+    """How many of the newest results of the topic to read at the start, for samplers with `boost` to learn from. They
+    remember some 5,000 results; those of local evaluators, which teach nothing, count as well."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Delivering returns when all in-sync replicas have the result; else it raises, as `Producer.send` does.
-
-        Leaving waits for what is under way, some seconds at most.
+        """Open the producer. Delivering returns when all in-sync replicas have the result; else it raises as
+        `Producer.send` does. Leaving the context waits for results in flight, some seconds at most.
         """
         return self._open(runtime)
 
@@ -97,7 +96,7 @@ class Kafka(KafkaConnection, Sink):
         await producer.send(topic, key, dump(letter))
 
     async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:
-        """The newest `replay` results of the topic, whoever sent them, oldest first, and on, until cancelled."""
+        """Report the newest `replay` results in the topic, oldest first, then new ones, until cancelled."""
         results = follow(self, self.topic, _lesson, runtime.events, runtime.clock, newest=self.replay)
         async with aclosing(results):
             async for found in results:

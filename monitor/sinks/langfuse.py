@@ -1,4 +1,4 @@
-"""Verdicts as scores in Langfuse. API: POST /api/public/scores, which creates or, with a known id, replaces."""
+"""Results as scores in Langfuse. API: POST /api/public/scores, which creates or, with a known id, replaces."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
 
 class Langfuse(HttpSink):
-    """Score the judged observation: a numeric score under the evaluator's name, the reason as its comment.
+    """Write a numeric score on the observation, under the evaluator's name, with the explanation as its comment.
 
-    The score's id is the result's id, so a repeat replaces it; level, label and version are its metadata. It is put
-    into the environment that the service named in `deployment.environment.name`. Only scores are written. A case that
-    came as a row is scored under its `request_id`, which must then be the id of a trace in Langfuse.
+    The score's id is the result's id, so a repeat replaces it; level, label and version are its metadata. Its
+    environment is the service's `deployment.environment.name`. Only scores are written. A case that came as a row is
+    scored under its `request_id`, which must be the id of a trace in Langfuse.
     """
 
     public_key: str
     """The public key of the project, `pk-lf-...`."""
 
     secret_key: SecretStr
-    """The secret key of the project. Name an environment variable: `${LANGFUSE_SECRET_KEY}`."""
+    """The secret key of the project. Use an environment variable: `${LANGFUSE_SECRET_KEY}`."""
 
     def headers(self) -> Mapping[str, str]:
         """See `HttpSink`."""

@@ -1,7 +1,7 @@
-"""Verdicts as assessments on the traces of MLflow 3. API: POST /api/3.0/mlflow/traces/{trace_id}/assessments.
+"""Results as assessments on the traces of MLflow 3. API: POST /api/3.0/mlflow/traces/{trace_id}/assessments.
 
-A trace that MLflow took in by OTLP has there the id `tr-` followed by its own. An id of an assessment that is taken is
-answered with 500, whatever the reason: whether it is a repeat, a look at the assessment tells.
+A trace that MLflow received by OTLP has the id `tr-` followed by its OpenTelemetry id. MLflow answers 500 to an
+assessment id that exists, as to any other fault: a GET of the assessment tells the two apart.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from monitor.sinks._http import Api, HttpSink
 from monitor.sinks._verdict import Told, clean, tell
 
 _NOT_THERE, _FAILED = 404, 500
-_AGAIN_AFTER: Final = 1.0  # seconds: a trace may come later than its verdict, a fault may pass
+_AGAIN_AFTER: Final = 1.0  # seconds: a trace may arrive after its result, and a fault may pass
 _NO_TRACE: Final = "RESOURCE_DOES_NOT_EXIST"
 
 
 class Mlflow(HttpSink):
-    """Assess the trace: feedback under the evaluator's name, with the reason as its rationale.
+    """Write feedback on the trace, under the evaluator's name, with the explanation as its rationale.
 
-    Its source is `LLM_JUDGE` where a model gave the verdict, else `CODE`. A judgement that did not come about is
-    feedback with an error. The assessment's id is made of the result's id, so a repeat adds nothing. Only cases that
-    were traces are written, or rows with the trace of MLflow in them, and MLflow must have the trace.
+    Its source is `LLM_JUDGE` where a model gave the score, else `CODE`. A result without a score is feedback with an
+    error. The assessment's id contains the result's id, so a repeat adds nothing. Only cases that were traces are
+    written, or rows with the id of an MLflow trace, and MLflow must have the trace.
     """
 
     username: str | None = None
-    """The name of a user, where MLflow runs with its basic authentication; `api_key` is then the password."""
+    """The user name, where MLflow uses basic authentication; `api_key` is then the password."""
 
     api_key: SecretStr | None = None
-    """A token, sent as `Authorization: Bearer ...`, or the password of `username`. Name an environment variable:
+    """The token, sent as `Authorization: Bearer ...`, or the password of `username`. Use an environment variable:
     `${MLFLOW_TRACKING_TOKEN}`."""
 
     def headers(self) -> Mapping[str, str]:

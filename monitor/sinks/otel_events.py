@@ -1,4 +1,4 @@
-"""Verdicts as OpenTelemetry events: `gen_ai.evaluation.result` log records on the judged span.
+"""Results as OpenTelemetry events: `gen_ai.evaluation.result` log records on the scored span.
 
 Definition: OpenTelemetry semantic conventions for generative AI, event `gen_ai.evaluation.result` (development). Sent
 by the SDK's own OTLP exporters, but not through its batch processor, which drops what does not fit into its queue.
@@ -36,37 +36,37 @@ _IN_FLIGHT: Final = 4
 
 
 class OtelEvents(OtlpSettings, Sink):
-    """Send each result by OTLP as one event `gen_ai.evaluation.result`, with the trace and span that was judged.
+    """Send each result by OTLP as one event `gen_ai.evaluation.result`, with the trace and span that was scored.
 
     | attribute | what it is |
     |---|---|
     | `gen_ai.evaluation.name` | the evaluator |
     | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
     | `gen_ai.evaluation.explanation` | the reason, unless `include_explanations` is off |
-    | `gen_ai.response.id` | the provider's id of the answer, where the judged span says it |
-    | `error.type` | of a judgement that did not come about: the reason, such as `timeout` |
-    | `rag_monitor.result_id` | the same for a repeat, which may come after a restart |
+    | `gen_ai.response.id` | the provider's id of the answer, where the scored span has it |
+    | `error.type` | where there is no score, the reason, such as `timeout` |
+    | `rag_monitor.result_id` | the same for a repeat, which may follow a restart |
     | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
-    | `rag_monitor.app`, `.version`, `.model` | the judged service; of the evaluator; the judge |
+    | `rag_monitor.app`, `.version`, `.model` | the service; the evaluator's version; the judge model |
     | `rag_monitor.defect`, `.level`, `.weight`, `.standing` | as in the other sinks |
-    | `rag_monitor.score_source` | of a verdict that others have reached: how it came, such as `feedback` |
-    | `rag_monitor.request_id` | of a case that came as a row and has no trace |
+    | `rag_monitor.score_source` | how an external score came, such as `feedback` |
+    | `rag_monitor.request_id` | the id of a case that came as a row, without a trace |
 
-    Its time is that of the answer, its observed time that of the verdict, its resource `service.name` `rag-monitor`.
+    Its time is that of the answer, its observed time that of the result, its resource `service.name` `rag-monitor`.
     """
 
     endpoint: Address
-    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC; for HTTP `http://collector:4318`, to
-    which `/v1/logs` is added."""
+    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP, to
+    which `/v1/logs` is appended."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """The limit of one delivery, all attempts included; at most `60s`. Meanwhile the evaluators wait."""
+    """The limit of one delivery, retries included; at most `60s`. The evaluators wait meanwhile."""
 
     include_explanations: bool = True
-    """Whether the reason of a verdict is sent along. It may quote the question, the context and the answer."""
+    """Whether to send explanations. They may quote the question, the context and the answer."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Raises `ConfigError` where a file cannot work; delivering raises `MonitorError` where it fails."""
+        """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         return self._open(runtime)
 
     @asynccontextmanager
@@ -94,7 +94,7 @@ class OtelEvents(OtlpSettings, Sink):
 
 
 def _writer() -> Callable[[Judged, bool], ReadableLogRecord]:
-    """Makes the record of a result. Imports the SDK, which takes 0.2 s."""
+    """Make the function that writes the record of a result. Imports the SDK, which takes 0.2 s."""
     from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415
     from opentelemetry.context import Context  # noqa: PLC0415
     from opentelemetry.sdk._logs import ReadableLogRecord  # noqa: PLC0415

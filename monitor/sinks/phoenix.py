@@ -1,6 +1,6 @@
-"""Verdicts as annotations on the spans that Phoenix (Arize) shows.
+"""Results as annotations on the spans in Phoenix (Arize).
 
-API: POST /v1/span_annotations, `sync=true` (else an annotation whose span is not there is dropped without a word).
+API: POST /v1/span_annotations, `sync=true` (without it an annotation of an unknown span is dropped silently).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from monitor.sinks._verdict import Told, tell
 _PATH: Final = "/v1/span_annotations?sync=true"
 _NOT_THERE: Final = 404
 _MISSING: Final = re.compile(r"\b[0-9a-f]{16}\b")
-_SPANS_COME_WITHIN: Final = 1.0  # seconds; a verdict takes longer than a span, as a rule
+_SPANS_COME_WITHIN: Final = 1.0  # seconds; a span usually arrives before its result
 
 
 class Phoenix(HttpSink):
-    """Annotate the judged span: score, label and reason under the evaluator's name.
+    """Annotate the span with score, label and explanation, under the evaluator's name.
 
-    An annotation says `LLM` where a model gave the verdict, else `CODE`; its identifier is the result's id, so a repeat
+    The annotator is `LLM` where a model gave the score, else `CODE`; the identifier is the result's id, so a repeat
     replaces it. Only scores are written, and only for cases that were traces: Phoenix must have the span.
     """
 
     api_key: SecretStr | None = None
-    """A key of Phoenix, sent as `Authorization: Bearer ...`. Name an environment variable: `${PHOENIX_API_KEY}`."""
+    """The API key, sent as `Authorization: Bearer ...`. Use an environment variable: `${PHOENIX_API_KEY}`."""
 
     at_once: ClassVar[int] = 100
     in_flight: ClassVar[int] = 4
@@ -54,7 +54,7 @@ class Phoenix(HttpSink):
 
 
 async def _annotate(api: Api, told: list[Told]) -> list[Told]:
-    """Writes them all, save those whose spans are not there: these are returned."""
+    """Write all of these; returns those whose spans are missing."""
     if not told:
         return []
     answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in told]}, also={_NOT_THERE})

@@ -1,7 +1,7 @@
 """Metrics for Prometheus, and the health endpoints, on a port of their own.
 
-The pipeline counts every result itself, in the same step in which its ledger moves on, so that all series of one scrape
-belong together; this sink makes them reachable.
+The pipeline counts every result itself, in the same step as its ledger, so that all series of one scrape are
+consistent; this sink only serves them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 
 class Prometheus(Listener, Sink):
-    """Serves `/metrics` (Prometheus text and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the page.
+    """Serve `/metrics` (Prometheus text, and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the page.
 
     A token may also come as the password of HTTP Basic authentication, under any user name: browsers ask for it.
     """
@@ -78,7 +78,7 @@ async def _already_counted(_: Judged) -> None:
 
 
 class _Endpoints:
-    """The ASGI application. Only the health of the process is told without a token."""
+    """The ASGI application. Without a token only the health of the process can be read."""
 
     def __init__(self, runtime: Runtime, gate: _Gate) -> None:
         self._runtime = runtime
@@ -131,7 +131,7 @@ class _Endpoints:
         return await site.take(scope["path"], headers, body)
 
     def _ready(self, authorization: str | None) -> tuple[int, str, bytes]:
-        """Probes have no token: they hear whether, and only who may come in hears why not."""
+        """Probes have no token: they learn whether the process is ready; why not is shown only with a token."""
         health = self._runtime.health
         if health.ready:
             return 200, _TEXT, b"ready\n"
@@ -143,7 +143,7 @@ class _Endpoints:
 
 
 async def _body(receive: _Receive) -> bytes | None:
-    """What is posted; None where it is too much."""
+    """Read the body of a request; None where it is too large."""
     body, more = bytearray(), True
     while more:
         message = await receive()
@@ -155,7 +155,7 @@ async def _body(receive: _Receive) -> bytes | None:
 
 
 def _viewer(scope: dict[str, Any], headers: dict[str, str], *, known: bool) -> Viewer:
-    """Tokens have no names: whoever holds one can tell its first eight digits, and nobody the token from them."""
+    """Name the caller for the audit log: tokens have no names, so by the first eight digits of the token's hash."""
     peer = str((scope.get("client") or ("",))[0])
     if not known:
         return Viewer(peer=peer)
@@ -164,7 +164,7 @@ def _viewer(scope: dict[str, Any], headers: dict[str, str], *, known: bool) -> V
 
 
 def _as_bearer(authorization: str | None) -> str | None:
-    """What a browser sends for a token, in the form of a token."""
+    """Convert the HTTP Basic password that a browser sends into a bearer token."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
         return authorization

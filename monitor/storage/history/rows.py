@@ -11,12 +11,12 @@ changes its meaning raises it.
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
 | `model` | the model of the service |
 | `evaluator`, `version` | what scored the case |
-| `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; without a score why, and details |
+| `outcome`, `reason`, `detail` | `score`, `skipped` or `unscored`; why there is no score |
 | `score`, `label`, `level`, `defect`, `explanation` | null unless `outcome` is `score` |
 | `contradicts` | true where a judge's explanation says the opposite of the score; else left out |
-| `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, offsets in characters |
+| `evidence` | [{`claim`, `verdict`, `start`, `end`, `note`}]: passages of the response, by character |
 | `weight` | how many requests this one represents |
-| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how it was sampled for its evaluator; null without sampling |
+| `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator sampled it; null without sampling |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
 | `standing` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
   `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request. Only `live` counts in rates |

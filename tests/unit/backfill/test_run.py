@@ -112,7 +112,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
     """Sets what the judge answers. Waiting is short, so that the tests are."""
     monkeypatch.setattr(running, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(running, "_TIDY_EVERY", 0.0)
-    monkeypatch.setattr(requests, "_BREATH", 0.02)
+    monkeypatch.setattr(requests, "_PAUSE", 0.02)
     monkeypatch.setattr(requests, "HOLDS", dict.fromkeys(requests.HOLDS, 0.02))
 
     def use(*answers: Any) -> ScriptedJudge:
