@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from monitor.content import context, request, slices, values
 from monitor.content.context import Context
 from monitor.content.forest import Forest, Node, first_said, grow, mapped
-from monitor.content.request import Answered, Asked, Call
+from monitor.content.request import Answered, Call, StatedRequest
 from monitor.content.settings import ReadingSettings
 from monitor.foreign import telemetry
 from monitor.model.case import Case, Joined, Reading, Status
@@ -36,7 +36,7 @@ class Composed(NamedTuple):
     reading: Reading
     forest: Forest
     answered: Answered | None = None
-    asked: Asked | None = None
+    asked: StatedRequest | None = None
     given: Context | None = None
 
 
@@ -79,7 +79,7 @@ def _reading(trace: Trace, forest: Forest, verdict: Status, case: Case, why: str
     return Reading(verdict, case, why, _joined(forest), said)
 
 
-def _case(trace: Trace, forest: Forest, answered: Answered, asked: Asked, given: Context) -> Case:
+def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest, given: Context) -> Case:
     roots = forest.roots or forest.nodes[:1]
     last = answered.last
     telling = [node for node in answered.around if node.seen and node.seen.query] or answered.around

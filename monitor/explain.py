@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from monitor.compose import Composed, compose
 from monitor.content import evidence, forest, request, values
-from monitor.content.forest import Forest, Node, Source, mapped, outermost, saying
+from monitor.content.forest import FieldSource, Forest, Node, mapped, outermost, saying
 from monitor.content.settings import ReadingSettings
 from monitor.model.case import Reading
 from monitor.model.span import Value
@@ -89,33 +89,35 @@ def explain(trace: Trace, conventions: Sequence[Convention], settings: ReadingSe
     return Explanation(composed.reading, origins, [*(one for one in left.values() if one.said), *unread])
 
 
-def _sources(composed: Composed) -> dict[str, list[Source]]:
+def _sources(composed: Composed) -> dict[str, list[FieldSource]]:
     """By field of the case the spans that it was taken from."""
     answered, asked, trees = composed.answered, composed.asked, composed.forest
     if answered is None or asked is None:
         return {field: [] for field in FIELDS}
     last, case = answered.last, composed.reading.case
-    found: dict[str, Sequence[Source | None]] = {
+    found: dict[str, Sequence[FieldSource | None]] = {
         "question": [asked.question if case.request.query else None],
         "history": [asked.history],
         "context": _of_context(composed, trees),
         "answer": [answered.source if case.response else None],
-        "model": [mapped(trees, "model") or (Source(last.node, "model") if last else None) if case.model else None],
-        "usage": [Source(node, "usage") for node in request.counted(trees)],
+        "model": [
+            mapped(trees, "model") or (FieldSource(last.node, "model") if last else None) if case.model else None
+        ],
+        "usage": [FieldSource(node, "usage") for node in request.counted(trees)],
         "session": [saying(outermost(trees), "session_id")],
         "user": [saying(outermost(trees), "user_id")],
     }
     return {field: [one for one in found[field] if one is not None] for field in FIELDS}
 
 
-def _of_context(composed: Composed, trees: Forest) -> Sequence[Source]:
+def _of_context(composed: Composed, trees: Forest) -> Sequence[FieldSource]:
     """The spans that hold the documents; where these came out of the prompt, the call that it was sent with."""
     given, answered = composed.given, composed.answered
     if given is None or answered is None:
         return []
     if given.source == "prompt":
-        return [Source(answered.last.node, "messages")] if answered.last else []
-    holding = [Source(node, "documents") for node in trees.nodes if node.seen and node.seen.documents is not None]
+        return [FieldSource(answered.last.node, "messages")] if answered.last else []
+    holding = [FieldSource(node, "documents") for node in trees.nodes if node.seen and node.seen.documents is not None]
     shares = evidence.sharing(given.documents)
     for role in _ROLES:
         own = [one for one in holding if one.node.seen and one.node.seen.kind in role]
@@ -128,7 +130,7 @@ def _of_context(composed: Composed, trees: Forest) -> Sequence[Source]:
     return []
 
 
-def _documents(source: Source) -> Any:
+def _documents(source: FieldSource) -> Any:
     return getattr(source.node.seen, source.field)
 
 

@@ -7,6 +7,6 @@ memory runs out. What comes later is counted, never judged.
 """
 
 from monitor.assembly.traces import Assembly
-from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, Counts
+from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, PartCounts
 
-__all__ = ["Added", "Assembly", "AssemblySettings", "ClosedTrace", "Counts"]
+__all__ = ["Added", "Assembly", "AssemblySettings", "ClosedTrace", "PartCounts"]

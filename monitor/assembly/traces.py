@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monitor.assembly.closed import ClosedTraces
-from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, Counts, Look
+from monitor.assembly.values import Added, AssemblySettings, ClosedTrace, OpenTrace, PartCounts
 from monitor.model.receipt import Receipt
 from monitor.model.span import Part
 from monitor.model.trace import Closed
@@ -102,13 +102,15 @@ class Assembly:
         """Whether parts of this trace are awaited."""
         return trace_id in self._open
 
-    def look(self, trace_id: bytes) -> Look | None:
+    def look(self, trace_id: bytes) -> OpenTrace | None:
         """How an open trace stands; None where it is not open."""
         one = self._open.get(trace_id)
         if one is None:
             return None
         counts = (len(one.spans), len(one.records))
-        return Look(one.app, one.source, one.received_at, self._due(one), *counts, bool(one.roots) and not one.unended)
+        return OpenTrace(
+            one.app, one.source, one.received_at, self._due(one), *counts, bool(one.roots) and not one.unended
+        )
 
     def is_known(self, trace_id: bytes) -> bool:
         """Whether this trace is open, or closed and remembered: more of it is no new trace."""
@@ -323,8 +325,8 @@ class Assembly:
 
 
 @functools.lru_cache(1024)
-def _count(kept: int, duplicate: int, late: int, too_large: int) -> Counts:
-    return Counts(kept, duplicate, late, too_large)
+def _count(kept: int, duplicate: int, late: int, too_large: int) -> PartCounts:
+    return PartCounts(kept, duplicate, late, too_large)
 
 
 def _added(counts: Sequence[int], *, opened: bool) -> Added:

@@ -51,7 +51,7 @@ class AssemblySettings(Component):
         return self
 
 
-class Counts(NamedTuple):
+class PartCounts(NamedTuple):
     """Parts by what became of them."""
 
     kept: int = 0
@@ -63,12 +63,12 @@ class Counts(NamedTuple):
 class Added(NamedTuple):
     """What became of the parts of one call; `opened` says that they began a trace."""
 
-    spans: Counts
-    records: Counts
+    spans: PartCounts
+    records: PartCounts
     opened: bool
 
 
-class Look(NamedTuple):
+class OpenTrace(NamedTuple):
     """An open trace as it stands: when it will be closed if nothing more comes, on the monotonic clock.
 
     `root_ended` says that it waits only for parts that come late.

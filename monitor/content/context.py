@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from monitor.content import documents, evidence, prompt
 from monitor.content.forest import Forest, Node
 from monitor.content.request import Answered, Call, feeding
-from monitor.content.template import Template
+from monitor.content.template import PromptTemplate
 from monitor.model.case import ContextSource, Document, Message
 
 _LOOK_BACK: Final = 100
@@ -52,7 +52,7 @@ class _Stage:
 
 
 def read(
-    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[Template] = ()
+    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate] = ()
 ) -> Context:
     """The context of the answer, out of the calls in `found`, the spans around the answer, and all retrievals.
 
@@ -85,7 +85,7 @@ def read(
     return Context((), "none", "unsent" if evident.took_place else "none")
 
 
-def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[Template]) -> Context | None:
+def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
     """The context that stands in the prompt itself; None where the prompt has no mark of one."""
     split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
     parts = [part for part in split if part is not None]

@@ -117,7 +117,7 @@ def begins(span: Span) -> bool:
     return span.is_root or not span.parent_id or span.kind in (_SERVER, _CONSUMER)
 
 
-class Source(NamedTuple):
+class FieldSource(NamedTuple):
     """Where a field of a case was taken from: a span, and the field of its observation."""
 
     node: Node
@@ -129,12 +129,12 @@ class Source(NamedTuple):
         return str(getattr(self.node.seen, self.field))
 
 
-def saying(nodes: Iterable[Node], field: str) -> Source | None:
+def saying(nodes: Iterable[Node], field: str) -> FieldSource | None:
     """The first of `nodes` that says something of `field`."""
-    return next((Source(node, field) for node in nodes if node.seen and getattr(node.seen, field)), None)
+    return next((FieldSource(node, field) for node in nodes if node.seen and getattr(node.seen, field)), None)
 
 
-def mapped(forest: Forest, field: str) -> Source | None:
+def mapped(forest: Forest, field: str) -> FieldSource | None:
     """The outermost span that holds what the configuration has mapped to `field`."""
     return saying((node for node in outermost(forest) if node.seen and field in node.seen.stated), field)
 

@@ -83,7 +83,7 @@ _STRUCTURED: Final = re.compile(r"""\{\s*["'}]|\[\s*["'\[{\]]""")
 _WITHIN: Final = 2
 
 
-class Question(NamedTuple):
+class StatedQuestion(NamedTuple):
     """What a request says: the question, and the turns before it (None where it says nothing of them)."""
 
     query: str
@@ -113,7 +113,7 @@ def last_user(messages: Sequence[Message]) -> int:
     return max((at for at, m in enumerate(messages) if m.role == "user" and m.content.strip()), default=-1)
 
 
-def read_request(value: Value) -> Question | None:
+def read_request(value: Value) -> StatedQuestion | None:
     """The question of a request, out of plain text, JSON of any usual shape, a list of messages or call arguments.
 
     Also out of JSON that a length limit has cut; the history is then not trusted to be whole. None where no question
@@ -128,7 +128,7 @@ def read_request(value: Value) -> Question | None:
         if not isinstance(repaired, Mapping) or "messages" in repaired:
             return None  # the last message, which is the question, is what was cut off
         asked = _request(repaired, _DEPTH)
-        return Question(asked.query) if asked else None
+        return StatedQuestion(asked.query) if asked else None
     return _request(unfolded, _DEPTH)
 
 
@@ -263,12 +263,12 @@ def _dump(value: Value) -> str:
         return ""
 
 
-def _request(value: Value, depth: int) -> Question | None:
+def _request(value: Value, depth: int) -> StatedQuestion | None:
     value = values.unfold(value)
     if isinstance(value, str):
         if values.is_repr(value):
             return _of_chat([said]) if (said := from_repr(value)) else None
-        return Question(value) if value.strip() and values.usable(value) and not values.broken(value) else None
+        return StatedQuestion(value) if value.strip() and values.usable(value) and not values.broken(value) else None
     if depth <= 0:
         return None
     if isinstance(value, Mapping):
@@ -276,7 +276,7 @@ def _request(value: Value, depth: int) -> Question | None:
     return _request_of_list(value, depth) if isinstance(value, (list, tuple)) and value else None
 
 
-def _request_of_list(listed: Sequence[Value], depth: int) -> Question | None:
+def _request_of_list(listed: Sequence[Value], depth: int) -> StatedQuestion | None:
     # The arguments of a call, question first, turns after it, would else be taken for the turns alone.
     first = values.unfold(listed[0])
     chat = read(listed) if not (isinstance(first, str) and first.strip()) else None
@@ -284,28 +284,28 @@ def _request_of_list(listed: Sequence[Value], depth: int) -> Question | None:
         return _of_chat(chat)
     asked = _request(listed[0], depth - 1)
     if asked is not None and asked.history is None and len(listed) > 1:
-        return Question(asked.query, _history(listed[1]))
+        return StatedQuestion(asked.query, _history(listed[1]))
     return asked
 
 
-def _request_of_mapping(value: Mapping[str, Value], depth: int) -> Question | None:
+def _request_of_mapping(value: Mapping[str, Value], depth: int) -> StatedQuestion | None:
     said = read_one(value)
     if said is not None:
-        return Question(said.content) if said.role == "user" and said.content.strip() else None
+        return StatedQuestion(said.content) if said.role == "user" and said.content.strip() else None
     chat = read(value.get("messages")) or read(value.get("prompt"))
     history = next((found for key in _HISTORY_KEYS if (found := _history(value.get(key))) is not None), None)
     for key in _QUERY_KEYS:
         inner = value.get(key)
         asked = _request(inner, depth - 1) if inner else None
         if asked is not None:
-            return asked if history is None else Question(asked.query, history)
+            return asked if history is None else StatedQuestion(asked.query, history)
     if chat:
         return _of_chat(chat)
     texts = [text for text in value.values() if isinstance(text, str) and text.strip()]
     if len(texts) == 1 and len(value) == 1:
         return _request(texts[0], depth - 1)
     stated = set(_stated_within(value, _WITHIN))
-    return Question(stated.pop()) if len(stated) == 1 else None
+    return StatedQuestion(stated.pop()) if len(stated) == 1 else None
 
 
 def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
@@ -318,9 +318,9 @@ def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
             yield from _stated_within(inner, depth - 1)
 
 
-def _of_chat(chat: Sequence[Message]) -> Question | None:
+def _of_chat(chat: Sequence[Message]) -> StatedQuestion | None:
     at = last_user(chat)
-    return Question(chat[at].content, turns(chat[:at])) if at >= 0 else None
+    return StatedQuestion(chat[at].content, turns(chat[:at])) if at >= 0 else None
 
 
 def _history(value: Value) -> tuple[Message, ...] | None:

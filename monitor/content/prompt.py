@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from monitor.content import documents, template, values
-from monitor.content.template import Template
+from monitor.content.template import PromptTemplate
 from monitor.model.case import Document
 from monitor.model.span import Value
 
@@ -101,7 +101,7 @@ class _Tagged(NamedTuple):
     body: str
 
 
-def split(text: str, templates: Sequence[Template] = (), *, asks: bool = True) -> Stuffed | None:
+def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = True) -> Stuffed | None:
     """Take a stuffed prompt apart; None where it has no clear mark of a context. An empty context gives no blocks.
 
     A prompt made with one of the service's own `templates` is taken apart by that. With `asks` false the text is a

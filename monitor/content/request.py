@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from monitor.content import evidence, messages, prompt
-from monitor.content.forest import Forest, Node, Source, mapped, saying
-from monitor.content.template import Template
+from monitor.content.forest import FieldSource, Forest, Node, mapped, saying
+from monitor.content.template import PromptTemplate
 from monitor.model.case import Message, Request, Usage
 
 _NESTED: Final = 50
@@ -53,15 +53,15 @@ class Answered(NamedTuple):
     around: tuple[Node, ...]
     last: Call | None
     response: str | None
-    source: Source | None
+    source: FieldSource | None
 
 
-class Asked(NamedTuple):
+class StatedRequest(NamedTuple):
     """The question with the turns before it, and where each was taken from."""
 
     request: Request = Request()
-    question: Source | None = None
-    history: Source | None = None
+    question: FieldSource | None = None
+    history: FieldSource | None = None
 
 
 def calls(forest: Forest) -> list[Call]:
@@ -100,17 +100,19 @@ def answered(forest: Forest, found: Sequence[Call]) -> Answered:
     if source is not None:
         return Answered(_around(forest, last), last, source.text, source)
     if last is not None:
-        return Answered(_around(forest, last), last, last.response, Source(last.node, "response"))
+        return Answered(_around(forest, last), last, last.response, FieldSource(last.node, "response"))
     return Answered(_around(forest, last), None, None, None)
 
 
-def asked(forest: Forest, found: Sequence[Call], request: Answered, limit: int, templates: Sequence[Template]) -> Asked:
+def asked(
+    forest: Forest, found: Sequence[Call], request: Answered, limit: int, templates: Sequence[PromptTemplate]
+) -> StatedRequest:
     """The user's own words and the turns before: of the outermost span that states them, else of the last prompt.
 
     `limit` is the number of characters at which the trace's texts were cut, 0 where they were not.
     """
     sent, history = _sent(request.last, "", templates)
-    chat = Source(request.last.node, "messages") if request.last else None
+    chat = FieldSource(request.last.node, "messages") if request.last else None
     told = mapped(forest, "query") or _asking(request.around, found)
     if told is not None and told.node.seen is not None:
         query = told.text if "query" in told.node.seen.stated else _unstuffed(told.text, templates)
@@ -125,20 +127,22 @@ def asked(forest: Forest, found: Sequence[Call], request: Answered, limit: int, 
     if stated and not (limit and len(sent) == limit):
         return _asked(stated, history, chat, chat)
     if request.response is None:
-        return Asked()
+        return StatedRequest()
     # Of a prompt that was cut the retriever's query is a poor witness: it is often a rewritten one.
     for kind in ("request",) if limit else ("request", "retrieval"):
-        asking = [Source(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
+        asking = [FieldSource(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
         if len({one.text for one in asking}) == 1:
             return _asked(asking[0].text, history, asking[0], chat)
-    return Asked()
+    return StatedRequest()
 
 
-def _asked(query: str, history: tuple[Message, ...], source: Source | None, before: Source | None) -> Asked:
-    return Asked(Request(query, history), source, before if history else None)
+def _asked(
+    query: str, history: tuple[Message, ...], source: FieldSource | None, before: FieldSource | None
+) -> StatedRequest:
+    return StatedRequest(Request(query, history), source, before if history else None)
 
 
-def _sent(last: Call | None, question: str, templates: Sequence[Template]) -> tuple[str, tuple[Message, ...]]:
+def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate]) -> tuple[str, tuple[Message, ...]]:
     """The last question that a model was sent, or that which holds `question`, and the turns before it."""
     if last is None:
         return "", ()
@@ -147,21 +151,21 @@ def _sent(last: Call | None, question: str, templates: Sequence[Template]) -> tu
     return sent, tuple(Message(m.role, text) for m, text in zip(turns, users, strict=True))
 
 
-def _answering(around: Sequence[Node], found: Sequence[Call]) -> Source | None:
+def _answering(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
     """The outermost span that answers in the words of a model; else, for words can be edited, the outermost."""
-    answers = [Source(node, "response") for node in around if node.seen and node.seen.response]
+    answers = [FieldSource(node, "response") for node in around if node.seen and node.seen.response]
     said = _said(found)
     return next((one for one in answers[:_NESTED] if evidence.agree(one.text, said)), answers[0] if answers else None)
 
 
-def _asking(around: Sequence[Node], found: Sequence[Call]) -> Source | None:
+def _asking(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
     """The outermost span that asks what a model was sent, be it in other words; else the outermost."""
-    questions = [Source(node, "query") for node in around if node.seen and node.seen.query]
+    questions = [FieldSource(node, "query") for node in around if node.seen and node.seen.query]
     sent = evidence.holding(_all_sent(found))
     return next((one for one in questions[:_NESTED] if sent(one.text)), questions[0] if questions else None)
 
 
-def _unstuffed(text: str, templates: Sequence[Template]) -> str:
+def _unstuffed(text: str, templates: Sequence[PromptTemplate]) -> str:
     parts = prompt.split(text, templates)
     return parts.question if parts is not None and parts.marked and parts.question else text
 

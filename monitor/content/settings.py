@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from monitor.content import documents, messages, values
-from monitor.content.template import Template
+from monitor.content.template import PromptTemplate
 from monitor.model.case import Message, Usage
 from monitor.model.span import Span, Value
 from monitor.stages import Observation
@@ -173,7 +173,7 @@ _READERS: Final = {
 
 
 def _invertible(template: str) -> str:
-    Template.parse(template)
+    PromptTemplate.parse(template)
     return template
 
 
@@ -197,6 +197,6 @@ class ReadingSettings(BaseModel):
     question and answer needs no such permission."""
 
     @cached_property
-    def templates(self) -> tuple[Template, ...]:
+    def templates(self) -> tuple[PromptTemplate, ...]:
         """The prompt templates, parsed."""
-        return tuple(Template.parse(one) for one in self.prompt_templates)
+        return tuple(PromptTemplate.parse(one) for one in self.prompt_templates)

@@ -35,7 +35,7 @@ class _Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PromptTemplate:
     """A prompt template with `{context}`, perhaps `{question}`, and any other placeholders, whose content is ignored.
 
     `literals` are the texts between the placeholders `names`, one more than these.
@@ -45,7 +45,7 @@ class Template:
     names: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Template:
+    def parse(cls, text: str) -> PromptTemplate:
         """Read a template. Placeholders are written `{name}` or `{{ name }}`. Raises `ValueError`.
 
         Any white space in it stands for any white space in a prompt: frameworks indent, trim and fold their templates.
@@ -125,7 +125,7 @@ class Template:
         return parts
 
 
-def invert(templates: Sequence[Template], prompt: str) -> Filled | None:
+def invert(templates: Sequence[PromptTemplate], prompt: str) -> Filled | None:
     """What was put into the first of `templates` that the prompt was made with."""
     return next((filled for one in templates if (filled := one.invert(prompt)) is not None), None)
 

@@ -44,7 +44,7 @@ def _is_handle(one: Value) -> bool:
     return one is None or isinstance(one, (bool, int, float))
 
 
-def asked(given: Value) -> messages.Question | None:
+def asked(given: Value) -> messages.StatedQuestion | None:
     """The question among what was given, and the conversation before it."""
     return messages.read_request(arguments(given))
 

@@ -129,10 +129,10 @@ def _request(given: Value, put_out: Value) -> dict[str, Any]:
     }
 
 
-def _asked(given: Mapping[str, Value]) -> messages.Question | None:
+def _asked(given: Mapping[str, Value]) -> messages.StatedQuestion | None:
     """The question among the inputs of a pipeline's components, where all that name it so agree."""
     for key in _QUESTIONS:
-        stated: dict[str, messages.Question] = {}
+        stated: dict[str, messages.StatedQuestion] = {}
         for inner in (given, *given.values()):
             told = inner.get(key) if isinstance(inner, Mapping) else None
             if isinstance(told, Mapping):

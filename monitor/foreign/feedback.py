@@ -29,21 +29,21 @@ _LONGEST_ID: Final = 256
 _LATEST: Final = 253_402_300_800.0  # the year 10000, which no clock of a sender means
 
 
-class Fault(NamedTuple):
+class EntryFault(NamedTuple):
     """An entry that can never be read: the how manieth it is, from 0, and why."""
 
     entry: int
     error: str
 
 
-class Delivery(NamedTuple):
+class ParsedFeedback(NamedTuple):
     """The verdicts of one delivery, in order, and what of it is none."""
 
     verdicts: list[ForeignVerdict]
-    faults: list[Fault]
+    faults: list[EntryFault]
 
 
-def take(body: bytes, *, app: str = "") -> Delivery:
+def take(body: bytes, *, app: str = "") -> ParsedFeedback:
     """What was posted. `app` stands where an entry names none.
 
     Raises `InvalidData` for what is not JSON, or neither an object nor a list; `TooLarge` for more than `AT_MOST`.
@@ -57,12 +57,12 @@ def take(body: bytes, *, app: str = "") -> Delivery:
         raise InvalidData("there is no feedback: the list is empty")
     if len(entries) > AT_MOST:
         raise TooLarge(f"{len(entries)} entries came at once, at most {AT_MOST} are taken")
-    found = Delivery([], [])
+    found = ParsedFeedback([], [])
     for number, entry in enumerate(entries):
         try:
             found.verdicts.append(_read(entry, app))
         except InvalidData as error:
-            found.faults.append(Fault(number, str(error)))
+            found.faults.append(EntryFault(number, str(error)))
     return found
 
 

@@ -27,7 +27,7 @@ _CLOSE = (b"connection", b"close")
 _DRAIN_SECONDS = 1.0
 
 
-class Delivery(NamedTuple):
+class PostedBody(NamedTuple):
     """A body as it came, no longer compressed, with what its route may need to know of the request."""
 
     content: bytes
@@ -40,13 +40,13 @@ class Route(NamedTuple):
     """What is posted to one path: the content types taken, and what answers a delivery of them."""
 
     types: Mapping[bytes, Encoding]
-    take: Callable[[Delivery], Awaitable[bytes]]
+    take: Callable[[PostedBody], Awaitable[bytes]]
 
 
 def export(reception: Reception, signal: Signal) -> Route:
     """The route of OTLP exports of `signal`."""
 
-    async def take(delivery: Delivery) -> bytes:
+    async def take(delivery: PostedBody) -> bytes:
         as_json = delivery.encoding == "json"
         accepted = await reception.deliver(signal, delivery.content, delivery.lease, as_json=as_json)
         return success(signal, accepted, delivery.encoding)
@@ -103,7 +103,7 @@ class HttpApp:
         self._reception.received_bytes.inc(len(content))
         if compressed:
             content = limits.inflate(content, self._reception.options.max_body_bytes)
-        return await route.take(Delivery(content, encoding, scope.get("query_string", b""), lease))
+        return await route.take(PostedBody(content, encoding, scope.get("query_string", b""), lease))
 
     def _route(self, method: str, path: str) -> Route:
         route = self._routes.get(path)

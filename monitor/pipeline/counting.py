@@ -73,14 +73,14 @@ class Instrument(Protocol):
         """What a score costs us."""
 
 
-class _Known(NamedTuple):
+class _Declared(NamedTuple):
     evaluator: Instrument
     defect: DefectRule | None
     version: str
     prepared: bool
 
 
-class _Series(NamedTuple):
+class _EvaluatorSeries(NamedTuple):
     selected: Counter
     pending: Gauge
     score: Histogram | None
@@ -114,10 +114,10 @@ class Counting:
         self._slicing = slicing
         self._generations = generations
         self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
-        self._series: dict[tuple[str, str], _Series] = {}
+        self._series: dict[tuple[str, str], _EvaluatorSeries] = {}
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _Declared] = {}
 
     def declare(
         self,
@@ -134,7 +134,7 @@ class Counting:
         `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
         level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
         """
-        self._known[evaluator.name] = _Known(evaluator, defect, version, prepared)
+        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
                 "version": version,
@@ -186,7 +186,7 @@ class Counting:
         else:
             series.unscored[outcome.reason].inc()
 
-    def _count_live(self, judged: Judged, outcome: Score, series: _Series) -> None:
+    def _count_live(self, judged: Judged, outcome: Score, series: _EvaluatorSeries) -> None:
         series.cells[judged.level, judged.defect].add(judged)
         if series.score is not None:
             series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
@@ -219,14 +219,14 @@ class Counting:
             self._aside[key] = _Apart.of(families, *key)
         return self._aside[key]
 
-    def _of(self, app: str, evaluator: str) -> _Series:
+    def _of(self, app: str, evaluator: str) -> _EvaluatorSeries:
         label = self._metrics.app(app)
         series = self._series.get((label, evaluator))
         if series is None:
             series = self._series[label, evaluator] = self._create(label, evaluator)
         return series
 
-    def _create(self, app: str, name: str) -> _Series:
+    def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _) = self._metrics, self._known[name]
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
@@ -238,7 +238,7 @@ class Counting:
                     metrics.evaluation_weight.labels(*labels),
                     metrics.evaluation_weight_squares.labels(*labels),
                 )
-        return _Series(
+        return _EvaluatorSeries(
             metrics.selected.labels(app, name),
             metrics.evaluations_pending.labels(app, name),
             _scores(metrics, evaluator, app, version),

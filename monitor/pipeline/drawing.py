@@ -67,7 +67,7 @@ class Drawing:
         self._runtime = runtime
         self._salt = salt
         self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in assignments}
-        self._series: dict[tuple[str, str], _Series] = {}
+        self._series: dict[tuple[str, str], _SamplerSeries] = {}
         self._taught = RecentIds(_TAUGHT)
         self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
         self._judged = {one.evaluator.name for one in assignments if one.evaluator.cost == "judge"}
@@ -174,7 +174,7 @@ class Drawing:
             counter = self._thinned[label, evaluator] = self._runtime.metrics.quota_thinned.labels(label, evaluator)
         return counter
 
-    def _of(self, app: str, evaluator: str) -> _Series:
+    def _of(self, app: str, evaluator: str) -> _SamplerSeries:
         label = self._runtime.metrics.app(app)
         series = self._series.get((label, evaluator))
         if series is None:
@@ -193,7 +193,7 @@ async def score_local(scorer: Scorer, drawing: Drawing, case: Case) -> list[Judg
     return results
 
 
-class _Series(NamedTuple):
+class _SamplerSeries(NamedTuple):
     cases: Counter
     expected: Counter
     target: Counter
@@ -213,11 +213,11 @@ class _Series(NamedTuple):
         self.defects.inc(drawn.risk or 0.0)
 
 
-def _create(runtime: Runtime, app: str, evaluator: str) -> _Series:
+def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:
     metrics: Metrics = runtime.metrics
     largest = _Largest(runtime.clock)
     metrics.weight_max.labels(app, evaluator).set_function(largest.value)
-    return _Series(
+    return _SamplerSeries(
         metrics.sampling_cases.labels(app, evaluator),
         metrics.sampling_expected.labels(app, evaluator),
         metrics.sampling_target.labels(app, evaluator),

@@ -16,7 +16,7 @@ class _Coverage(NamedTuple):
     fields: dict[str, Counter]
 
 
-class _Service(NamedTuple):
+class _ServiceSeries(NamedTuple):
     seconds: Histogram
     input_tokens: Counter
     output_tokens: Counter
@@ -28,7 +28,7 @@ class ReadingCounting:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._coverage: dict[tuple[str, str], _Coverage] = {}
-        self._services: dict[str, _Service] = {}
+        self._services: dict[str, _ServiceSeries] = {}
 
     def count(self, reading: Reading) -> None:
         """Count a reading, if it is a request that its service has answered."""
@@ -56,10 +56,10 @@ class ReadingCounting:
             )
         return found
 
-    def _service(self, app: str) -> _Service:
+    def _service(self, app: str) -> _ServiceSeries:
         found = self._services.get(app)
         if found is None:
-            found = self._services[app] = _Service(
+            found = self._services[app] = _ServiceSeries(
                 self._metrics.service_seconds.labels(app),
                 self._metrics.service_tokens.labels(app, "input"),
                 self._metrics.service_tokens.labels(app, "output"),

@@ -54,11 +54,11 @@ def _not_production(rates: Mapping[Traffic, float]) -> Mapping[Traffic, float]:
     return rates
 
 
-class _Section(BaseModel):
+class _TrafficSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Drop(_Section):
+class Drop(_TrafficSection):
     """One kind of request that is left out."""
 
     attribute: str = Field(min_length=1)
@@ -73,7 +73,7 @@ class Drop(_Section):
         return re.compile(translate(self.matches))
 
 
-class Quota(_Section):
+class Quota(_TrafficSection):
     """How much an app may be judged; at least one of both is set."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -89,7 +89,7 @@ class Quota(_Section):
         return self
 
 
-class TrafficSettings(_Section):
+class TrafficSettings(_TrafficSection):
     """Which requests count in rates and alerts, and when."""
 
     drop: tuple[Drop, ...] = ()

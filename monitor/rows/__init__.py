@@ -4,7 +4,7 @@
 code for files, for `POST /v1/cases` and for every queue that carries rows.
 """
 
-from monitor.rows.delivery import Delivery, Fault, take
+from monitor.rows.delivery import ParsedRows, RowFault, take
 from monitor.rows.reading import read, recognise
 
-__all__ = ["Delivery", "Fault", "read", "recognise", "take"]
+__all__ = ["ParsedRows", "RowFault", "read", "recognise", "take"]

@@ -18,27 +18,27 @@ _BLANK: Final = b" \t\r\n"
 _MARK: Final = b"\xef\xbb\xbf"
 
 
-class Fault(NamedTuple):
+class RowFault(NamedTuple):
     """A row that can never be read: the how manieth it is, from 0, and why."""
 
     row: int
     error: str
 
 
-class Delivery(NamedTuple):
+class ParsedRows(NamedTuple):
     """The rows of one delivery, in order, and those that are none."""
 
     rows: list[Row]
-    faults: list[Fault]
+    faults: list[RowFault]
 
 
-def take(body: bytes, *, app: str = "", at_most: int | None = None, largest: int | None = None) -> Delivery:
+def take(body: bytes, *, app: str = "", at_most: int | None = None, largest: int | None = None) -> ParsedRows:
     """The rows in `body`. `app` stands where a row names none.
 
     Raises `InvalidData` for what is neither JSON nor lines of it, `TooLarge` for more than `at_most` rows. A row of
     more than `largest` bytes is a fault.
     """
-    found = Delivery([], [])
+    found = ParsedRows([], [])
     for number, value in enumerate(_values(body.removeprefix(_MARK).strip(_BLANK), at_most)):
         try:
             if isinstance(value, InvalidData):
@@ -47,7 +47,7 @@ def take(body: bytes, *, app: str = "", at_most: int | None = None, largest: int
             if largest is not None and len(row.content) > largest:
                 raise TooLarge(f"the row has {len(row.content)} bytes, at most {largest} are taken")
         except InvalidData as error:
-            found.faults.append(Fault(number, str(error)))
+            found.faults.append(RowFault(number, str(error)))
         else:
             found.rows.append(row)
     return found

@@ -11,7 +11,7 @@ from monitor.errors import InvalidData, TooLarge
 from monitor.foreign import feedback
 from monitor.model.foreign import LONGEST_NAME, FeedbackBatch
 from monitor.otlp import json_mapping
-from monitor.otlp.http_app import Delivery, Route
+from monitor.otlp.http_app import PostedBody, Route
 from monitor.stages import Intake
 
 _ERRORS_TOLD: Final = 20
@@ -21,7 +21,7 @@ _LARGEST: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries wi
 def route(intake: Intake) -> Route:
     """The route of feedback."""
 
-    async def take(delivery: Delivery) -> bytes:
+    async def take(delivery: PostedBody) -> bytes:
         body = delivery.content
         delivery.lease.start()
         delivery.lease.hold(len(body))

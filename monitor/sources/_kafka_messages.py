@@ -178,7 +178,7 @@ class Messages:
         if found.faults and not found.rows:
             raise _AllRejected(found.faults[0].error)
 
-    def _read_rows(self, body: bytes, app: str) -> rows.Delivery:
+    def _read_rows(self, body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
         return rows.take(body, app=app, at_most=self._bounds.items, largest=self._bounds.item_bytes)
 

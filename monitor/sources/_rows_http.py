@@ -12,7 +12,7 @@ from monitor import rows
 from monitor.errors import InvalidData
 from monitor.model.row import SOURCE, RowBatch
 from monitor.otlp import json_mapping
-from monitor.otlp.http_app import Delivery, Route
+from monitor.otlp.http_app import PostedBody, Route
 from monitor.otlp.receiver import OtlpReceiver
 from monitor.stages import Intake
 
@@ -25,11 +25,11 @@ _LONGEST_NAME: Final = 256
 def route(options: OtlpReceiver, intake: Intake) -> Route:
     """The route of rows. What an option says of spans holds for rows as well."""
 
-    def read(body: bytes, app: str) -> rows.Delivery:
+    def read(body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
         return rows.take(body, app=app, at_most=options.max_spans, largest=options.max_span_bytes)
 
-    async def take(delivery: Delivery) -> bytes:
+    async def take(delivery: PostedBody) -> bytes:
         body = delivery.content
         delivery.lease.start()
         delivery.lease.hold(len(body))

@@ -19,7 +19,7 @@ import pytest
 import monitor.content
 import monitor.conventions
 from monitor.content import documents, evidence, messages, prompt, values
-from monitor.content.template import Template
+from monitor.content.template import PromptTemplate
 from tests.property.support import TIMES
 
 pytestmark = pytest.mark.timeout(300)
@@ -72,7 +72,7 @@ def _tokens() -> list[str]:
 
 
 TOKENS = _tokens()
-TEMPLATE = Template.parse("Given these:\n{context}\nand the talk {talk}\nanswer {question} now")
+TEMPLATE = PromptTemplate.parse("Given these:\n{context}\nand the talk {talk}\nanswer {question} now")
 READERS: dict[str, Callable[[str], object]] = {
     "split": prompt.split,
     "blocks": prompt.blocks,

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.content import documents, prompt
-from monitor.content.template import Template
+from monitor.content.template import PromptTemplate
 from tests.property.support import examples
 from tests.property.test_round_trips import is_plain
 
@@ -93,7 +93,7 @@ def test_what_was_put_into_a_template_of_ones_own_comes_back(template: str) -> N
         text = template.replace("{{ system }}", "You help.")
         for name, value in (("context", context), ("question", question)):
             text = text.replace(f"{{{{ {name} }}}}", value).replace(f"{{{name}}}", value)
-        filled = Template.parse(template).invert(text)
+        filled = PromptTemplate.parse(template).invert(text)
         assert filled is not None
         assert (filled.context, filled.question) == (context, question)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from monitor.assembly import Added, Assembly, AssemblySettings, ClosedTrace, Counts
+from monitor.assembly import Added, Assembly, AssemblySettings, ClosedTrace, PartCounts
 from monitor.model.receipt import Receipt
 from monitor.model.span import Part
 from monitor.model.trace import Closed
@@ -156,7 +156,7 @@ def test_equal_resources_are_held_once() -> None:
 def test_spans_are_duplicates_by_id_and_records_by_content() -> None:
     assembly = made()
     assert add(assembly, T1, span(1), record(b"a"), span(1), record(b"a"), record(b"b")) == Added(
-        Counts(kept=1, duplicate=1), Counts(kept=2, duplicate=1), opened=True
+        PartCounts(kept=1, duplicate=1), PartCounts(kept=2, duplicate=1), opened=True
     )
 
 
@@ -165,7 +165,7 @@ def test_late_parts_are_counted_and_open_nothing() -> None:
     add(assembly, T1, span(1, root=True), record(b"a"))
     assembly.due(10)
     assert add(assembly, T1, span(1, root=True), span(2), record(b"a"), record(b"b"), now=11) == Added(
-        Counts(duplicate=1, late=1), Counts(duplicate=1, late=1), opened=False
+        PartCounts(duplicate=1, late=1), PartCounts(duplicate=1, late=1), opened=False
     )
     assert assembly.open_traces == 0
     assert assembly.due(1000) == []
@@ -175,7 +175,7 @@ def test_a_late_span_whose_id_only_looks_like_one_that_was_in_is_late() -> None:
     assembly = made()
     add(assembly, T1, span(0x0102030405060708, root=True), span(0x1112131415161718))
     assembly.due(10)
-    assert add(assembly, T1, span(0x0506070811121314), now=11).spans == Counts(late=1)
+    assert add(assembly, T1, span(0x0506070811121314), now=11).spans == PartCounts(late=1)
 
 
 def test_a_trace_depends_on_both_deliveries_of_a_span_that_ended_in_the_second() -> None:
@@ -229,7 +229,7 @@ def test_a_trace_beyond_its_limit_is_closed_and_what_still_comes_is_dropped(limi
     assert trace.closed is Closed.TOO_LARGE
     assert len(trace.parts) == added.spans.kept
     assert add(assembly, T1, span(1, size=300), span(1000), record(b"late")) == Added(
-        Counts(duplicate=1, too_large=1), Counts(too_large=1), opened=False
+        PartCounts(duplicate=1, too_large=1), PartCounts(too_large=1), opened=False
     )
 
 

@@ -24,7 +24,7 @@ from monitor.model.receipt import Receipt
 from monitor.pipeline.assignment import Assignment
 from monitor.pipeline.counting import Counting
 from monitor.pipeline.foreign.disliked import Agreement, Unchosen
-from monitor.pipeline.foreign.known import Known, Past
+from monitor.pipeline.foreign.known import CaseLookup, Past
 from monitor.pipeline.foreign.names import Foreigner, Foreigners
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.publish import Publisher
@@ -72,7 +72,7 @@ class Desk:
         self._runtime = runtime
         self._late_after = late_after
         self._slices = tuple(slices)
-        self._known = Known(past, self._slices)
+        self._known = CaseLookup(past, self._slices)
         self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
         self._raises = settings.thumbs_down.probability > 0
         per_hour = settings.thumbs_down.max_per_hour

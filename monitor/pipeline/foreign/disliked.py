@@ -78,7 +78,7 @@ class Agreement:
                 series.inc(judge == ("defect" if defect else "passed") and user == ("down" if vote.down else "up"))
 
 
-class Requests:
+class RecentCases:
     """The newest cases without their texts: whose verdicts come in later is known by them."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from monitor.content import slices as facts
 from monitor.errors import MonitorError
 from monitor.model.case import Case, Traffic
 from monitor.model.foreign import ForeignVerdict, Via, is_vote
-from monitor.pipeline.foreign.disliked import Requests
+from monitor.pipeline.foreign.disliked import RecentCases
 
 
 class Past(Protocol):
@@ -21,13 +21,13 @@ class Past(Protocol):
         ...
 
 
-class Known:
+class CaseLookup:
     """Requests that came lately, and those of which `past` knows; `slices` as for `Desk`."""
 
     def __init__(self, past: Past, slices: Sequence[str]) -> None:
         self._past = past
         self._slices = tuple(slices)
-        self._requests = Requests()
+        self._requests = RecentCases()
 
     def remember(self, case: Case) -> None:
         """Know `case`, without its texts."""

@@ -44,7 +44,7 @@ class Sorted(NamedTuple):
     verdicts: list[ForeignVerdict]
 
 
-class _Service(NamedTuple):
+class _Sender(NamedTuple):
     """Who sends.
 
     `tells` is whether the log records of its scope are a dialect's, all of them; `fault` why its items cannot be read.
@@ -74,7 +74,7 @@ class HeadSampling:
         self._is_open = is_open
         self._intern = intern
         self._record_marks = tuple(record_marks)
-        self._services: dict[tuple[bytes, bytes], _Service] = {}
+        self._services: dict[tuple[bytes, bytes], _Sender] = {}
 
     def sort(self, batch: SpanBatch, rate: float) -> Sorted:
         """Decide about each trace of `batch` at `rate` (0 to 1), and check in full what is kept."""
@@ -89,7 +89,7 @@ class HeadSampling:
                 fault = sort(group, service, rate, found) or fault
         return found._replace(fault=fault)
 
-    def _sort_spans(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
+    def _sort_spans(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
         items, app = group.items, service.app
         resource, scope = self._intern(group.resource), self._intern(group.scope)
         part_of = partial(_refuse, service.fault) if service.fault else wire.span_part
@@ -128,7 +128,7 @@ class HeadSampling:
             found.groups.append(EncodedGroup(resource, scope, mine))
         return fault
 
-    def _sort_records(self, group: EncodedGroup, service: _Service, rate: float, found: Sorted) -> str:
+    def _sort_records(self, group: EncodedGroup, service: _Sender, rate: float, found: Sorted) -> str:
         items = group.items
         resource, scope = self._intern(group.resource), self._intern(group.scope)
         part_of = partial(_refuse, service.fault) if service.fault else wire.record_part
@@ -188,7 +188,7 @@ class HeadSampling:
                 if trace_id:
                     found.own[trace_id] = app
 
-    def _service(self, resource: bytes, scope: bytes) -> _Service:
+    def _service(self, resource: bytes, scope: bytes) -> _Sender:
         """Who sent a group; decoded once per distinct resource and scope."""
         key = (resource, scope)
         known = self._services.get(key)
@@ -197,7 +197,7 @@ class HeadSampling:
                 self._services.clear()
             app, fault = decode.service_name(resource), decode.fault_of(resource, scope)
             tells = any(mark in scope for mark in self._record_marks)
-            known = self._services[key] = _Service(app, app == SELF or SELF.encode() in scope, tells, fault)
+            known = self._services[key] = _Sender(app, app == SELF or SELF.encode() in scope, tells, fault)
         return known
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter
 
-from monitor.assembly import Assembly, Counts
+from monitor.assembly import Assembly, PartCounts
 from monitor.errors import InvalidData, Overloaded
 from monitor.model.receipt import Receipt
 from monitor.model.span import Signal, SpanBatch
@@ -79,9 +79,10 @@ class SpanIngest:
             raise Overloaded("open traces take half of the memory that they may")
         now = self._runtime.clock.now()
         found = self._head.sort(batch, self._rate)
+        payload = wire.join(found.groups) if receipt is None else b""
         with self._work(batch, found):
-            if found.groups and receipt is None:
-                record = Record(batch.source, batch.signal, now, meta=self._meta, payload=wire.join(found.groups))
+            if payload:
+                record = Record(batch.source, batch.signal, now, meta=self._meta, payload=payload)
                 receipt = await self._spool.append(record)
             self._admit(batch, found, receipt, now)
         rejected = found.counts.get("invalid", 0)
@@ -179,8 +180,8 @@ class SpanIngest:
             if self._is_new(trace_id):
                 self._ledger.passed(entry.app, source, Fate.EXPIRED)
 
-    def _count(self, signal: Signal, source: str, counts: Counts) -> None:
-        for outcome, number in zip(Counts._fields, counts, strict=True):
+    def _count(self, signal: Signal, source: str, counts: PartCounts) -> None:
+        for outcome, number in zip(PartCounts._fields, counts, strict=True):
             if number:
                 self._counter(signal, source, outcome).inc(number)
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from monitor.content import messages
-from monitor.content.messages import Question
+from monitor.content.messages import StatedQuestion
 from monitor.model.case import Message
 from monitor.model.span import Value
 
@@ -53,18 +53,18 @@ def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() 
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
-        ("Why?", Question("Why?")),
-        ('{"input": "Why?"}', Question("Why?")),
-        ('{"query_bundle": {"query_str": "Why?", "embedding": null}}', Question("Why?")),
-        ('{"args": ["Why?", []], "kwargs": {}}', Question("Why?", ())),
-        ('{"args": [], "kwargs": {"question": "Why?"}}', Question("Why?")),
-        ({"question": "Why?", "chat_history": SHAPES["langchain"]}, Question("Why?", CHAT)),
-        ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, Question("Why?", CHAT)),  # type: ignore[list-item, misc]
-        ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, Question("Why?", CHAT)),
-        ({"only_key": "Why?"}, Question("Why?")),
-        ({"data": {"embedder": {"text": "x"}, "prompt": {"question": "Why?"}}, "flag": True}, Question("Why?")),
+        ("Why?", StatedQuestion("Why?")),
+        ('{"input": "Why?"}', StatedQuestion("Why?")),
+        ('{"query_bundle": {"query_str": "Why?", "embedding": null}}', StatedQuestion("Why?")),
+        ('{"args": ["Why?", []], "kwargs": {}}', StatedQuestion("Why?", ())),
+        ('{"args": [], "kwargs": {"question": "Why?"}}', StatedQuestion("Why?")),
+        ({"question": "Why?", "chat_history": SHAPES["langchain"]}, StatedQuestion("Why?", CHAT)),
+        ({"messages": [*SHAPES["openai"], {"role": "user", "content": "Why?"}]}, StatedQuestion("Why?", CHAT)),  # type: ignore[list-item, misc]
+        ({"message": "Why?", "chat_history": SHAPES["llama index reprs"]}, StatedQuestion("Why?", CHAT)),
+        ({"only_key": "Why?"}, StatedQuestion("Why?")),
+        ({"data": {"embedder": {"text": "x"}, "prompt": {"question": "Why?"}}, "flag": True}, StatedQuestion("Why?")),
         ({"a": {"question": "Why?"}, "b": {"question": "How?"}}, None),
-        ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', Question("Why?")),
+        ('{"input": "Why?", "chat_history": [{"type": "human", "data": {"conte', StatedQuestion("Why?")),
         ('{"messages": [{"role": "user", "content": "Old?"}, {"role": "us', None),
         ('{"init": "x", "state": "y"}', None),
         ("<generator object>", None),
@@ -72,7 +72,7 @@ def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() 
         ({"role": "assistant", "content": "no question"}, None),
     ],
 )
-def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: Question | None) -> None:
+def test_a_request_states_its_question_in_many_shapes(value: Value, wanted: StatedQuestion | None) -> None:
     assert messages.read_request(value) == wanted
 
 
@@ -101,7 +101,7 @@ def test_an_answer_is_told_from_reprs_and_broken_json(value: Value, wanted: str 
 
 @pytest.mark.parametrize("question", ["[", "{", "[Urgent my bike is broken", "{name} how do I pay?", "[1 or 2"])
 def test_a_question_that_begins_with_a_bracket_is_a_question(question: str) -> None:
-    assert messages.read_request(question) == Question(question)
+    assert messages.read_request(question) == StatedQuestion(question)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ json = st.recursive(
 
 @given(json)
 def test_whatever_json_is_posted_it_is_read_or_refused_with_reasons(value):
-    found = feedback.Delivery([], [])
+    found = feedback.ParsedFeedback([], [])
     with suppress(MonitorError):
         found = feedback.take(orjson.dumps(value))
     assert all(fault.error for fault in found.faults)
