@@ -6,20 +6,25 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from monitor import config as configuration
+from monitor.backfill.cases import Origin
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.signals import stop_on_signal
 from monitor.cli.console.text import dollars
+from monitor.clock import SystemClock
+from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
+from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
+from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
+from monitor.operations.event_loop import run_async
 from monitor.quantities import human_duration, parse_duration, parse_rate
-
-if TYPE_CHECKING:
-    from monitor.config import Config
-    from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
-    from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
+from monitor.telemetry import logs
 
 
 def backfill(
@@ -71,13 +76,6 @@ def backfill(
         raise typer.BadParameter("is required, except with --missed", param_hint="--evaluators")
     if source == "kafka" and since is None:
         raise typer.BadParameter("kafka requires --since, such as --since 2h", param_hint="--from")
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.backfill.cases import Origin  # noqa: PLC0415
-    from monitor.clock import SystemClock  # noqa: PLC0415
-    from monitor.operations.backfill.run import BackfillClient  # noqa: PLC0415
-    from monitor.operations.backfill.selection import BackfillRequest  # noqa: PLC0415
-    from monitor.telemetry import logs  # noqa: PLC0415
-
     loaded, now = configuration.load(config), SystemClock().now()
     logs.configure("WARNING", "text", sys.stderr)
     request = None
@@ -104,8 +102,6 @@ def backfill(
 
 
 def _estimate(client: BackfillClient, request: BackfillRequest) -> bool:
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
-
     found = run_async(partial(client.estimate, request, report=report))
     echo_lines(_estimate_lines(found))
     return _all_read(found.counts)
@@ -113,10 +109,6 @@ def _estimate(client: BackfillClient, request: BackfillRequest) -> bool:
 
 def _run(config: Config, client: BackfillClient, request: BackfillRequest | None, *, detach: bool, here: bool) -> bool:
     """Queue what is requested and see it done; whether all was read and evaluated."""
-    from monitor.cli.console.progress import Bars  # noqa: PLC0415
-    from monitor.cli.console.signals import stop_on_signal  # noqa: PLC0415
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
-
     batch, complete = "", True
     if request is not None:
         queued = run_async(partial(client.enqueue, request, report=report))

@@ -6,22 +6,24 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.progress import Bars
 from monitor.cli.console.table import align, without_empty
 from monitor.cli.console.text import clean, dollars
 from monitor.errors import ConfigError
+from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark, benchmark_file, draw_plot
+from monitor.operations.event_loop import run_async
+from monitor.operations.offline.scoring import choose_evaluators
 from monitor.quantities import percent, timing
-
-if TYPE_CHECKING:
-    from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark
-    from monitor.statistics.quality.bootstrap import Interval
-    from monitor.statistics.quality.quality import Spread, Tested
-    from monitor.statistics.quality.threshold import Confusion
+from monitor.statistics.quality.bootstrap import Interval
+from monitor.statistics.quality.quality import Spread, Tested
+from monitor.statistics.quality.threshold import Confusion
 
 
 def benchmark(
@@ -46,12 +48,6 @@ def benchmark(
 
     Prints one table per file. Exit status 1: a file or row could not be read; the others are measured all the same.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli.console.progress import Bars  # noqa: PLC0415
-    from monitor.operations.benchmark import benchmark_file, draw_plot  # noqa: PLC0415
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
-    from monitor.operations.offline.scoring import choose_evaluators  # noqa: PLC0415
-
     loaded = configuration.load(config)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
     if plot is not None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
+from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.table import align, without_empty
+from monitor.operations import calibrate as operation
+from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
 from monitor.quantities import percent
-
-if TYPE_CHECKING:
-    from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
-    from monitor.statistics.correction import Corrected, Share
-    from monitor.statistics.rates import Estimate
+from monitor.statistics.correction import Corrected, Share
+from monitor.statistics.rates import Estimate
 
 
 def calibrate(
@@ -58,9 +58,6 @@ def calibrate(
     export` whose `defect` is null are skipped. A rate is corrected from 100 labelled defects and 100 labelled good
     answers on (with --audits: 200 labels). Exit status 1: a line is wrong, or no label matches a result.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.operations import calibrate as operation  # noqa: PLC0415
-
     loaded = configuration.load(config)
     found = operation.calibrate(labels, results or operation.configured_results(loaded), audits=audits)
     if metrics is not None:

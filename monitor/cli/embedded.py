@@ -17,7 +17,7 @@ import anyio
 
 from monitor import app, config
 from monitor.cli import seen
-from monitor.cli.console.status_lines import troubled
+from monitor.cli.console.status_lines import trouble_lines
 from monitor.cli.console.view import View
 from monitor.clock import Clock, SystemClock
 from monitor.demo import feeder
@@ -138,7 +138,7 @@ def _view(
             "metrics": f"http://{_HOST}:{metrics}/metrics",
             "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
         },
-        notes=tuple(troubled(running.statuses.current())),
+        notes=tuple(trouble_lines(running.statuses.current())),
     )
 
 

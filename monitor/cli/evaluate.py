@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import orjson
 import typer
 
+from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.progress import Bars
+from monitor.cli.console.signals import stop_on_signal
 from monitor.cli.console.table import align, without_empty
 from monitor.cli.console.text import dollars
+from monitor.operations.event_loop import run_async
+from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference, evaluate_files
+from monitor.operations.offline.evaluate import compare as differences_of
+from monitor.operations.offline.scoring import choose_evaluators
 from monitor.quantities import percent, timing
-
-if TYPE_CHECKING:
-    from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -56,14 +60,6 @@ def evaluate(
     sets = _sets(paths, compare)
     if retry_unscored and output is None:
         raise typer.BadParameter("requires --output", param_hint="--retry-unscored")
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli.console.progress import Bars  # noqa: PLC0415
-    from monitor.cli.console.signals import stop_on_signal  # noqa: PLC0415
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
-    from monitor.operations.offline.evaluate import compare as differences_of  # noqa: PLC0415
-    from monitor.operations.offline.evaluate import evaluate_files  # noqa: PLC0415
-    from monitor.operations.offline.scoring import choose_evaluators  # noqa: PLC0415
-
     loaded = configuration.load(config)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
 

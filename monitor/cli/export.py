@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import report
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
+from monitor.operations.export import SHAPES, Export, ExportFilter, collect
+from monitor.operations.export.collect import MAX_RESULTS
 from monitor.quantities import parse_duration
-
-if TYPE_CHECKING:
-    from monitor.operations.export import Export
+from monitor.storage.history.rows import dump
 
 
 class ShapeName(StrEnum):
@@ -53,10 +54,6 @@ def export(
     find out what a judge misses, label a --sample of all answers: labels of defects alone cannot show it. With
     --defects the sample is drawn from the defects. Exit status 1: there is nothing to export.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.operations.export import SHAPES, ExportFilter, collect  # noqa: PLC0415
-    from monitor.storage.history.rows import dump  # noqa: PLC0415
-
     if every and defects:
         raise typer.BadParameter("cannot be used with --defects", param_hint="--all")
     wanted = ExportFilter(
@@ -90,7 +87,5 @@ def _summary(found: Export) -> str:
     if found.without_texts:
         parts.append(f"{found.without_texts} results without texts left out")
     if found.truncated:
-        from monitor.operations.export.collect import MAX_RESULTS  # noqa: PLC0415
-
         parts.append(f"only the newest {MAX_RESULTS:,} results were read")
     return "; ".join(parts)

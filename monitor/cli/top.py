@@ -16,7 +16,7 @@ from rich.console import Console
 
 from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.live_view import render
-from monitor.cli.console.status_lines import troubled
+from monitor.cli.console.status_lines import trouble_lines
 from monitor.cli.console.terminal import open_terminal
 from monitor.cli.console.text import dollars
 from monitor.cli.console.view import RateRow, State, View
@@ -194,7 +194,7 @@ def _notes(status: MonitorStatus, now: float) -> Iterator[str]:
         hourly = status.dollars_per_hour[model]
         rate = f", {dollars(hourly)} an hour now" if hourly else ""
         yield f"judge {model}: {one.requests:,} calls{failed}, {one.tokens:,} tokens{cost}{rate}"
-    yield from troubled(status.evaluators)
+    yield from trouble_lines(status.evaluators)
     unscored = [f"{number:,} by {name} of {app}" for (app, name), number in sorted(status.unscored.items()) if number]
     if unscored:
         yield f"not scored since start: {', '.join(unscored)}"

@@ -109,7 +109,7 @@ class Config(Section):
     """Which requests count in rates and alerts, and when."""
 
     backfill: BackfillSettings = BackfillSettings()
-    """Judging afterwards: what was missed while a judge refused, and what is asked for by hand."""
+    """Evaluating past answers: those missed while a judge was paused, and those that you request."""
 
     sinks: Annotated[tuple[Sink, ...], Field(validate_default=True)] = DEFAULT_SINKS  # type: ignore[assignment]
     """Where results go. Default: Prometheus metrics on 127.0.0.1:9464."""

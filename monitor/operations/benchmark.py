@@ -10,6 +10,7 @@ from pathlib import Path
 
 from monitor.config import Config
 from monitor.model.outcome import DefectRule, Judged, Score
+from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.labelled import LabelledCase, read_labelled, sample
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
@@ -96,7 +97,7 @@ async def benchmark_file(
     async def deliver(one: Judged) -> None:
         results.append(one)
 
-    with progress.steps(len(cases), path.name) as scored:
+    with progress.steps(len(cases), path.name) as scored, unwrap_errors():
         await score(
             config,
             evaluators,

@@ -1,4 +1,4 @@
-"""The evaluators that are in trouble, a line each, for people at a terminal."""
+"""Evaluators in trouble, one line each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from monitor.evaluator_status import PRECEDENCE, EvaluatorStatus, State
 _QUIET: Final = (State.OK, State.NEVER_RUN)
 
 
-def troubled(standings: Mapping[str, EvaluatorStatus]) -> Iterator[str]:
-    """The gravest first. What is well, and what has not run yet, is not among them."""
+def trouble_lines(statuses: Mapping[str, EvaluatorStatus]) -> Iterator[str]:
+    """Yield a line for each evaluator that needs attention, the gravest first."""
     for state in PRECEDENCE:
-        for name, one in sorted(standings.items()):
+        for name, one in sorted(statuses.items()):
             if one.state == state and state not in _QUIET:
                 words = " ".join(text for text in (one.why, one.remedy) if text)
                 yield f"{name} is {state.replace('_', ' ')}{f': {words}' if words else ''}"

@@ -14,6 +14,7 @@ from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.model.case import Case, Status
 from monitor.model.outcome import DefectRule, Judged, Scale, Score
+from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
 from monitor.operations.offline.scoring import score
@@ -124,7 +125,10 @@ async def evaluate_files(
     """
     results = RunResults(read_results(output, drop_unscored=retry_unscored) if output else ())
     read = _read(config, paths, report, progress)
-    ended = await _score(config, evaluators, read.found, output=output, results=results, progress=progress, stop=stop)
+    with unwrap_errors():
+        ended = await _score(
+            config, evaluators, read.found, output=output, results=results, progress=progress, stop=stop
+        )
     rows = tuple(results.found.values())
     return FileEvaluation(
         statuses=read.statuses,
