@@ -12,12 +12,10 @@ from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
 from monitor.operations.offline.files import CaseFiles
+from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
 from monitor.operations.progress import Report, ignore
 from monitor.pipeline.ledger import Fate
-from monitor.pipeline.traffic import TrafficRules
-from monitor.stages import Runtime
-from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.history.reader import Reader
 from monitor.trying.kept import of_row
@@ -55,7 +53,7 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
 
     `report` is told what cannot be read; `unreadable` counts it.
     """
-    rules = TrafficRules(config.traffic, config.sampling.salt, Runtime.standalone())
+    rules = LiveRules(config)
     recorded = CaseFiles(paths, config.extraction, report=report)
     done = RecordedTraffic()
     times = []
@@ -63,17 +61,14 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
         reading = recorded.read(found)
         done.total += 1
         times.append(reading.case.answered_at)
-        kept, probability = consistent_sampling.keep(
-            consistent_sampling.sampling_id(reading.case.request_id), found.trace_state, config.sampling.traces
-        )
-        sorted_ = rules.sort(replace(reading, case=replace(reading.case, probability=probability))) if kept else None
-        if sorted_ is None or isinstance(sorted_, Fate):
-            done.outcomes[str(sorted_ or Fate.SAMPLED_OUT)] += 1
-        elif not sorted_.status.judgeable:
-            done.outcomes[str(sorted_.status)] += 1
+        admitted = rules.admit(reading, found.trace_state)
+        if isinstance(admitted, Fate):
+            done.outcomes[str(admitted)] += 1
+        elif not admitted.status.judgeable:
+            done.outcomes[str(admitted.status)] += 1
         else:
             done.outcomes[KEPT] += 1
-            done.cases.append((sorted_.case, 1.0))
+            done.cases.append((admitted.case, 1.0))
     done.unreadable = recorded.unreadable
     _finish(done, times)
     return done
