@@ -1,41 +1,54 @@
-"""`rag-monitor forget`: deletes what is kept of one request, or of all requests of one user."""
+"""`rag-monitor forget`: delete one request, or all requests of one user."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-from monitor.clock import SystemClock
+from monitor.cli.console.output import echo_lines
+from monitor.errors import ConfigError
+from monitor.operations.erase import Erased, erase
 
 
 def forget(
     *,
     trace: Annotated[
-        str | None, typer.Option("--trace", metavar="ID", help="The id of a trace, or of a row (`request_id`).")
+        str | None, typer.Option("--trace", metavar="ID", help="The id of a trace, or the `request_id` of a row.")
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="A user's id, as the service's traces tell it.")
+        str | None, typer.Option("--user", metavar="ID", help="The id of a user, as in the service's traces.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and leave it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, delete nothing.")] = False,
     config: ConfigPath = None,
 ) -> None:
-    """Delete every result, text and trail of a request, or of a user, and what still waits to be judged.
+    """Delete all results, texts and log records of a request or of a user, and what still waits to be evaluated.
 
-    A running monitor goes on: what it has in hand is dropped when it comes to it. Sums of verdicts stay, they tell of
-    nobody. What was sent elsewhere is named, to be deleted there. Exit status 1 when nothing was found.
+    A running monitor goes on, and drops what it has in work. Aggregated counts stay: they identify nobody. Copies in
+    other systems are listed, to be deleted there. Exit status 1 when nothing was found.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import forgetting  # noqa: PLC0415
-    from monitor.errors import ConfigError  # noqa: PLC0415
-
     if (trace is None) == (user is None) or not (trace or user):
         raise ConfigError("give either --trace ID or --user ID")
-    found = forgetting.forget(
-        configuration.load(config), forgetting.Wanted(trace or "", user or ""), dry_run=dry_run, now=SystemClock().now()
-    )
-    for line in forgetting.lines(found, dry_run=dry_run):
-        typer.echo(line)
-    if not found.rows:
+    erased = erase(configuration.load(config), trace=trace or "", user=user or "", dry_run=dry_run)
+    echo_lines(lines(erased, dry_run=dry_run))
+    if not erased.rows:
         raise typer.Exit(1)
+
+
+def lines(erased: Erased, *, dry_run: bool) -> Iterator[str]:
+    """Yield what was deleted, and what must be deleted elsewhere."""
+    verb = "would be deleted" if dry_run else "deleted"
+    for where, number in erased.rows.items():
+        yield f"{where}: {number} {verb}"
+    if not erased.rows:
+        yield "nothing found"
+    if not dry_run:
+        yield "Requests that wait in the spool or are being evaluated are dropped when the monitor reaches them."
+    for path in erased.damaged:
+        yield f"This damaged file was set aside and may hold more, delete it by hand: {path}"
+    if erased.copies:
+        yield "Delete the copies in other systems there:"
+        yield from (f"  {one}" for one in erased.copies)

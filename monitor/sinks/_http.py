@@ -62,6 +62,10 @@ class HttpSink(Sink):
             raise ValueError("`tls` needs a `url` that begins with https://")
         return self
 
+    def external_copies(self) -> str:
+        """The server."""
+        return f"{type_name(self)} {self.url}"
+
     @abstractmethod
     def headers(self) -> Mapping[str, str]:
         """The headers that authenticate this process."""

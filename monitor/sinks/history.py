@@ -36,6 +36,10 @@ class History(Sink, HistoryOptions):
         """Make the sink for the storage folder, with the options of the section `storage`."""
         return cls(path=folder / files.HISTORY, **{name: getattr(kept, name) for name in ResultRetention.model_fields})
 
+    def external_copies(self) -> str:
+        """None: results are erased here."""
+        return ""
+
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the file. Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` on failure.
 

@@ -39,6 +39,10 @@ class JsonLines(Sink):
     max_files: int = Field(default=5, ge=1)
     """How many renamed files to keep; `.1` is the newest."""
 
+    def external_copies(self) -> str:
+        """The file, and those that were renamed."""
+        return f"jsonl {self.path}"
+
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure."""
         del runtime

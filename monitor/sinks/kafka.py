@@ -59,6 +59,10 @@ class Kafka(KafkaConnection, Sink):
     """How many of the newest results of the topic to read at the start, for samplers with `boost` to learn from. They
     remember some 5,000 results; those of local evaluators, which teach nothing, count as well."""
 
+    def external_copies(self) -> str:
+        """The topic and that of dead letters."""
+        return f"kafka {self.address} {self.topic}"
+
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the producer. Delivering returns when all in-sync replicas have the result; else it raises as
         `Producer.send` does. Leaving the context waits for results in flight, some seconds at most.

@@ -65,6 +65,10 @@ class OtelEvents(OtlpSettings, Sink):
     include_explanations: bool = True
     """Whether to send explanations. They may quote the question, the context and the answer."""
 
+    def external_copies(self) -> str:
+        """The receiver."""
+        return f"otel_events {self.endpoint}"
+
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         return self._open(runtime)

@@ -107,6 +107,11 @@ class Kafka(KafkaConnection, Source):
             return self.assignment
         return "range" if sum(topic.encoding != "case" for topic in self.topics.values()) > 1 else "cooperative"
 
+    def external_copies(self) -> str:
+        """The topics that it reads, and that of dead letters."""
+        topics = [*self.topics, *([self.dead_letters] if self.dead_letters is not None else [])]
+        return f"kafka {self.address} {', '.join(topics)}: the telemetry itself"
+
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Read until cancelled, then hand over: finish, commit and leave the group, within six seconds."""
         stop = anyio.Event()

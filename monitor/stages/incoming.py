@@ -57,6 +57,13 @@ class Source(Component, ABC):
         when it can never work (a port in use, a certificate that cannot be read).
         """
 
+    def external_copies(self) -> str:
+        """Name where what is received stays outside this program, to be deleted there; empty: nowhere.
+
+        `rag-monitor forget` lists it.
+        """
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:

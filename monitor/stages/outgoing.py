@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Literal
 
 from monitor.model.outcome import Judged
-from monitor.stages.component import Component, Runtime
+from monitor.stages.component import Component, Runtime, type_name
 from monitor.stages.sampling import Lesson
 
 Deliver = Callable[[Judged], Awaitable[None]]
@@ -28,6 +28,13 @@ class Sink(Component, ABC):
         The returned function takes one result and returns when the sink has it safely; it may wait, which slows the
         pipeline down. A result may come twice (same `id`) after a restart.
         """
+
+    def external_copies(self) -> str:
+        """Name where copies of results lie outside the storage folder, to be deleted there; empty: nowhere.
+
+        `rag-monitor forget` lists it. By default the name of the sink.
+        """
+        return type_name(self)
 
     async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Tell what the sink holds: the newest few thousand results, oldest first; then, of a fleet, each that comes.

@@ -14,10 +14,10 @@ import yaml
 
 from monitor.backfill.cases import Item, Origin
 from monitor.backfill.store import Store
-from monitor.cli import forgetting
 from monitor.clock import ManualClock
 from monitor.model.case import Case
 from monitor.model.outcome import Judged
+from monitor.operations import erase
 from monitor.privacy import pseudonyms
 from monitor.sinks.history import History
 from monitor.storage.spool.format import Record, encode
@@ -38,7 +38,7 @@ WORDS = b"How long is the warranty"
 @pytest.fixture(autouse=True)
 def _no_monitor_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "running" not in request.node.name:
-        monkeypatch.setattr(forgetting, "SETTLE", 0.0)
+        monkeypatch.setattr(erase, "SETTLE", 0.0)
 
 
 def configured(folder: Path, **more: Any) -> Path:

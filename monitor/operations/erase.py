@@ -1,0 +1,152 @@
+"""Erases one request, or all requests of one user, from everything that a monitor has stored.
+
+erase(config, user="u-4711", dry_run=True).rows  # {"history.db, results": 12, ...}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from monitor.backfill import store as backfill
+from monitor.clock import Clock, SystemClock
+from monitor.config.model import Config
+from monitor.errors import ConfigError, MonitorError
+from monitor.privacy import audit, erasure, pseudonyms
+from monitor.sinks.history import History
+from monitor.storage import files
+from monitor.storage.history import erasing as history
+from monitor.storage.request_log import store as request_log
+from monitor.storage.spool import retained as deliveries
+from monitor.storage.sqlite import damaged_copies
+from monitor.telemetry.events import Event
+
+SETTLE: Final = 1.5
+"""Seconds until a running monitor has certainly read the marks: nothing is stored again after it was deleted."""
+
+_LEAST_RETENTION: Final = 7 * 86400.0
+
+
+class _Erase(Protocol):
+    """Deletes what a file holds about requests. Returns the rows by table."""
+
+    def __call__(self, path: Path, traces: Collection[str], /, *, dry_run: bool) -> dict[str, int]: ...
+
+
+class _TracesOf(Protocol):
+    """Finds the trace ids of a user in a file, by pseudonyms or by the id itself."""
+
+    def __call__(self, path: Path, users: Collection[str], user_id: str, /) -> set[str]: ...
+
+
+class _Store(NamedTuple):
+    path: Path
+    erase: _Erase
+    traces_of: _TracesOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was deleted, or would be.
+
+    `rows` counts by file and table, `requests` the requests that they belonged to. `copies` names where copies outside
+    the storage folder may be, `damaged` files that were set aside and may hold more: both are left alone.
+    """
+
+    rows: Mapping[str, int]
+    requests: int
+    copies: Sequence[str]
+    damaged: Sequence[Path]
+
+
+def erase(
+    config: Config, *, trace: str = "", user: str = "", dry_run: bool = False, clock: Clock | None = None
+) -> Erased:
+    """Delete a request by its trace id (or the `request_id` of a row), or all requests of a user.
+
+    A running monitor goes on, and drops what it has in work. Sums by the minute stay. With `dry_run` nothing is
+    deleted. Raises `ConfigError` unless just one of both is given, and where a file cannot be read or written: then the
+    deletion may be incomplete.
+    """
+    if bool(trace) == bool(user):
+        raise ConfigError("give either a trace or a user")
+    now = (clock or SystemClock()).now()
+    folder = config.storage.path
+    stores = _stores(config)
+    folders = {folder, *(one.path.parent for one in stores)}
+    retained = folder / files.RETAINED
+    rows: dict[str, int] = {}
+    try:
+        users = _pseudonyms(user, folders)
+        if not dry_run:  # before anything is deleted: what is in work must not be stored again
+            for at in folders:
+                if at.is_dir():
+                    _mark(at, trace, users, now, max(config.storage.retention, _LEAST_RETENTION))
+            time.sleep(SETTLE)
+        traces = {trace} if trace else _traces_of(user, users, stores)
+        if retained.exists():
+            rows |= _named(retained, deliveries.erase(retained, {*traces, user}, dry_run=dry_run))
+        for one in stores:
+            rows |= _named(one.path, one.erase(one.path, traces, dry_run=dry_run))
+    except (MonitorError, OSError) as error:
+        raise ConfigError(f"storage.path: deletion incomplete: {error}") from None
+    if not dry_run and folder.is_dir():
+        ids = {"requests": sorted(traces)} if trace else {"users": sorted(users), "requests": sorted(traces)}
+        audit.record(folder, Event.TEXTS_FORGOTTEN, rows=sum(rows.values()), **ids)
+    return Erased(rows, len(traces) if rows else 0, list(_copies(config)), list(_damaged(config, stores)))
+
+
+def _named(path: Path, rows: Mapping[str, int]) -> dict[str, int]:
+    return {f"{path.name}, {table}": number for table, number in rows.items()}
+
+
+def _pseudonyms(user: str, folders: set[Path]) -> set[str]:
+    if not user:
+        return set()
+    keys = [pseudonyms.load(folder) for folder in sorted(folders)]
+    return {key.of(user) for key in keys if key is not None}
+
+
+def _mark(folder: Path, trace: str, users: set[str], now: float, retention: float) -> None:
+    marks = [erasure.Mark(now, trace=trace)] if trace else []
+    marks += [erasure.Mark(now, user=user) for user in sorted(users)]
+    if marks:
+        erasure.add(folder, marks, since=now - retention)
+
+
+def _traces_of(user: str, users: set[str], stores: Sequence[_Store]) -> set[str]:
+    found: set[str] = set()
+    for one in stores:
+        if one.traces_of is not None:
+            found |= one.traces_of(one.path, users, user)
+    return found
+
+
+def _stores(config: Config) -> list[_Store]:
+    """The files that exist, each with the functions that find and erase requests in it."""
+    folder = config.storage.path
+    own = [
+        _Store(folder / files.HISTORY, history.erase, history.traces_of),
+        _Store(folder / files.BACKFILL, backfill.erase, _waiting_of),
+        _Store(folder / files.REQUEST_LOG, request_log.erase),
+    ]
+    others = (sink.path for sink in config.sinks if isinstance(sink, History) and sink.path is not None)
+    found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}
+    return [one for one in found.values() if one.path.exists()]
+
+
+def _waiting_of(path: Path, users: Collection[str], user_id: str, /) -> set[str]:
+    return backfill.traces_of(path, {user_id, *users})
+
+
+def _copies(config: Config) -> Iterator[str]:
+    named = [*(sink.external_copies() for sink in config.sinks), *(one.external_copies() for one in config.sources)]
+    yield from (name for name in named if name)
+
+
+def _damaged(config: Config, stores: Sequence[_Store]) -> Iterator[Path]:
+    for path in (config.storage.path / files.SPOOL, *(one.path for one in stores)):
+        yield from damaged_copies(path)
