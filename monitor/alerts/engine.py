@@ -23,15 +23,11 @@ from monitor.quantities import format_duration
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
 
-__all__ = ["ALERT_NAME", "CHECK_INTERVAL", "SUMMARY", "Z_OVER", "AlertEngine", "AlertState", "Status", "run_alerts"]
-
 CHECK_INTERVAL: Final = 15.0
 """Seconds between two checks of all alerts."""
 
 _CHANGE_IS_RECENT = 7 * 86400.0
 """Seconds for which a change of the service may be what an alert is about."""
-
-ALERT_NAME, SUMMARY, Z_OVER = threshold.NAME, threshold.SUMMARY, threshold.Z_OVER
 
 
 class AlertEngine:

@@ -1,4 +1,4 @@
-"""Which defect rate of which evaluator is too high: what stands under `alerts` in the configuration."""
+"""Alert policies: which defect rate of which evaluator is too high, as configured under `alerts`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SHORTEST, _LONGEST = 10.0, 7 * 86400.0
 
 
 class Severity(StrEnum):
-    """How bad it is, as the label `severity` says it."""
+    """The values of the label `severity`."""
 
     WARNING = "warning"
     CRITICAL = "critical"
 
 
 class Family(StrEnum):
-    """How readily a rise against the week before is an alert; the thresholds are those of `FAMILIES`."""
+    """How sensitive to be to a rise over the week before. The limits are those of `FAMILIES`."""
 
     DEFAULT = "default"
     STRICT = "strict"
@@ -33,7 +33,7 @@ class Family(StrEnum):
 
 
 def _family(value: object) -> object:
-    """YAML knows `true` and `false`; what is neither is left to the enumeration."""
+    """Read the YAML values `true` and `false`; pydantic reads everything else."""
     return {True: Family.DEFAULT, False: None}[value] if isinstance(value, bool) else value
 
 
@@ -58,14 +58,14 @@ def _threshold(rate: float) -> float:
 
 
 class AlertWindow(Component):
-    """One window that a defect rate is looked at over."""
+    """One window over which a defect rate is estimated."""
 
     window: Annotated[Duration, AfterValidator(_whole_window)]
-    """How far back it reaches, `10s` to `7d`. With Prometheus at least four scrape intervals."""
+    """Length of the window, `10s` to `7d`. With Prometheus, at least four scrape intervals."""
 
     z: float = Field(ge=1, le=6)
-    """How sure to be, in standard deviations: the window fires where the one-sided lower limit of the rate at this z is
-    above the threshold. 3.09 is wrong once in 1000 looks, 2.33 once in 100."""
+    """Certainty, in standard deviations: the window fires if the one-sided lower limit of the rate at this z is above
+    the threshold. 3.09 is wrong once in 1000 checks, 2.33 once in 100."""
 
     def __str__(self) -> str:
         return f"{format_duration(self.window)} (z {self.z:g})"
@@ -76,46 +76,47 @@ DEFAULT_WINDOWS = (
     AlertWindow(window=21600.0, z=2.58),
     AlertWindow(window=86400.0, z=2.33),
 )
-"""Simulated at a 2 % rate and a 3 % threshold: 0.3 false alarms in 30 days at 10 judged an hour, fewer above; a rise to
-10 % shows after 7.2, 1.1 and 0.4 hours (median) at 10, 100 and 1000 judged an hour."""
+"""Simulated with a rate of 2 % and a threshold of 3 %: 0.3 false alarms in 30 days at 10 scores an hour, fewer at more.
+A rise to 10 % is detected after 7.2, 1.1 and 0.4 hours (median) at 10, 100 and 1000 scores an hour."""
 
 
 class AlertPolicy(Component):
-    """When the share of defective answers, as one evaluator sees them, is an alert."""
+    """When the defect rate according to one evaluator raises an alert."""
 
     evaluator: str = Field(min_length=1)
-    """The name of the evaluator whose verdicts count."""
+    """Name of the evaluator."""
 
     app: str | None = Field(default=None, min_length=1)
-    """The app (service name) that this holds for. Left out: every app that has no policy of its own for
-    this evaluator."""
+    """App (service name) that the policy applies to. Default: every app without a policy of its own for this
+    evaluator."""
 
     warning: Annotated[Rate, AfterValidator(_threshold)] | None = None
-    """The defect rate above which to warn, such as `5%`. It is compared with the lower limit of the rate, so an alert
-    means "surely above", not "measured above"."""
+    """Defect rate above which to warn, for example `5%`. It is compared with the lower limit of the rate, so an alert
+    means "clearly above", not "measured above"."""
 
     critical: Annotated[Rate, AfterValidator(_threshold)] | None = None
-    """The defect rate above which to call somebody, such as `15%`. Must be higher than `warning`; one of the two, or
-    `regression`, is needed."""
+    """Defect rate above which to page somebody, for example `15%`. Must be higher than `warning`. One of `warning`,
+    `critical` and `regression` is required."""
 
     regression: Annotated[Family | None, BeforeValidator(_family)] = None
-    """Whether to tell when the defect rate has clearly risen against the week before, whatever its level: `true`, which
-    is `default`, or `strict` (a third of its false alarms, slower) or `sensitive` (four times as many, quicker). The
-    last 1 h, 6 h, day and 3 days are compared with the seven days that ended one day earlier (three, for 3 days), with
-    the daily and weekly ups and downs of those allowed for; bad hours among them do not count. Silent until three such
-    days are known of the same version of the evaluator and its judge; over after an hour without."""
+    """Whether to alert when the defect rate is clearly higher than in the week before, at any level: `true` (the same
+    as `default`), `strict` (a third of the false alarms, slower) or `sensitive` (four times as many, faster). The last
+    1 h, 6 h and day are compared with the seven days that ended one day ago, the last 3 days with those that ended
+    three days ago. Daily and weekly variation is allowed for, and bad hours in the baseline do not count. Silent until
+    the baseline has three days with the same version of the evaluator and its judge."""
 
     regression_severity: Severity = Severity.WARNING
-    """How bad a regression is: `warning`, or `critical` to call somebody. The thresholds above say by themselves when a
-    level is critical; a rise below them is news, and seldom a reason to wake anybody."""
+    """Severity of a regression: `warning`, or `critical` to page somebody. Use the thresholds above for a critical
+    level; a rise below them is seldom a reason to page."""
 
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)
-    """The windows to look at; one that fires is enough, unless the shortest shows that it is over. The default, `1h` at
-    z 3.09, `6h` at 2.58 and `24h` at 2.33, finds sharp rises within the hour and slow ones within the day."""
+    """Windows to check. The alert fires if any of them does, unless the shortest shows that the incident is over. The
+    default, `1h` at z 3.09, `6h` at 2.58 and `24h` at 2.33, detects sharp rises within an hour and slow ones within a
+    day."""
 
     resolve_after: Annotated[Duration, AfterValidator(_whole_seconds)] = 300.0
-    """How long no window must fire before an alert is over, in whole seconds: holds one incident together that would
-    otherwise be many alerts. `0s`: over at once."""
+    """How long no window may fire before the alert ends, in whole seconds: keeps one incident from becoming many
+    alerts. `0s`: ends at once."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertPolicy:
@@ -130,7 +131,7 @@ class AlertPolicy(Component):
 
     @property
     def thresholds(self) -> dict[Severity, float]:
-        """The thresholds that are set, the graver first."""
+        """The thresholds that are set, the more severe first."""
         both = {Severity.CRITICAL: self.critical, Severity.WARNING: self.warning}
         return {severity: rate for severity, rate in both.items() if rate is not None}
 
@@ -141,7 +142,7 @@ class AlertPolicy(Component):
 
 
 def policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> AlertPolicy | None:
-    """The policy that holds for a pair: the app's own before the one for every app."""
+    """The policy for a pair: the app's own, or else the one for every app."""
     general = None
     for policy in policies:
         if policy.evaluator == evaluator:
@@ -153,7 +154,7 @@ def policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> Ale
 
 
 def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: str = "alerts") -> None:
-    """Refuse policies that contradict each other or name an evaluator that is not there. Raises `ConfigError`."""
+    """Refuse policies that contradict each other or name an unknown evaluator. Raises `ConfigError`."""
     seen: dict[tuple[str, str | None], int] = {}
     for number, policy in enumerate(policies):
         if policy.evaluator not in evaluators:
@@ -165,26 +166,26 @@ def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: s
         if first != number:
             whom = f"app {policy.app!r}" if policy.app is not None else "every app"
             raise ConfigError(
-                f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} have a policy already: {place}[{first}]"
+                f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} already have a policy: {place}[{first}]"
             )
 
 
 def longest_window(policies: Iterable[AlertPolicy], at_least: float = 86400.0) -> float:
-    """How far back `Windows` must reach for these policies, in seconds."""
+    """The longest window of these policies, in seconds, but not less than `at_least`."""
     return max([at_least, *(one.window for policy in policies for one in policy.windows)])
 
 
 def needs_baselines(policies: Iterable[AlertPolicy]) -> bool:
-    """Whether `Windows` must remember the week before."""
+    """Whether any policy compares with the week before."""
     return any(policy.regression is not None for policy in policies)
 
 
 def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metrics: Metrics) -> None:
-    """Set `ragmonitor_alert_threshold_ratio` and `ragmonitor_alert_regression_z` for every app, policies spelled out.
+    """Set `ragmonitor_alert_threshold_ratio` and `ragmonitor_alert_regression_z` for every app.
 
-    A series per (app, evaluator, severity) and none for "all apps", so that a rule joins rates with thresholds by
-    `on (app, evaluator)` and needs to know of no precedence. Call it again when an app is first seen; `apps` are label
-    values. Apps that a policy names are always exported.
+    There is one series for each app, evaluator and severity, and none for "all apps": a rule can join rates with
+    thresholds `on (app, evaluator)` and needs to know nothing about precedence. Call it again when an app is first
+    seen; `apps` are label values. Apps that a policy names are always exported.
     """
     named = {policy.app for policy in policies if policy.app is not None}
     for evaluator in {policy.evaluator for policy in policies}:

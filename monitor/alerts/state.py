@@ -1,4 +1,4 @@
-"""How an alert stands, and how long: the values that decide, tell and show have in common."""
+"""The values that deciding, notifying and showing have in common: findings, alert states, and how long they last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.statistics.rates import Estimate
 
 
 class Status(StrEnum):
-    """What is known of a defect rate and its threshold."""
+    """What is known about an alert."""
 
     OK = "ok"
     NOT_ENOUGH_DATA = "not_enough_data"
@@ -20,13 +20,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertState:
-    """One alert, as it stands.
+    """The state of one alert.
 
-    `app` and `evaluator` are empty where it is not about one. `threshold` is the share above which it fires: of a
-    regression, the margin times the rate of the baseline; None where there is none. `since` is the wall-clock second at
-    which `status` began. `estimate` and `window` (seconds) are what decided: for a firing alert the shortest window
-    that fired when one last did. None where nothing was judged, or the alert is not about a share.
-    `labels` identify the alert, the same in every replica; `annotations` explain it and may change while it fires.
+    `app` and `evaluator` are empty if it is not about one. `threshold` is the share above which it fires; for a
+    regression, the margin times the baseline rate; None if there is none. `since` is the wall-clock second at which
+    `status` began. `estimate` and `window` (seconds) decided: for a firing alert, the shortest window that fired at the
+    last check at which one did. None if nothing was scored, or the alert is not about a share. `labels` identify the
+    alert and are the same in every replica; `annotations` explain it and may change while it fires.
     """
 
     status: Status
@@ -42,7 +42,7 @@ class AlertState:
 
     @property
     def firing(self) -> bool:
-        """Whether somebody should know."""
+        """Whether it fires."""
         return self.status is Status.FIRING
 
     @property
@@ -53,7 +53,7 @@ class AlertState:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look says. `holds`: though it does not fire, what fires already goes on."""
+    """The result of one check. `holds`: it does not fire, but an alert that fires already continues."""
 
     status: Status
     description: str
@@ -65,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an alert is about, which is what makes it the same alert at the next look."""
+    """What an alert is about: this makes it the same alert at the next check."""
 
     name: str
     severity: Severity
@@ -75,7 +75,7 @@ class Subject:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of the alert; those that would be empty are left out."""
+        """The labels of the alert, without empty ones."""
         all_labels = {
             "alertname": self.name,
             "app": self.app,
@@ -87,9 +87,9 @@ class Subject:
 
 
 class AlertTracker:
-    """The states of all alerts of a process: what fires goes on firing until nothing has for the time it is held.
+    """Tracks the states of all alerts of a process: an alert fires until nothing has for as long as it is held.
 
-    `runbooks` is the address that `/<alert>.md` is added to; empty: no link.
+    `runbooks` is the URL that `/<alert>.md` is appended to; empty: no link.
     """
 
     def __init__(self, runbooks: str = "") -> None:
@@ -98,13 +98,13 @@ class AlertTracker:
         self._quiet_since: dict[Subject, float] = {}
 
     def advance(self, subject: Subject, finding: Finding, *, summary: str, hold: float, now: float) -> AlertState:
-        """The state after a finding at the wall-clock second `now`; `hold`: seconds without a finding that end it."""
+        """The state after a finding at the wall-clock second `now`; an alert ends after `hold` seconds without one."""
         before = self._states.get(subject)
         if before is not None and before.firing and finding.status is not Status.FIRING:
             if finding.holds:
                 self._quiet_since.pop(subject, None)
                 return before
-            # The wall clock may have been set back: then the wait begins again rather than lasting as long as the jump.
+            # If the wall clock was set back, the wait starts again, rather than lasting for as long as the jump.
             quiet_since = min(self._quiet_since.setdefault(subject, now), now)
             self._quiet_since[subject] = quiet_since
             if now - quiet_since < hold:

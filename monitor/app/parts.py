@@ -13,10 +13,10 @@ from typing import TypeVar
 import anyio
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
-from monitor.alerts.engine import AlertState
 from monitor.alerts.feed import AlertFeed
 from monitor.alerts.policy import longest_window, needs_baselines
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.evaluator_status import StatusTracker, TrackedEvaluator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from monitor.alerts.engine import ALERT_NAME
+from monitor.alerts.conditions import threshold
 from monitor.alerts.policy import policy_for
 from monitor.app.parts import Parts
 from monitor.app.scoring import ScoringParts
@@ -35,7 +35,7 @@ def facts(config: Config, parts: Parts, scoring: ScoringParts, looking: Looking,
         idle=tuple(one.evaluator.name for one in config.assignments if not config.works(one)),
         thresholds=thresholds,
         standings=running.statuses.current,
-        decisive=ALERT_NAME,
+        decisive=threshold.NAME,
         changed=running.generations.latest,
         keeps=config.storage.retention,
         keeps_texts=config.storage.texts == "all",

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from pydantic import PrivateAttr
 
-from monitor.alerts.conditions import regression
-from monitor.alerts.engine import ALERT_NAME, AlertState, Status
+from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.policy import Severity
+from monitor.alerts.state import AlertState, Status
 from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer
 from monitor.model.outcome import Judged, Score
 from monitor.stages import Deliver, Runtime, Sink
@@ -22,7 +22,7 @@ from monitor.telemetry.metrics import Metrics, samples, total
 SHOWN_WINDOW = 60.0
 _STEP, _STEPS = 10.0, 12
 _LATEST, _SHOWN = 200, 3
-_RATES = (ALERT_NAME, regression.NAME)
+_RATES = (threshold.NAME, regression.NAME)
 
 
 def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[RateRow]:
@@ -30,7 +30,7 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
     rows = []
     for app, evaluator in windows.keys():  # noqa: SIM118 - not a mapping
         found = interval_95(windows.sums(app, evaluator, SHOWN_WINDOW, now))
-        own = [one for one in states if (one.name, one.app, one.evaluator) == (ALERT_NAME, app, evaluator)]
+        own = [one for one in states if (one.name, one.app, one.evaluator) == (threshold.NAME, app, evaluator)]
         rows.append(
             RateRow(
                 evaluator=evaluator,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.alerts.engine import Z_OVER
+from monitor.alerts.conditions.threshold import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, policy_for
 from monitor.config import Config
 from monitor.errors import ConfigError

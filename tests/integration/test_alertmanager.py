@@ -12,11 +12,12 @@ import anyio
 import pytest
 import yaml
 
-from monitor.alerts.engine import AlertEngine, AlertState, run_alerts
+from monitor.alerts.engine import AlertEngine, run_alerts
 from monitor.alerts.inhibition import inhibit_rules
 from monitor.alerts.notify import read_notifier
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.state import AlertState
 from monitor.clock import SystemClock
 from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime

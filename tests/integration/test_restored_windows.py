@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.state import AlertState, Status
 from monitor.clock import ManualClock
 from monitor.restore import fill
 from monitor.sinks.history import History

@@ -15,8 +15,10 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from monitor import registry
-from monitor.alerts.engine import ALERT_NAME, AlertEngine, AlertState
+from monitor.alerts.conditions import threshold
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy, policy_for
+from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.evaluator_status import EvaluatorStatus, State
@@ -126,7 +128,7 @@ class Site:
             idle=self.idle,
             thresholds=_thresholds,
             standings=self._standings,
-            decisive=ALERT_NAME,
+            decisive=threshold.NAME,
             changed=lambda app, evaluator: self.changes.get((app, evaluator)),
             keeps=7 * 86400.0,
             keeps_texts=self.texts,

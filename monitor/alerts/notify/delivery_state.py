@@ -1,7 +1,7 @@
-"""What one receiver has been told and what it must be told yet. No I/O, no clock of its own.
+"""Tracks what one receiver has been told, and what it must still be told. No I/O, no clock.
 
-It compares what is true with what was told, rather than queueing what happened: a receiver that was down for an hour
-hears how things stand, once, and the memory it takes is bounded by the number of alerts.
+It compares the current state with what was told, rather than queueing events: a receiver that was down for an hour
+learns the current state once, and memory is bounded by the number of alerts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.alerts.state import AlertState
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One alert to be told: firing, or resolved at the wall-clock second `ended`. `state` is as it last fired."""
+    """One notification: `state`, as it last fired, fires or was resolved at the wall-clock second `ended`."""
 
     state: AlertState
     ended: float | None = None
@@ -34,13 +34,13 @@ class _Entry:
 
 
 class DeliveryState:
-    """One receiver's account. Times are monotonic seconds, save `ended` and `wall`.
+    """What one receiver knows. Times are monotonic seconds, except `ended` and `wall`.
 
     Args:
-        resend: seconds after which a firing alert is told again, since the receiver forgets; None: told once.
-        forgets_after: seconds after the last telling from which the receiver has ended the alert by itself, so that a
-            resolution need not be told any more; None: never.
-        inhibits: whether an alert stays untold while another that explains it fires (`inhibition.py`).
+        resend: seconds after which a firing alert is sent again, because the receiver forgets it; None: sent once.
+        forgets_after: seconds after the last notification at which the receiver ends an alert by itself, so that its
+            resolution need not be sent; None: never.
+        inhibits: whether an alert is held back while another one that explains it fires (`inhibition.py`).
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class DeliveryState:
         self._held_back: frozenset[_Key] = frozenset()
 
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
-        """Take in how things stand at `now`, which is `wall` for people.
+        """Take the current states at `now`, which is `wall` on the wall clock.
 
-        Returns how many changes no receiver needs to hear of any more: alerts that ended before they were told,
-        resolutions that were overtaken by the same alert or by the receiver's own forgetting.
+        Returns how many changes no longer need to be sent: alerts that ended before they were sent, and resolutions
+        overtaken by the same alert or by the receiver forgetting it.
         """
         firing = {_key(state): state for state in states if state.firing}
         superseded = 0
@@ -79,12 +79,12 @@ class DeliveryState:
         return superseded
 
     def due(self, now: float) -> list[Notice]:
-        """What must be told at `now`, resolutions first."""
+        """The notifications to send at `now`, resolutions first."""
         due = [Notice(entry.state, entry.ended) for entry in self._entries.values() if self._due_at(entry) <= now]
         return sorted(due, key=lambda notice: notice.ended is None)
 
     def told(self, notices: Sequence[Notice], now: float) -> None:
-        """The receiver has accepted these, which were due since the last `update`."""
+        """Record that the receiver accepted these notifications, which were due since the last `update`."""
         for notice in notices:
             key = _key(notice.state)
             if notice.ended is None:
@@ -93,7 +93,7 @@ class DeliveryState:
                 del self._entries[key]
 
     def next_due(self) -> float:
-        """When something must be told again if nothing changes; infinity where nothing must."""
+        """When something must be sent again if nothing changes; infinity if nothing must."""
         return min((self._due_at(entry) for entry in self._entries.values()), default=float("inf"))
 
     def _due_at(self, entry: _Entry) -> float:

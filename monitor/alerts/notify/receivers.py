@@ -28,29 +28,29 @@ from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
 
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
-_FORGETS_AFTER = 4  # resends: three may fail before Alertmanager takes an alert for ended
+_FORGETS_AFTER = 4  # resend intervals: three may fail before Alertmanager ends an alert
 
 Send = Callable[[Sequence[Notice]], Awaitable[None]]
 
 
 class _NotDelivered(Exception):  # noqa: N818 - stays in this file
-    """A receiver did not take what it was sent. The message says why and holds no secret."""
+    """A receiver did not accept a delivery. The message says why and holds no secret."""
 
 
 class Inbox:
-    """How things stand, for one receiver: only the latest counts, so it holds one list and is never full."""
+    """The current alert states for one receiver. It holds only the latest list, so it is never full."""
 
     def __init__(self) -> None:
         self.states: Sequence[AlertState] = ()
         self._changed = anyio.Event()
 
     def put(self, states: Sequence[AlertState]) -> None:
-        """Replace what is there and wake the receiver. Never waits."""
+        """Replace the states and wake the receiver. Never waits."""
         self.states = states
         self._changed.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until something new is there, `seconds` at most."""
+        """Wait until there are new states, at most `seconds`."""
         with anyio.move_on_after(seconds):
             await self._changed.wait()
         self._changed = anyio.Event()
@@ -61,14 +61,14 @@ class Notifier(Component, ABC):
 
     @abstractmethod
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Tell the receiver what is put into `inbox`, until cancelled. Never raises for a receiver that is down."""
+        """Send the states in `inbox` to the receiver until cancelled. Never raises because the receiver is down."""
 
 
 class Log(Notifier):
-    """Alerts as log lines and in `ragmonitor_events_total`. Always there, also where it is not named."""
+    """Alerts as log lines and in `ragmonitor_events_total`. Always active, even if not configured."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Write a line for each alert when it fires and when it is resolved."""
+        """Write a line when an alert fires, and when it is resolved."""
 
         async def write(notices: Sequence[Notice]) -> None:
             for notice in notices:
@@ -79,23 +79,23 @@ class Log(Notifier):
                     )
                 else:
                     lasted = round(notice.ended - state.since)
-                    message = f"{state.labels['alertname']} is over after {lasted} s"
+                    message = f"{state.labels['alertname']} was resolved after {lasted} s"
                     runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
 
         await _serve(inbox, runtime, name="log", delivery=DeliveryState(), send=write)
 
 
 class _Http(Notifier):
-    """What receivers over HTTP share. Redirects are not followed: token and data go where the configuration says."""
+    """A receiver over HTTP. Redirects are not followed: token and data go only where the configuration says."""
 
     url: Annotated[str, AfterValidator(webhook_url)]
-    """Where the receiver is, `http://` or `https://`."""
+    """URL of the receiver, `http://` or `https://`."""
 
     token: SecretStr | None = None
-    """Sent as `Authorization: Bearer ...`. Name an environment variable: `${ALERT_TOKEN}`."""
+    """Sent as `Authorization: Bearer ...`. Use an environment variable: `${ALERT_TOKEN}`."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 10.0
-    """The wall-clock limit of one delivery, connecting included; at most `60s`."""
+    """Time limit for one delivery, including the connection; at most `60s`."""
 
     async def _post_until_cancelled(
         self,
@@ -107,7 +107,7 @@ class _Http(Notifier):
         delivery: DeliveryState,
         body: Callable[[Sequence[Notice]], object],
     ) -> None:
-        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors have their alerts from Prometheus
+        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
 
         headers = {"User-Agent": f"rag-monitor/{__version__}"}
         if self.token is not None:
@@ -119,28 +119,28 @@ class _Http(Notifier):
                     async with client.stream("POST", url, json=body(notices)) as answer:
                         status = answer.status_code
             except TimeoutError:
-                raise _NotDelivered(f"no answer within {self.timeout:g} s") from None
+                raise _NotDelivered(f"no response within {self.timeout:g} s") from None
             except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
                 raise _NotDelivered(f"{type(error).__name__}: {error}") from None
             if not 200 <= status < 300:  # noqa: PLR2004
-                raise _NotDelivered(f"answered {status}")
+                raise _NotDelivered(f"responded with {status}")
 
         async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
             await _serve(inbox, runtime, name=name, delivery=delivery, send=post, where=urlsplit(url).netloc)
 
 
 class Webhook(_Http):
-    """One POST for all that is new, as JSON; each alert is sent when it fires and when it is resolved.
+    """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved.
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
     "labels": {alertname, app, evaluator, severity, version},
     "annotations": {summary, description, runbook_url, answers_url}, "startsAt", "endsAt": RFC 3339 or null,
     "threshold", "rate", "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
-    `lower` and `upper` are the one-sided limits at the z of the window that fired; of a regression, the threshold is
-    the margin times the rate of the week before, and the limits those of 95 %. Alerts that are not about an app or a
-    rate lack these labels and have null. An alert that another one explains is not sent meanwhile (docs/runbooks).
-    Any answer but 2xx is retried, after 1 second at first and every minute at last; a receiver that takes a delivery
-    but answers too late gets it again.
+    `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is
+    the margin times the rate of the week before, and the limits are those of a 95 % interval. An alert that is not
+    about an app or a rate has no such labels, and null in the other fields. An alert that another one explains is held
+    back while that one fires (docs/runbooks). Any response but 2xx is retried, first after 1 second and in the end
+    every minute; a receiver that accepts a delivery but responds too late gets it again.
     """
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
@@ -151,14 +151,14 @@ class Webhook(_Http):
 
 
 class Alertmanager(_Http):
-    """Prometheus Alertmanager, by its API v2; grouping, silences and inhibition are its business.
+    """Prometheus Alertmanager, API v2. Grouping, silences and inhibition are configured there.
 
-    Name each member of a cluster in an entry of its own. Firing alerts are sent again every `resend_interval`, and end
-    by themselves after four times that, should the monitor disappear.
+    Configure each member of a cluster as a separate entry. Firing alerts are sent again every `resend_interval`. If the
+    monitor disappears, they end by themselves after four times that.
     """
 
     resend_interval: Annotated[Duration, Field(ge=1, le=3600)] = 60.0
-    """How often a firing alert is sent again, `1s` to `1h`."""
+    """Time between two sends of a firing alert, `1s` to `1h`."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
@@ -200,7 +200,7 @@ async def _serve(
                 counted["failed"].inc(len(due))
                 runtime.events.warning(
                     Event.NOTIFICATION_FAILED,
-                    f"{len(due)} alert notification(s) not taken, next try in {retry:g} s: {failure}",
+                    f"{len(due)} alert notification(s) not accepted, next attempt in {retry:g} s: {failure}",
                     receiver=name,
                     address=where,
                 )
@@ -244,10 +244,10 @@ TYPES: Mapping[str, type[Notifier]] = {"log": Log, "webhook": Webhook, "alertman
 
 
 def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
-    """The receiver that a configuration entry describes.
+    """Make the receiver that a configuration entry describes.
 
-    Raises `ConfigError` that names the place and what is allowed. It does not repeat the value of `url` and `token`,
-    which may hold a secret.
+    Raises `ConfigError` with the place and what is allowed. It does not repeat the values of `url` and `token`, which
+    may hold a secret.
     """
     options = dict(entry)
     chosen = TYPES.get(str(options.pop("type", "")))
@@ -261,6 +261,6 @@ def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
 
 
 def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") -> tuple[Notifier, ...]:
-    """All receivers of the configuration, the log among them whether or not it is named. Raises `ConfigError`."""
+    """Make all configured receivers, and the log even if it is not configured. Raises `ConfigError`."""
     named = [read_notifier(entry, f"{place}[{number}]") for number, entry in enumerate(entries)]
     return tuple(named if any(isinstance(one, Log) for one in named) else [Log(), *named])

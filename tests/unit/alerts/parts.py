@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 from prometheus_client import CollectorRegistry
 
-from monitor.alerts.engine import AlertState, Status
 from monitor.alerts.policy import Severity
+from monitor.alerts.state import AlertState, Status
 from monitor.clock import Clock, SystemClock
 from monitor.stages import Runtime
 from monitor.statistics.rates import Estimate

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerts.engine import AlertState
 from monitor.alerts.notify.delivery_state import DeliveryState
+from monitor.alerts.state import AlertState
 from tests.unit.alerts.parts import state
 
 Told = list[tuple[str, str]]

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.state import AlertState, Status
 from monitor.clock import ManualClock
 from monitor.model.generation import Change
 from monitor.statistics.windows import Windows

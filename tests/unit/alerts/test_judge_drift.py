@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.model.canary import CanaryRun
 from monitor.statistics.windows import Windows

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from monitor.alerts.engine import AlertEngine, AlertState, Status, run_alerts
+from monitor.alerts.engine import AlertEngine, run_alerts
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.state import AlertState, Status
 from monitor.clock import ManualClock
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerts.conditions.missing import EvaluationsMissing
-from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
-from monitor.alerts.state import Finding, Status
+from monitor.alerts.state import AlertState, Finding, Status
 from monitor.clock import ManualClock
 from monitor.statistics.windows import Windows
 from tests.unit.sinks.results import judged

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.alerts.engine import AlertEngine, AlertState, Status
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.state import AlertState, Status
 from monitor.clock import ManualClock
 from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.alerts.engine import AlertEngine, AlertState
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.statistics.windows import Windows

@@ -7,7 +7,8 @@ from statistics import fmean, variance
 
 import pytest
 
-from monitor.alerts.engine import Z_OVER, AlertEngine
+from monitor.alerts.conditions.threshold import Z_OVER
+from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy
 from monitor.clock import ManualClock
 from monitor.statistics.blocks import Blocks
