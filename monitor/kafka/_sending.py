@@ -1,9 +1,9 @@
-"""The thread side of the producer: everything that kafka-python may block on, and every way in which a send can end.
+"""The thread of the producer: all calls of kafka-python that may block, and all ways in which a send can end.
 
-What the client does not promise is made up for here. It blocks while it learns of a topic: one that is missing is asked
-for rarely and briefly. An idempotent client ends for good with the first record that a broker refuses, and takes all
-records down that wait beside it: such a client is replaced, and a record is believed to be refused only once it was
-refused alone. Its buffer knows no bound: whoever hands records in has one.
+Works around three limits of the client. It blocks while it looks a topic up: missing topics are looked up rarely and
+briefly. An idempotent client fails for good with the first record that a broker refuses, and fails all records beside
+it: such a client is replaced, and a record counts as refused only once it was refused alone. Its buffer is not
+bounded: the caller's is.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from monitor.kafka._clients import Clients, Sending
 from monitor.kafka.connection import KafkaConnection, describe
 from monitor.telemetry.events import Events
 
-_AGAIN = 0.2  # seconds, after a send that failed
-_ALONE = 5.0  # that the answer to a record on its own is waited for
+_AGAIN = 0.2  # seconds, after a failed send
+_ALONE = 5.0  # seconds to wait for the answer to a record on its own
 
 _REFUSALS: Final = (
     "MessageSizeTooLargeError",
@@ -57,7 +57,7 @@ class Record:
 
 
 class _Failed:
-    """What the client's own thread says of a record."""
+    """A failed record, as reported by the client's own thread."""
 
     __slots__ = ("client", "error", "record")
 
@@ -91,11 +91,11 @@ class SendingThread:
         self._thread.start()
 
     def send(self, record: Record) -> None:
-        """Take a record; from any thread."""
+        """Queue a record. From any thread."""
         self._inbox.put(record)
 
     def ask(self, topic: str, answer: Callable[[bool], None]) -> None:
-        """Tell, from the thread, whether a broker knows of `topic` now; False too where none can be reached."""
+        """Call `answer`, in the thread, with whether a broker knows `topic` now; False also without a broker."""
 
         def look() -> None:
             if self._client is None:
@@ -105,11 +105,11 @@ class SendingThread:
         self._inbox.put(look)
 
     def renew(self) -> None:
-        """The client has said nothing for too long: go on with another. From any thread."""
+        """Replace a client that has been silent for too long. From any thread."""
         self._drop(self._client)
 
     def stop(self, seconds: float) -> None:
-        """End everything that is under way; blocks for so many seconds at most."""
+        """Fail everything in flight and stop; blocks for at most so many seconds."""
         self._stopping.set()
         self._inbox.put(None)
         self._thread.join(seconds)
@@ -152,7 +152,7 @@ class SendingThread:
     def _try(self, record: Record) -> None:
         try:
             self._attempt(record)
-        except Exception as error:  # noqa: BLE001 - nothing of the client may end this thread
+        except Exception as error:  # noqa: BLE001 - no error of the client may end this thread
             self._again(record, describe(error), _AGAIN)
 
     def _attempt(self, record: Record) -> None:
@@ -185,7 +185,7 @@ class SendingThread:
             future.add_errback(lambda error: self._inbox.put(_Failed(record, client, error)))
 
     def _react(self, failed: _Failed) -> None:
-        """A record came back: it goes out again, alone where a broker refused it, with another client if need be."""
+        """Retry a failed record: alone where a broker refused it, with a new client unless the error was retriable."""
         from kafka.errors import RetriableError  # noqa: PLC0415
 
         error, record = failed.error, failed.record
@@ -195,7 +195,7 @@ class SendingThread:
         self._again(record, describe(error), 0.0 if record.alone else _AGAIN)
 
     def _send_alone(self, record: Record) -> None:
-        """Not beside others, whose end it might be; not idempotent, for then the client outlives a refusal."""
+        """Send a record alone, since a refusal may fail others; not idempotent, so that the client survives."""
         from kafka.errors import KafkaError, MessageSizeTooLargeError  # noqa: PLC0415
 
         if self._single is None:
@@ -229,7 +229,7 @@ class SendingThread:
         self._ended(record, error)
 
     def _drop(self, client: Any) -> None:
-        """Replace the client, if it is not yet. What it still had comes back as failed."""
+        """Replace the client, once. Its unsent records come back as failed."""
         if client is None or client is not self._client:
             return
         self._client = None

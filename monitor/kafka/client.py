@@ -1,4 +1,4 @@
-"""How a consumer of kafka-python is made here, and the few things it keeps to itself that we must know."""
+"""Making consumers of kafka-python, and reading the private state of theirs that this package depends on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASSIGNORS: Final = {"cooperative": CooperativeStickyAssignor, "range": RangePar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """What a consumer is made of. Durations in seconds. `client`: brokers, encryption, authentication."""
+    """The settings of a consumer. Durations in seconds. `client`: brokers, encryption, authentication."""
 
     client: Mapping[str, Any]
     group: str
@@ -37,11 +37,11 @@ class ConsumerSettings:
     max_in_flight_bytes: int = 32 * 1024**2
     request_timeout: float = 15.0
     needed: Sequence[str] = ()
-    """Topics that are written to and must be there, too."""
+    """Topics that are written to, and must exist too."""
 
 
 def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
-    """A consumer of the group, connected. Raises `KafkaTimeoutError` where no broker answers within ten seconds."""
+    """Connect a consumer of the group. Raises `KafkaTimeoutError` where no broker answers within ten seconds."""
     made: list[Any] = []
 
     def client(**options: Any) -> Any:
@@ -58,7 +58,7 @@ def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
             partition_assignment_strategy=[_ASSIGNORS[settings.assignor]],
             session_timeout_ms=session,
             heartbeat_interval_ms=min(3_000, session // 4),
-            # How long the group waits for a member that is alive and does not come: the watchdog is faster.
+            # How long the group waits for a member that is alive but does not poll: the watchdog is faster.
             max_poll_interval_ms=max(60_000, 2 * session),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -76,14 +76,14 @@ def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
         if not made:
             raise
         cause = _why(made[0], clock)
-        made[0].close()  # its thread and its sockets outlive the failure otherwise
+        made[0].close()  # otherwise its thread and sockets outlive the failure
         if isinstance(cause, KafkaConnectionError) and "sasl_mechanism" in settings.client:
             raise KafkaConnectionError(f"{cause}; a wrong password may look like this, too") from None
         raise cause or error from None
 
 
 def _why(client: Any, clock: Clock) -> Exception | None:
-    """Why no broker could be reached: kafka-python logs that and raises nothing but a time-out."""
+    """Find out why no broker can be reached: kafka-python logs the cause, and raises only a time-out."""
 
     async def connect() -> None:
         manager = client._manager  # noqa: SLF001
@@ -98,22 +98,22 @@ def _why(client: Any, clock: Clock) -> Exception | None:
             break
         try:
             client._manager.run(connect)  # noqa: SLF001
-        except Exception as error:  # noqa: BLE001 - whatever it is, it says more than the time-out
+        except Exception as error:  # noqa: BLE001 - any error says more than the time-out
             cause = error
             if isinstance(error, AuthorizationError | SaslAuthenticationFailedError):
-                break  # a broker that refuses a password may hang up before it has said so
+                break  # a broker that refuses a password may hang up before it says so
     return cause
 
 
 def make_prober(settings: ConsumerSettings) -> Any:
-    """A consumer without a group that fetches as little as it can at a time."""
+    """Make a consumer without a group that fetches as little as possible at a time."""
     return KafkaConsumer(
         **settings.client,
         enable_auto_commit=False,
         allow_auto_create_topics=False,
         check_crcs=True,
         fetch_max_bytes=1,
-        max_partition_fetch_bytes=1,  # the broker sends one whole batch at least
+        max_partition_fetch_bytes=1,  # the broker sends at least one whole batch
         fetch_max_wait_ms=100,
         max_poll_records=1,
         request_timeout_ms=int(settings.request_timeout * 1000),
@@ -122,9 +122,9 @@ def make_prober(settings: ConsumerSettings) -> Any:
 
 
 def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str] = ()) -> dict[str, int]:
-    """How many partitions each of the topics has, 0 where there is none; `needed` ones that are not read as well.
+    """How many partitions each topic has, 0 where it does not exist; `needed` are further topics that are not read.
 
-    What is not known is asked for, for the next time. The public way to ask blocks without a limit while no broker
+    Unknown topics are requested for the next call: the public way to ask blocks without a limit while no broker
     answers.
     """
     cluster = consumer._cluster  # noqa: SLF001
@@ -137,18 +137,18 @@ def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str]
 
 
 def pending_fault(consumer: Any) -> bool:
-    """Whether the next poll will raise what a damaged batch behind the last messages raised.
+    """Whether the next poll will raise the error of a corrupt batch after the last messages.
 
-    Between the two nothing may be paused: kafka-python would forget the fault and turn in circles.
+    Nothing may be paused before that poll: kafka-python would forget the error and fetch the batch for ever.
     """
     return consumer._fetcher._next_in_line_exception_metadata is not None  # noqa: SLF001
 
 
 def clear_slot(consumer: Any) -> None:
-    """Call before each poll. Without it a partition that was paused in the middle of a fetch may never come again.
+    """Call before each poll: otherwise a partition that was paused during a fetch may never be read again.
 
-    kafka-python 3.0.12 takes such a fetch up again only while its slot for the current one is empty, and leaves in the
-    slot what was read to its end.
+    kafka-python 3.0.12 resumes such a fetch only while its slot for the current one is empty, and leaves a fetch that
+    was read to its end in the slot.
     """
     fetcher = consumer._fetcher  # noqa: SLF001
     if fetcher._next_partition_records is not None and not fetcher._next_partition_records:  # noqa: SLF001

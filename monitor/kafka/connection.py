@@ -1,4 +1,4 @@
-"""Where the brokers are, and how they know this process: options that everything which speaks to Kafka shares."""
+"""The connection to Kafka: brokers, encryption and authentication, as options of every component that uses it."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _LAST_PORT: Final = 65535
 
 
 class KafkaTls(Component):
-    """How this process makes sure whom it speaks to, and shows who it is itself. TLS 1.2 or newer."""
+    """Verify the brokers, and authenticate to them by certificate. TLS 1.2 or newer."""
 
     ca_file: Path | None = None
-    """Certificates of the authorities that sign the brokers, PEM; those that the system trusts unless given."""
+    """CA certificates that verify the brokers, PEM. Default: those that the system trusts."""
 
     cert_file: Path | None = None
-    """The certificate that this process shows to the brokers (mTLS), PEM, with `key_file`. All files are read anew for
-    each connection, so they may be rotated without a restart."""
+    """The client certificate for the brokers (mTLS), PEM, with `key_file`. All files are read for each connection,
+    so they may be rotated without a restart."""
 
     key_file: Path | None = None
-    """The private key to the certificate, PEM."""
+    """The private key of the certificate, PEM."""
 
     key_password: SecretStr | None = None
-    """The passphrase of the key, where it has one."""
+    """The passphrase of the key, if it has one."""
 
     verify_hostname: bool = True
-    """Whether the certificate of a broker must name the host that is called. The chain is checked in any case."""
+    """Whether the certificate of a broker must name its host. The chain is verified in any case."""
 
     @model_validator(mode="after")
     def _readable(self) -> Self:
@@ -61,7 +61,7 @@ class KafkaTls(Component):
         }
 
     def _password(self) -> str:
-        # Never None: OpenSSL would ask for the passphrase at the terminal.
+        # Never None: OpenSSL would prompt for the passphrase on the terminal.
         return self.key_password.get_secret_value() if self.key_password is not None else ""
 
     def _try(self) -> None:
@@ -84,16 +84,16 @@ class KafkaTls(Component):
 
 
 class KafkaSasl(Component):
-    """A name and a password that the brokers know."""
+    """Authenticate by user name and password."""
 
     mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"] = "scram-sha-512"
-    """How the password is proven. `plain` sends it as it is, so it needs `tls` or brokers on this machine."""
+    """The SASL mechanism. `plain` sends the password as it is, so it needs `tls` or brokers on this machine."""
 
     username: str = Field(min_length=1)
-    """The name."""
+    """The user name."""
 
     password: SecretStr
-    """The password, best written as `${NAME_OF_A_VARIABLE}`."""
+    """The password. Use an environment variable: `${NAME_OF_THE_VARIABLE}`."""
 
     @field_validator("password")
     @classmethod
@@ -104,19 +104,19 @@ class KafkaSasl(Component):
 
 
 class KafkaConnection(Component):
-    """The options of whatever speaks to Kafka."""
+    """The options of every component that connects to Kafka."""
 
     brokers: tuple[str, ...] = Field(min_length=1)
-    """Brokers to begin with, as `host:port`; the others are learned from them. A list, or one text with commas."""
+    """Bootstrap brokers, as `host:port`: a list, or one text with commas. The others are discovered."""
 
     client_id: str = Field(default="rag-monitor", min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
-    """What this process calls itself, for the logs and quotas of the brokers."""
+    """The client id, for the logs and quotas of the brokers."""
 
     tls: KafkaTls | None = None
-    """Encryption; `tls: {}` trusts what the system trusts. Without it traffic is plain."""
+    """Encryption; `tls: {}` uses the CAs that the system trusts. Default: unencrypted."""
 
     sasl: KafkaSasl | None = None
-    """Name and password. Without it the brokers must serve everybody, or know clients by their certificates."""
+    """User name and password. Default: none, for open brokers and for client certificates."""
 
     @field_validator("brokers", mode="before")
     @classmethod
@@ -145,7 +145,7 @@ class KafkaConnection(Component):
 
     @property
     def address(self) -> str:
-        """The brokers in words, for people."""
+        """The brokers, for messages."""
         return ",".join(self.brokers)
 
     def client_options(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class KafkaConnection(Component):
             "bootstrap_servers": list(self.brokers),
             "client_id": self.client_id,
             "security_protocol": protocol,
-            "metrics_enabled": False,  # its own sensors cost processor time and nobody reads them
+            "metrics_enabled": False,  # its own metrics cost processor time, and nothing reads them
         }
         if self.tls is not None:
             options |= self.tls.client_options()
@@ -169,9 +169,9 @@ class KafkaConnection(Component):
 
 
 def quiet_client() -> None:
-    """Keep kafka-python from logging every try of an outage: what matters of it is told once, as an event.
+    """Keep kafka-python from logging each attempt during an outage: an event reports the outage once.
 
-    A level that somebody has set for the logger `kafka` stays.
+    A level that was set for the logger `kafka` stays.
     """
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:

@@ -1,4 +1,4 @@
-"""A member of a consumer group, on the event loop: hands out messages, keeps receipts, watches its owner thread."""
+"""A member of a consumer group, on the event loop: hands out messages, keeps receipts, watches the poll thread."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Consumer:
     """Reads topics as a member of a group, at least once.
 
     Args:
-        hand_over: is told of receipts whose messages belong to other members from now on.
-        ready: called once, when this process is a member and all topics are there.
+        hand_over: called with the receipts of messages that now belong to other members.
+        ready: called once, when this process is a member of the group and all topics exist.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Consumer:
     # -- for the source
 
     def pop(self) -> tuple[Partition, Any] | None:
-        """The next message (kafka-python's `ConsumerRecord`), or `Unreadable`, of a partition that is still ours.
+        """The next message (kafka-python's `ConsumerRecord`), or `Unreadable`, of a partition that is still assigned.
 
-        None where none is here.
+        None where none has arrived.
         """
         inbox = self._inbox
         while inbox:
@@ -157,7 +157,7 @@ class Consumer:
     def _call(
         self, owner: Owner, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
-        """Of other threads: call `method` on the event loop, unless `owner` is over by then."""
+        """Called by other threads: call `method` on the event loop, unless `owner` is over by then."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
             self._loop.call_soon_threadsafe(self._heard, owner, method, arguments, named)
 
@@ -168,9 +168,9 @@ class Consumer:
             method(*arguments, **named)
 
     async def _watch(self, owner: Owner) -> str:
-        """Until the owner has ended or does not come back: why.
+        """Wait until the poll thread has ended or hangs; returns the reason.
 
-        Time is counted in looks: a process that was stopped as a whole has not waited for its poll.
+        Time is counted in looks: a process that was suspended as a whole has not waited for its poll.
         """
         polled_at, waited = owner.polled_at, 0.0
         while True:
@@ -292,7 +292,7 @@ class Consumer:
     # -- partitions
 
     def _close(self, partitions: Iterable[Partition]) -> None:
-        """These are not ours any more: what is not done with is done elsewhere, and their series go."""
+        """Drop partitions that are no longer assigned, with their series: others process what is unsettled."""
         partitions = list(partitions)
         self._let_go(partitions)
         for one in partitions:

@@ -1,4 +1,4 @@
-"""Messages that cannot be read, kept in a topic of their own: as they came, with where they lay and why."""
+"""Dead letters: unreadable messages go to a topic of their own, unchanged, with their origin and the reason."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LONGEST_TEXT: Final = 500
 
 
 class Letter(NamedTuple):
-    """A message, or messages from `offset` to `last_offset`, and why nobody can read it.
+    """A message, or the messages from `offset` to `last_offset`, and why it cannot be read.
 
-    `value` is empty where not even its bytes could be had. `trace_id` is hex, empty where it is not known; `timestamp`
-    the message's own, milliseconds since 1970.
+    `value` is empty where not even its bytes could be fetched. `trace_id` is hex, empty where unknown; `timestamp` is
+    the message's, in milliseconds since 1970.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class Letter(NamedTuple):
     timestamp: int = -1
 
     def record(self) -> list[tuple[str, bytes]]:
-        """The headers of the dead letter: those of the message, then what is known of it, as text."""
+        """The headers of the dead letter: those of the message, then what is known about it, as text."""
         known = {
             "topic": self.topic,
             "partition": str(self.partition),
@@ -58,23 +58,23 @@ class Letter(NamedTuple):
 
 
 class Sender(Protocol):
-    """What dead letters are sent with."""
+    """Sends records."""
 
     async def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
     ) -> None:
-        """Returns when acknowledged. Raises `InvalidData`: never; `MonitorError`: not now."""
+        """Return when acknowledged. Raises `InvalidData` where it can never be sent; `MonitorError`: retry."""
 
 
 class DeadLetters:
-    """Writes dead letters; the offset of a message counts as done with once its letter is acknowledged.
+    """Writes dead letters; a message is settled once its letter is acknowledged.
 
-    While the topic cannot be written letters wait, and with them the offsets that may be committed; two hundred of them
-    may, then whoever puts the next one waits, too.
+    While the topic cannot be written letters wait, and with them the offsets to commit; beyond two hundred letters the
+    caller waits too.
 
     Args:
         sender, topic: None where dead letters are only counted.
-        sending: the tasks that wait for acknowledgements.
+        sending: the group of the tasks that wait for acknowledgements.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class DeadLetters:
         self._discarded = {name: metrics.consumer_messages.labels(name, "discarded") for name in topics}
 
     async def put(self, letter: Letter, receipt: Receipt) -> None:
-        """Send `letter` in the background; its receipt is settled then. Waits while too many wait."""
+        """Send `letter` in the background, then settle its receipt. Waits while too many letters wait."""
         if self._sender is None or self._topic is None:
             self._end(letter, self._discarded[letter.topic], receipt)
             return
@@ -106,14 +106,14 @@ class DeadLetters:
         value, headers = letter.value, letter.record()
         ended = self._kept[letter.topic]
         try:
-            while not receipt.void:  # the partition moved: its next reader meets the message, too
+            while not receipt.void:  # the partition moved: its next reader finds the message too
                 try:
                     await sender.send(topic, letter.key, value, headers)
-                except InvalidData:  # larger than what this topic takes
+                except InvalidData:  # larger than this topic accepts
                     if not value:
                         ended = self._discarded[letter.topic]
                         break
-                    value = b""  # none at all would say, in a compacted topic, that the key is gone
+                    value = b""  # no value at all would delete the key in a compacted topic
                     headers = [*letter.record(), ("ragmonitor.body", b"left out: too large")]
                 except MonitorError:
                     await anyio.sleep(_AGAIN)
@@ -136,7 +136,8 @@ class DeadLetters:
         self._quiet_until = now + _LOG_EVERY
         self._runtime.events.warning(
             Event.KAFKA_REFUSED,
-            "a message could not be read" + (" and was put aside" if ended is self._kept[letter.topic] else ""),
+            "a message could not be read"
+            + (" and went to the dead letters" if ended is self._kept[letter.topic] else ""),
             topic=letter.topic,
             partition=letter.partition,
             offset=letter.offset,

@@ -1,7 +1,7 @@
-"""Reads a topic along, without a group: its newest records first, then each that comes. Every reader gets all of them.
+"""Following a topic without a group: its newest records first, then each new one. Every reader gets all of them.
 
-For what every replica should know. Nothing is committed, a reader that starts anew begins with the newest again, and
-what cannot be read is passed over: this is memory, not delivery.
+For what all replicas should know. Nothing is committed, a restarted reader begins with the newest records again, and
+unreadable records are skipped: this is memory, not delivery.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LOOK_EVERY = 30.0  # for new partitions, and whether all move
 _AGAIN = 2.0
 _POSITION, _BOOTSTRAP = 1000, 5000  # milliseconds
 _STOP = 2.0
-_STUCK = 3  # failures without progress, after which what is there is passed over
+_STUCK = 3  # failures without progress, after which the present records are skipped
 _WAITING = 4  # lists of records that may wait for the event loop
 
 
 @dataclass(slots=True)
 class _Place(Generic[T]):
-    """Where reading stands. The past is what was there when reading began, from `newest` records before the ends on."""
+    """The position of the reader. `past` collects the records that existed at the start, `newest` of them."""
 
     next: dict[Any, int] = field(default_factory=dict)  # by partition, the offset to read next
     past_ends: dict[Any, int] = field(default_factory=dict)
@@ -52,11 +52,11 @@ async def follow(
     *,
     newest: int,
 ) -> AsyncGenerator[list[T], None]:
-    """What `read` makes of the records of `topic`, until the iteration is given up.
+    """Yield lists of what `read` returns for the records of `topic`.
 
-    First, as one list by the time of the records, of the newest `newest` records (over all partitions); then lists of
-    what comes. `read` is called in a thread, never raises, and gives None for what does not
-    matter. Never ends and never raises: without a broker or the topic it waits.
+    The first list is for the newest `newest` records (over all partitions), sorted by time; then lists of new records
+    follow. `read` is called in a thread, must not raise, and returns None for records to ignore. Never ends and never
+    raises: without a broker or the topic it waits.
     """
     quiet_client()
     loop = asyncio.get_running_loop()
@@ -112,12 +112,12 @@ class _Follower(Generic[T]):
         self._told = False
 
     def run(self) -> None:
-        """Read with one client after the other, each where the one before it stood."""
+        """Read with one client after another, each from the position of the one before."""
         while not self._stopped.is_set():
             before = dict(self._place.next)
             try:
                 self._with_client()
-            except Exception as error:  # noqa: BLE001 - a broker is gone, a batch is damaged: it goes on with a new client
+            except Exception as error:  # noqa: BLE001 - a lost broker, a corrupt batch: go on with a new client
                 self._place.failures = 0 if self._place.next != before else self._place.failures + 1
                 self._say(type(error).__name__)
                 self._stopped.wait(_AGAIN)
@@ -160,7 +160,7 @@ class _Follower(Generic[T]):
             self._take(consumer.poll(timeout_ms=int(1000 * _POLL)), consumer)
 
     def _assign(self, consumer: Any) -> dict[Any, int]:
-        """Read all partitions that there are, new ones too; where each ends now."""
+        """Assign all partitions, new ones included; returns their end offsets."""
         from kafka import TopicPartition  # noqa: PLC0415
 
         place = self._place
@@ -207,5 +207,5 @@ class _Follower(Generic[T]):
     def _say(self, error: str, event: Event = Event.KAFKA_UNREACHABLE) -> None:
         if not self._told:
             self._told = True
-            message = "the results of other replicas cannot be read; it is tried again"
+            message = "the results of other replicas cannot be read; retrying"
             self._events.warning(event, message, topic=self._topic, brokers=self._connection.address, error=error)

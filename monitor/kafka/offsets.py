@@ -1,7 +1,7 @@
-"""How far a partition may be committed: the end of the unbroken run of messages that are done with.
+"""How far a partition may be committed: up to the first message that is not settled.
 
-Messages are taken in the order of their offsets and settled in any order. What is committed is the offset to read next,
-so everything below it is done: a restart reads anew what was not, and never passes over it.
+Messages are taken in the order of their offsets and settled in any order. The committed offset is the one to read next,
+so everything below it is done: a restart reads all unsettled messages again, and skips none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class _Taken(NamedTuple):
 
 
 class Offsets:
-    """The messages of one partition that were taken, in order, and which of them are not yet done with.
+    """The messages of one partition that were taken, in order, and which of them are not settled.
 
-    `start` is where reading begins. For one thread; only `mark` may be read from another one.
+    `start` is the offset where reading begins. For one thread; only `mark` may be read from another.
     """
 
     def __init__(self, start: int = 0) -> None:
         self.mark = start
-        """The offset to commit: everything before it is done with. Never goes back."""
+        """The offset to commit: everything before it is settled. Never decreases."""
         self._next = start
         self._taken: deque[_Taken] = deque()
         self._open: dict[int, Receipt] = {}
@@ -40,7 +40,7 @@ class Offsets:
 
     @property
     def held(self) -> int:
-        """Messages from the mark on that were taken, those among them that are done with included."""
+        """How many messages were taken from the mark on, settled ones included."""
         return len(self._taken)
 
     @property
@@ -50,13 +50,13 @@ class Offsets:
 
     @property
     def oldest(self) -> float | None:
-        """The timestamp of the message that holds the mark, None where none does."""
+        """The timestamp of the first unsettled message; None without one."""
         return self._taken[0].timestamp if self._taken else None
 
     def take(self, offset: int, following: int | None = None, timestamp: float = 0.0) -> Receipt:
-        """The receipt of the message at `offset`, or of all from there to before `following`.
+        """Take the message at `offset`, or all from there up to but without `following`; returns the receipt.
 
-        Offsets may be left out (a log that was compacted has gaps); one that was passed already is a `ValueError`.
+        Offsets may be missing (a compacted log has gaps). Raises `ValueError` for an offset that was taken before.
         """
         if offset < self._next:
             raise ValueError(f"offset {offset} comes after {self._next} was reached")
@@ -66,7 +66,7 @@ class Offsets:
         return receipt
 
     def pass_to(self, offset: int) -> None:
-        """There is nothing to take before `offset`: what lies there is no message (the end of a transaction)."""
+        """Skip offsets before `offset` that hold no message (the end of a transaction)."""
         if offset <= self._next:
             return
         if self._taken:

@@ -1,7 +1,7 @@
-"""The one thread that owns a consumer: it polls, commits, pauses, and answers the group. Nothing else touches it.
+"""The poll thread: the only one that uses its consumer. It polls, commits, pauses, and answers the group.
 
-What it finds goes to the event loop in the order of finding; what it is told it reads from plain attributes, each
-written by one side only. An owner lives until it is stopped, fails or is abandoned; then another one is made.
+Messages go to the event loop in order; the event loop tells it by plain attributes, each written by one side only. It
+lives until it is stopped, fails or is abandoned; then another one is made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASK_EVERY: Final = 3.0
 _ASK_MS: Final = 2_000
 _STUCK_AFTER: Final = 60.0
 _NO_ANSWER: Final = (KafkaError, AttributeError)
-"""What kafka-python raises where offsets cannot be had now; the second, where a partition has no known leader."""
+"""What kafka-python raises where offsets are not available now; the second one where a partition has no leader."""
 
 
 class Owner:
@@ -64,11 +64,11 @@ class Owner:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin. Connecting takes as long as it takes."""
+        """Start the thread, which connects."""
         self._thread.start()
 
     def abandon(self) -> None:
-        """Give up a thread that does not come back. Its member leaves the group, if anything of it still answers."""
+        """Give up a thread that hangs. Its member leaves the group, if its client still responds."""
         self.over = True
         self.stop.set()
         consumer = self._consumer
@@ -87,10 +87,10 @@ class Owner:
                     self._turn(consumer)
                 self._commits.finish(consumer)
             finally:
-                self._assigned.clear()  # closing gives up all partitions once more
-                with contextlib.suppress(Exception):  # what ended this owner is what matters
+                self._assigned.clear()  # closing revokes all partitions once more
+                with contextlib.suppress(Exception):  # the first error is the one to report
                     consumer.close(timeout_ms=LAST_COMMIT_MS)
-        except BaseException as error:  # noqa: BLE001 - whatever ends the thread is told to the event loop
+        except BaseException as error:  # noqa: BLE001 - the event loop reports every error
             self.error = error
         finally:
             self.ended.set()
@@ -102,7 +102,7 @@ class Owner:
         clear_slot(consumer)
         try:
             found = consumer.poll(timeout_ms=_POLL_MS)
-        except Exception as error:  # noqa: BLE001 - what one damaged batch raises may be of any class
+        except Exception as error:  # noqa: BLE001 - a corrupt batch may raise any class
             self._step_over(consumer, error)
             return
         now = self._clock.monotonic()
@@ -118,9 +118,9 @@ class Owner:
             self._look(consumer, now)
 
     def _pause(self, consumer: Any) -> None:
-        """Pause what must wait: everything while too much is on its way to the event loop, new ones until placed."""
+        """Pause what must wait: all partitions while too much is in flight, new ones until their start is known."""
         messages, size = self._flow.messages, self._flow.size
-        share = 2 if self._holding else 1  # half of it must be gone before more is fetched
+        share = 2 if self._holding else 1  # half of it must be accepted before more is fetched
         limits = self._settings
         self._holding = messages > limits.max_in_flight // share or size > limits.max_in_flight_bytes // share
         waiting = set(self._assigned) if self._holding or self.quiet else set()
@@ -138,7 +138,9 @@ class Owner:
             if partition is None or not records:
                 continue
             if records[0].offset < partition.position:
-                raise ValueError(f"{at.topic}/{at.partition} goes back from {partition.position}: was it made anew?")
+                raise ValueError(
+                    f"{at.topic}/{at.partition} goes back from {partition.position}: was the topic recreated?"
+                )
             partition.moved(records[-1].offset + 1, now)
             self._flow.sent += len(records)
             self._flow.sent_bytes += sum([len(one.value) for one in records if one.value is not None])
@@ -147,7 +149,7 @@ class Owner:
             self.post(self._group.arrived, self._flow, sent)
 
     def _step_over(self, consumer: Any, error: Exception) -> None:
-        """Go on behind what cannot be read, and say where it was. Raises `error` where it is another matter."""
+        """Skip a corrupt batch and report it. Raises `error` where it has another cause."""
         at = corrupt_batches.partition_of(consumer, error)
         partition = self._assigned.get(at)
         if partition is None:
@@ -165,14 +167,14 @@ class Owner:
     # -- the group
 
     def place_later(self, places: Iterable[Any]) -> None:
-        """Partitions that were assigned: nothing of them is fetched before it is known where to begin."""
+        """Note assigned partitions: nothing of them is fetched before their start is known."""
         new = set(places)
         self._new |= new
         if self._consumer is not None and new:
             self._consumer.pause(*new)
 
     def _begin(self, consumer: Any, now: float) -> None:
-        """Read newly assigned partitions from what the group has committed, whatever this client remembers of them."""
+        """Start newly assigned partitions at the group's committed offsets, whatever this client remembers of them."""
         places = sorted(self._new)
         try:
             earliest = consumer.beginning_offsets(places, timeout_ms=_ROUND_TRIP_MS)
@@ -184,7 +186,7 @@ class Owner:
         begun = []
         for at in places:
             start = committed[at]
-            if start is None or start > ends[at]:  # the first start, or the topic was made anew
+            if start is None or start > ends[at]:  # the first start, or the topic was recreated
                 start = earliest[at]
             elif start < earliest[at]:
                 self.post(self._group.expired, at.topic, earliest[at] - start)
@@ -197,7 +199,7 @@ class Owner:
         self.post(self._group.assigned, begun)
 
     async def give_up(self, places: Iterable[Any]) -> None:
-        """Partitions that another member will have: finish what can be finished soon, commit, let go of the rest."""
+        """Give partitions up to another member: finish what can be finished soon, commit, drop the rest."""
         self._new -= set(places)
         partitions = self._drop(places)
         if not partitions:
@@ -209,7 +211,7 @@ class Owner:
             await self._commits.last_of(self._consumer, partitions)
 
     async def lose(self, places: Iterable[Any]) -> None:
-        """Partitions that another member has: too late to commit."""
+        """Drop partitions that another member has: it is too late to commit."""
         self._new -= set(places)
         partitions = self._drop(places)
         if partitions:
@@ -243,12 +245,12 @@ class Owner:
         )
 
     def _ask(self, consumer: Any, idle: list[Any], now: float) -> None:
-        """Where partitions end that nothing comes from: a fetch that has stalled does not tell."""
+        """Ask for the end offsets of idle partitions: a stalled fetch does not report them."""
         try:
             ends = consumer.end_offsets(idle, timeout_ms=_ASK_MS)
         except _NO_ANSWER as error:
             for one in self._assigned.values():
-                one.waits_since = None  # nothing can come while nobody answers
+                one.waits_since = None  # nothing can arrive while no broker answers
             self._ask_at = now
             self._answered(error)
             return
@@ -258,7 +260,7 @@ class Owner:
             one.end = max(end, one.position)
             if end > one.position and at not in consumer.paused():
                 position = consumer.position(at, timeout_ms=0)
-                if position is not None and position > one.position:  # the mark of a transaction is no message
+                if position is not None and position > one.position:  # the marker of a transaction is no message
                     one.moved(position, now)
                     self._flow.sent += 1
                     self.post(self._group.arrived, self._flow, [(one, [Passed(position)])])
@@ -274,7 +276,7 @@ class Owner:
                 raise PartitionStuck(f"{one.topic}/{one.number} stays at {one.position}, it ends at {one.end}")
 
     def _answered(self, error: BaseException | None) -> None:
-        """Whether a question was answered; a single one that was not may have met a leader that moved."""
+        """Report whether a request was answered; a single failure may be due to a leader that moved."""
         self._unanswered = 0 if error is None else self._unanswered + 1
         if error is None or self._unanswered > 1:
             why = "" if error is None else f"the brokers do not answer: {type(error).__name__}"

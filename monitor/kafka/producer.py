@@ -1,4 +1,4 @@
-"""Acknowledged records for a Kafka topic, awaited one by one on the event loop, sent many at a time by a thread."""
+"""Sending records to Kafka topics: each is awaited on the event loop; a thread sends them in batches."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from monitor.stages import Runtime
 __all__ = ["Producer", "Sending", "open_producer"]
 
 IN_FLIGHT_BYTES: Final = 32 * 1024**2
-"""Bytes of records that are not yet acknowledged; beyond it a sender waits."""
+"""Bytes of unacknowledged records; beyond it callers wait."""
 
-_FLUSH = 5.0  # seconds that leaving waits for what is under way
+_FLUSH = 5.0  # seconds to wait for records in flight when closing
 _STOP = 3.0
-_GRACE = 10.0  # beyond the delivery timeout, before a client that says nothing is given up
+_GRACE = 10.0  # seconds beyond the delivery timeout after which a silent client is replaced
 
 
 class Producer:
-    """Sends records. On one event loop; as many at a time as fit into `IN_FLIGHT_BYTES`."""
+    """Sends records, on one event loop, as many at a time as fit into `IN_FLIGHT_BYTES`."""
 
     def __init__(
         self, connection: KafkaConnection, sending: Sending, runtime: Runtime, topics: Iterable[str] = ()
@@ -55,9 +55,9 @@ class Producer:
     ) -> None:
         """Send a record; returns when all in-sync replicas have it.
 
-        Raises `InvalidData` where it can never be sent: too large, refused by a broker. Raises `MonitorError` where it
-        was not acknowledged within the delivery timeout; even so it may arrive. A caller that is cancelled takes
-        nothing back.
+        Raises `InvalidData` where it can never be sent: too large, or refused by a broker. Raises `MonitorError` where
+        it was not acknowledged within the delivery timeout; it may arrive nevertheless. Cancelling does not take the
+        record back.
         """
         began = self._clock.monotonic()
         outcomes, seconds = self._of(topic)
@@ -82,7 +82,7 @@ class Producer:
         raise error
 
     async def knows(self, topic: str) -> bool:
-        """Whether a broker tells of `topic` now. False too where none can be reached; takes some seconds at most."""
+        """Whether a broker knows `topic` now; False also without a broker. Takes some seconds at most."""
         future: asyncio.Future[bool] = self._loop.create_future()
 
         def told(known: bool) -> None:
@@ -97,7 +97,7 @@ class Producer:
         return await future
 
     async def close(self) -> None:
-        """Wait some seconds for what is under way, then give up the rest."""
+        """Wait some seconds for records in flight, then fail the rest."""
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_FLUSH):
                 while self._waiting:
@@ -138,15 +138,15 @@ class Producer:
     # -- the ends
 
     def _has_ended(self, record: Record, error: MonitorError | None) -> None:
-        """Of the threads: one call of the event loop for all that end together."""
+        """Called by the threads: one call of the event loop for all records that end together."""
         self._ended.append((record, error))
         if not self._settling:
             self._settling = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no caller waits
                 self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        self._settling = False  # before looking: what is added from now on calls again
+        self._settling = False  # first: a record that ends from now on calls again
         while self._ended:
             record, error = self._ended.popleft()
             future = self._waiting.pop(record, None)
@@ -175,7 +175,7 @@ class Producer:
 async def open_producer(
     connection: KafkaConnection, sending: Sending, runtime: Runtime, topics: Iterable[str] = ()
 ) -> AsyncIterator[Producer]:
-    """A producer while the context lasts, whether or not a broker can be reached now. `topics` have series from now."""
+    """Open a producer, whether or not a broker can be reached now. The series of `topics` exist from the start."""
     quiet_client()
     producer = Producer(connection, sending, runtime, topics)
     try:
