@@ -1,8 +1,7 @@
-"""The corrected rate in PromQL, from the sums of people's labels: the arithmetic of `statistics/correction.py`.
+"""The corrected rate in PromQL, from the sums of human labels: the arithmetic of `statistics/correction.py`.
 
-It stands beside the raw rate, and no alert rests on it. Labels and verdicts are joined by the version: a judge with
-another model or another prompt errs otherwise. Replicas may all have the same labels, so of each sum the largest
-counts.
+It stands beside the raw rate; no alert uses it. Labels and results are joined by version, since a judge with another
+model or prompt makes other errors. Replicas may all have the same labels, so the largest of each sum counts.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from monitor.statistics.rates import Z_95
 
 WEEK = 7 * DAY
 SUMMED = (HOUR, DAY)
-"""The windows whose sums other groups must record."""
+"""Windows whose sums other groups must record."""
 
 _JUDGE = "evaluator_version:ragmonitor_"
 _CELL = "evaluator_version_verdict_truth:ragmonitor_calibration_"
@@ -55,7 +54,7 @@ def _labels() -> list[Rule]:
 
 
 def _quality(name: str, kind: str) -> list[Rule]:
-    """The share of labels of a kind that the judge calls so; for limits, pulled to one half as Agresti and Coull do."""
+    """The share of labels of a kind that the judge gets right; for limits, shrunk to one half (Agresti and Coull)."""
     right = f'{_SUM}({_CELL}label_weight:max{{verdict="{kind}",truth="{kind}"}})'
     all_of_kind = f'{_SUM}({_CELL}label_weight:max{{truth="{kind}"}})'
     squares = f'{_SUM}({_CELL}label_weight_squares:max{{truth="{kind}"}})'
@@ -69,7 +68,7 @@ def _quality(name: str, kind: str) -> list[Rule]:
 
 
 def _power() -> list[Rule]:
-    """How far the judge is above chance, 0 to 1; where there are too few labels, or it is not, there is none."""
+    """How far the judge is above chance, 0 to 1; no series if it is not, or if there are too few labels."""
     of_each = f"sum by (evaluator, version, truth) ({_CELL}labels:max)"
     return [
         record(
@@ -86,7 +85,7 @@ def _power() -> list[Rule]:
 
 
 def _sums(*, week_is_recorded: bool) -> list[Rule]:
-    """Of the windows what others do not record: the good answers' squares, and the week as the sum of its hours."""
+    """Record what other groups do not: the squares of the good answers, and the week as the sum of its hours."""
     squares = f"{VERSION}good_weight_squares"
     counted = 'ragmonitor_evaluation_weight_squares_total{defect="false"}'
     every = "ragmonitor_evaluation_weight_squares_total"
@@ -138,7 +137,7 @@ def _corrected(window: float) -> list[Rule]:
 
 
 def _audited() -> list[Rule]:
-    """The rate of the results that random audits were drawn from: the raw one and what people and judge differ by."""
+    """The rate of the results that random audits were drawn from: the raw rate, and how people and the judge differ."""
     audited = f"{_JUDGE}audited_defect_ratio"
     weight = f"{_SUM}({_KIND}result_weight:max)"
     raw, number = f"{audited}:raw", f"{_JUDGE}audited_results:effective"
@@ -184,7 +183,7 @@ def _effective(weight: str, rate: str, defect_squares: str, good_squares: str) -
 
 
 def _limits(ratio: str, span: str, centre: str, half: str) -> list[Rule]:
-    """Both limits, within 0 and 1 and never on the wrong side of the rate."""
+    """Both limits, clamped to 0 and 1, and never on the wrong side of the rate."""
     rate = f"{ratio}:rate{span}"
     return [
         record(f"{ratio}:lower{span}", f"clamp_min({centre} - {half}, 0) < {rate}\nor\n{rate}"),

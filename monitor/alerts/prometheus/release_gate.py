@@ -1,7 +1,7 @@
-"""The release gate in PromQL: what `rag-monitor gate --prometheus` asks for, and the templates that decide.
+"""The release gate in PromQL: the queries of `rag-monitor gate --prometheus`, and templates for deployment tools.
 
 The arithmetic is that of `statistics/gating.py`, over the exported counters alone: no recording rule is needed.
-Verdicts of two versions of an evaluator are never added up; the strictest answer of all versions counts.
+Versions of an evaluator are never added up; the strictest decision of all versions counts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _BY_VERSION: Final = "by (version)"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whose verdicts: those of an evaluator, of one app or of all, of one value of a slice or of all.
+    """Selects results: of an evaluator, of one app or all, of one value of a slice or all.
 
-    Texts may be placeholders of a template.
+    The fields may be placeholders of a template.
     """
 
     evaluator: str
@@ -32,7 +32,7 @@ class Part:
     value: str = ""
 
     def increase(self, counted: str, window: str, by: str, *, defect: bool = False) -> str:
-        """The sum of one counter over a window: `counted` is `s` (their number), `_weight` or `_weight_squares`."""
+        """The sum of a counter over a window: `counted` is `s` (the number), `_weight` or `_weight_squares`."""
         labels = {"app": self.app, "evaluator": self.evaluator}
         if self.slice is not None:
             labels |= {"slice": self.slice, "value": self.value}
@@ -44,7 +44,7 @@ class Part:
 
 
 def sums(part: Part, window: str) -> Mapping[str, str]:
-    """One query for each of the fields of `rates.Sums` that limits rest on, by app and version."""
+    """One query for each field of `rates.Sums` that the limits need, by app and version."""
     return {
         "judged": part.increase("s", window, _BY),
         "defects": part.increase("s", window, _BY, defect=True),
@@ -61,7 +61,7 @@ def began(part: Part) -> str:
 
 
 def rate_state(part: Part, window: str, limit: str) -> str:
-    """1: the rate of some version is surely above `limit`; -1: that of every version surely below; else 0."""
+    """1: the rate of some version is surely above `limit`; -1: the rates of all versions are surely below; else 0."""
     found = _Sums(part, window)
     count = f"({found.defects} ^ 2 / {found.squares})"
     factor = f"1 - 1 / (9 * {count}) - {Z_95:.7g} / (3 * sqrt({count}))"
@@ -73,15 +73,15 @@ def rate_state(part: Part, window: str, limit: str) -> str:
 
 
 def ratio_state(now: Part, base: Part, window: str, times: str) -> str:
-    """1: the rate of `now` is surely more than `times` that of `base`, by some version; -1: surely less; else 0.
+    """1: the rate of `now` is surely more than `times` that of `base`, for some version; -1: surely less; else 0.
 
-    For both sides at the same time.
+    Both sides are read over the same window.
     """
     new, old = _Sums(now, window), _Sums(base, window)
     new_more, old_more = new.one_more(), old.one_more()
     worse = _score(new, (new.defects, new.squares), old, old_more, times)
     better = _score(new, new_more, old, (old.defects, old.squares), times)
-    # Where the base has no defect its variance is no number, and no comparison with it holds: undecided.
+    # Without a defect in the base its variance is NaN, and no comparison with it holds: undecided.
     return _state(f"{worse}\n> bool {Z_95:.7g}", f"{better}\n< bool -{Z_95:.7g}")
 
 
@@ -95,21 +95,21 @@ class _Sums:
         self.squares = part.increase("_weight_squares", window, _BY_VERSION, defect=True)
 
     def one_more(self) -> tuple[str, str]:
-        """Weight and squares of the defects with a pseudo defect more, which weighs as answers, and defects, do."""
+        """Weight and squares of the defects plus one pseudo defect, which weighs as much as answers and defects do."""
         mean = f"{self.weight} / ({self.judged} > 0)"
         pseudo = f"({self.squares} / ({self.defects} > 0) > {mean} or {mean})"
         return f"({self.defects} + {pseudo})", f"({self.squares} + {pseudo} ^ 2)"
 
 
 def _score(now: _Sums, new: tuple[str, str], base: _Sums, old: tuple[str, str], times: str) -> str:
-    """Paulson's z of the ratio of both rates over `times`; each side's weight and squares of defects are given."""
+    """Paulson's z of the ratio of both rates over `times`, from the weight and squares of the defects of each side."""
     b1, b2 = (f"({squares} / {weight} ^ 2 / 9)" for weight, squares in (new, old))
     x = f"(({new[0]} / ({now.weight} > 0)) / ({old[0]} / ({base.weight} > 0)) / {times}) ^ (1 / 3)"
     return f"((1 - {b1}) * {x} - (1 - {b2}))\n/ sqrt({b1} * ({x}) ^ 2 + {b2})"
 
 
 def _state(worse: str, better: str) -> str:
-    """`or vector(0)`: where nothing was judged nothing is known."""
+    """Combine both; `or vector(0)`: if nothing was scored, nothing is known."""
     return f"(\nmax(\n{_indented(worse)}\n)\n-\nmin(\n{_indented(better)}\n)\n)\nor\nvector(0)"
 
 
@@ -147,7 +147,7 @@ def flagger() -> str:
 
 
 class _placeholder:  # noqa: N801 - used as a value
-    """The names of a template's arguments as it writes them."""
+    """Writes the names of a template's arguments in its notation."""
 
     def __init__(self, form: str) -> None:
         self._form = form
