@@ -92,7 +92,7 @@ class TestPicture:
             "overlap_groundedness",
             "traces received 812 = evaluated 790 + pending 22",
             "ALERT CRITICAL RagDefectRateHigh",
-            "surely more than 27 % (threshold 10 %)",
+            "at least 27 % (threshold 10 %)",
             "over the last 1 min, firing for 12 s",
             "How long is the warranty?",
             "It lasts \u00abten years\u00bb for \u00abgold members\u00bb.",
@@ -161,8 +161,8 @@ class TestLines:
         assert said == [
             "1:07 metrics: http://127.0.0.1:9464/metrics",
             "1:07 answers get worse",
-            "1:07 acme-support overlap_groundedness: 31 % defective (27 to 36 %) of 412 judged; critical",
-            "1:07 acme-docs overlap_groundedness: nothing judged; not enough data",
+            "1:07 acme-support overlap_groundedness: 31 % defective (27 to 36 %) of 412 scored; critical",
+            "1:07 acme-docs overlap_groundedness: nothing scored; not enough data",
         ]
 
     def test_nothing_new_is_nothing_said(self) -> None:

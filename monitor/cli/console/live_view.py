@@ -1,4 +1,4 @@
-"""What a person sees of a running monitor, as a pure function of a `View`; and the same in plain lines for a log."""
+"""Drawing a running monitor: a `View` as a picture for a terminal, or as plain lines for a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALLEST_SCALE = 0.1
 
 
 def render(view: View) -> RenderableType:
-    """The whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as text, nothing else."""
+    """Draw the whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as plain text only."""
     parts: list[RenderableType] = [_heading(view), _rates(view), _ledger(view.ledger)]
     parts += [Text(clean(note)) for note in view.notes]
     parts += [_alert(alert) for alert in view.alerts]
@@ -38,30 +38,30 @@ def render(view: View) -> RenderableType:
 
 
 def lines(before: View | None, now: View) -> list[str]:
-    """What changed between two views, a plain line each, for output that is not a terminal."""
+    """Describe the changes between two views, one plain line each, for output that is not a terminal."""
     at = f"{clock(now.elapsed)} "
-    said: list[str] = []
+    changes: list[str] = []
     if before is None:
-        said += [f"{at}{name}: {clean(address)}" for name, address in now.addresses.items()]
+        changes += [f"{at}{name}: {clean(address)}" for name, address in now.addresses.items()]
     if before is None or before.phase != now.phase:
-        said.append(f"{at}{clean(now.phase)}")
+        changes.append(f"{at}{clean(now.phase)}")
     states = {} if before is None else {(row.app, row.evaluator): row.state for row in before.rates}
     for row in now.rates:
         if states.get((row.app, row.evaluator)) != row.state:
-            said.append(f"{at}{_of(row)}: {_rate_words(row)}; {row.state}")
+            changes.append(f"{at}{_of(row)}: {_rate_words(row)}; {row.state}")
     known = set() if before is None else {_alert_key(alert) for alert in before.alerts}
     firing = {_alert_key(alert): alert for alert in now.alerts}
     for key, alert in firing.items():
         if key not in known:
-            said.append(f"{at}ALERT {alert.name} {_alert_words(alert)}")
-            said += [f"{at}  worst: {_plain(one)}" for one in now.worst[:1]]
+            changes.append(f"{at}ALERT {alert.name} {_alert_words(alert)}")
+            changes += [f"{at}  worst: {_plain(one)}" for one in now.worst[:1]]
     over = {(name, app, evaluator) for name, _, app, evaluator in known} - {(k[0], *k[2:]) for k in firing}
-    said += [f"{at}RESOLVED {' '.join(key)}" for key in sorted(over)]
-    return [clean(line) for line in said]
+    changes += [f"{at}RESOLVED {' '.join(key)}" for key in sorted(over)]
+    return [clean(line) for line in changes]
 
 
 def summary(view: View) -> str:
-    """The state of everything in one plain line, for a sign of life now and then."""
+    """Describe the whole state in one plain line, as a sign of life now and then."""
     parts = [f"received {view.ledger.get('received', 0)}", *(f"{_of(row)}: {_rate_words(row)}" for row in view.rates)]
     return clean(f"{clock(view.elapsed)} {'; '.join(parts)}")
 
@@ -85,7 +85,7 @@ def _rates(view: View) -> RenderableType:
     over = "since start" if view.window is None else f"last {human_duration(view.window)}"
     table.add_column(f"defects,\n{over}", justify="right", no_wrap=True, min_width=13)
     table.add_column(Axis(scale), ratio=3, min_width=12)
-    table.add_column("judged", justify="right", no_wrap=True)
+    table.add_column("scored", justify="right", no_wrap=True)
     table.add_column("trend\nto now", ratio=2, min_width=8, no_wrap=True)
     table.add_column("state", no_wrap=True)
     for row in rows:
@@ -115,7 +115,7 @@ def _judged(row: RateRow) -> Text:
 
 
 def _scale(rows: Sequence[RateRow]) -> float:
-    """The right end of the bars: a round share above every threshold, every rate and nearly every limit."""
+    """Choose the right end of the bars: a round share above every threshold, every rate and nearly every limit."""
     wanted = max(
         [_SMALLEST_SCALE]
         + [row.threshold * 1.3 for row in rows if row.threshold is not None]
@@ -144,7 +144,7 @@ def _alert(alert: AlertRow) -> RenderableType:
     body = Text.assemble(
         (f"{clean(alert.app)}  {clean(alert.evaluator)}\n", "bold"),
         (percent(alert.rate), "bold"),
-        f" of answers are defective, surely more than {percent(alert.lower)} (threshold {percent(alert.threshold)})\n",
+        f" of answers are defective, at least {percent(alert.lower)} (threshold {percent(alert.threshold)})\n",
         (f"over the last {human_duration(alert.window)}, firing for {human_duration(alert.firing_for)}", "dim"),
     )
     title = Text(f"ALERT {alert.severity.upper()} {clean(alert.name)}", style)
@@ -162,12 +162,12 @@ def _worst(answers: Sequence[WorstAnswer]) -> RenderableType:
         why = clean(_cut(one.explanation))
         grid.add_row("why", Text.assemble((f"{one.score:.2f} ", "bold"), why, (f"  {clean(one.app)}", "dim")))
         blocks += [Text(), grid] if blocks else [grid]
-    title = Text.assemble("worst answers, ", ("\u00abmarked\u00bb", "underline"), ": not in the retrieved pages")
+    title = Text.assemble("worst answers, ", ("\u00abmarked\u00bb", "underline"), ": not in the retrieved documents")
     return Panel(Group(*blocks), title=title, title_align="left", box=ROUNDED, border_style="dim")
 
 
 def _marked(one: WorstAnswer) -> Text:
-    """The answer with its unsupported stretches between guillemets, so that they show without colour too."""
+    """Put guillemets around the unsupported parts of an answer, so that they show without colour too."""
     answer = clean(one.answer)
     end = min(len(answer), _EXCERPT)
     text = Text()
@@ -195,8 +195,8 @@ def _of(row: RateRow) -> str:
 
 def _rate_words(row: RateRow) -> str:
     if row.rate is None:
-        return "nothing judged"
-    return f"{percent(row.rate)} defective ({_interval(row).plain}) of {row.judged} judged"
+        return "nothing scored"
+    return f"{percent(row.rate)} defective ({_interval(row).plain}) of {row.judged} scored"
 
 
 def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
@@ -205,6 +205,6 @@ def _alert_key(alert: AlertRow) -> tuple[str, str, str, str]:
 
 def _alert_words(alert: AlertRow) -> str:
     return (
-        f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, surely more than "
+        f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, at least "
         f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {human_duration(alert.window)}"
     )

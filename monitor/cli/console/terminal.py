@@ -1,4 +1,4 @@
-"""Where a `View` is drawn: in place on a terminal, as lines anywhere else."""
+"""Showing views as they come: in place on a terminal, as lines anywhere else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Draw = Callable[[View], None]
 
 @contextmanager
 def open_terminal(console: Console | None = None) -> Iterator[Draw]:
-    """What draws a view. On a terminal the last picture stays when the context is left."""
+    """Give a function that draws a view. On a terminal the last picture stays when the context is left."""
     console = console if console is not None else Console()
     if not console.is_terminal or console.is_dumb_terminal:  # one that cannot move its cursor
         yield _Lines(console).draw
@@ -30,25 +30,25 @@ def open_terminal(console: Console | None = None) -> Iterator[Draw]:
 
 
 class _Lines:
-    """One plain line for each change; a summary when nothing was said for a while."""
+    """Prints one plain line for each change, and a summary when nothing has changed for a while."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._before: View | None = None
-        self._said_at = 0.0
+        self._printed_at = 0.0
 
     def draw(self, view: View) -> None:
-        said = lines(self._before, view)
-        if not said and view.elapsed - self._said_at >= SIGN_OF_LIFE:
-            said = [summary(view)]
-        for line in said:
+        changes = lines(self._before, view)
+        if not changes and view.elapsed - self._printed_at >= SIGN_OF_LIFE:
+            changes = [summary(view)]
+        for line in changes:
             self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
-            self._said_at = view.elapsed
+            self._printed_at = view.elapsed
         self._before = view
 
 
 def _fitting(view: View, console: Console) -> View:
-    """The view with as many of the worst answers, then of the rates, as the height of the terminal has room for."""
+    """Leave out worst answers, then rates, until the view fits the height of the terminal."""
     for count in range(len(view.worst), 0, -1):
         fewer = replace(view, worst=view.worst[:count])
         if _height(fewer, console) < console.height:
@@ -59,7 +59,7 @@ def _fitting(view: View, console: Console) -> View:
         return view
     shown = max(len(view.rates) - (over + 2) // _ROW, 1)
     left_out = len(view.rates) - shown
-    notes = (*view.notes, f"and {left_out} rates more, for which there is no room here") if left_out else view.notes
+    notes = (*view.notes, f"and {left_out} more rates that do not fit here") if left_out else view.notes
     return replace(view, rates=view.rates[:shown], notes=notes)
 
 
