@@ -1,1 +1,1 @@
-"""One file an evaluator, named after its `type`; one Markdown file in rubrics/ where it is a prompt and a scale."""
+"""One file per evaluator, named after its `type`. An evaluator that is a prompt and a scale is a file in rubrics/."""

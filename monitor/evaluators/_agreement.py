@@ -1,4 +1,4 @@
-"""How far two answers to the same prompt say the same: by their words, without a model."""
+"""Measures how much two answers to the same prompt agree, by their words, without a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.evaluators._text import Word, words
 
 _READ: Final = 24_576  # characters of an answer
 _SIMILAR, _SAME = 0.8, 0.2
-# Words without content that turn a sentence around.
+# Function words that reverse the meaning of a sentence.
 _NEGATIONS: Final = frozenset(
     """
     no not never none neither nor cannot without yes doesn' don't isn't aren't wasn't weren't won't can't didn't hasn't
@@ -20,12 +20,12 @@ _NEGATIONS: Final = frozenset(
 
 
 def agreement(one: str, other: str) -> float:
-    """0 (nothing in common) to 1 (the same words).
+    """Return the agreement of two answers, from 0 (nothing in common) to 1 (the same words).
 
-    0.8 times the similarity of the words plus 0.2 if both are the same words in the same order: the shares of Chen and
-    Mueller (arXiv:2308.16175, section 3.1), who take a model of inference for the similarity. Ours is the F1 of the
-    content words and negations; where an answer has numbers or names, the mean of that and the F1 of these alone, since
-    it is there that answers differ. Blind to a paraphrase, which it counts as disagreement.
+    It is 0.8 times the similarity of the words, plus 0.2 if both have the same words in the same order. These weights
+    are from Chen and Mueller (arXiv:2308.16175, section 3.1), who measure similarity with an inference model. Here it
+    is the F1 of content words and negations; if an answer has numbers or names, the mean of that and the F1 of numbers
+    and names alone, since that is where answers differ. A paraphrase counts as disagreement.
     """
     here, there = words(one[:_READ]), words(other[:_READ])
     same = [word.key for word in here] == [word.key for word in there]
@@ -46,6 +46,6 @@ def _keys(found: Sequence[Word]) -> list[str]:
 
 
 def _f1(one: Sequence[str], other: Sequence[str]) -> float:
-    """Of the two bags of words; 0 where one is empty."""
+    """Return the F1 of two bags of words; 0 if one is empty."""
     shared = (Counter(one) & Counter(other)).total()
     return 2 * shared / (len(one) + len(other)) if shared else 0.0

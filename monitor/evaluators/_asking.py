@@ -1,4 +1,4 @@
-"""What evaluators share that ask with a model's own form of prompt."""
+"""Shared by evaluators that ask a model in the form of prompt that it was trained on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def trivial(case: Case, scale: Scale) -> Score | None:
-    """The score of a response without content, which no judge is asked about: the bad end of the scale."""
+    """Return the score of a response without content: the bad end of the scale. None if it has content."""
     why = why_trivial(case.response)
     if not why:
         return None
@@ -27,19 +27,19 @@ def trivial(case: Case, scale: Scale) -> Score | None:
 
 
 def asked(judge: Judge | None, name: str) -> Judge:
-    """The judge. Raises `JudgeError` where there is none."""
+    """Return the judge. Raises `JudgeError` if there is none."""
     if judge is None:
         raise JudgeError(UnscoredReason.ERROR, f"{name} needs a judge, and there is none")
     return judge
 
 
 def malformed(message: str) -> JudgeError:
-    """A reply that cannot be read. `message` is in our words and repeats nothing of the reply."""
+    """Return the error for a reply that cannot be read. `message` is our own and repeats nothing of the reply."""
     return JudgeError(UnscoredReason.MALFORMED, message)
 
 
 async def together(asks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-    """What all of them return, in their order, asked side by side. The first `JudgeError` ends the others."""
+    """Run all of them concurrently and return their results in order. The first `JudgeError` cancels the others."""
     answers: dict[int, T] = {}
     faults: list[JudgeError] = []
 
@@ -59,18 +59,18 @@ async def together(asks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 
 
 def without(marks: re.Pattern[str], text: str) -> str:
-    """`text` with a `> ` before each line that begins as a heading of the prompt does: material must not forge one.
+    """Put `> ` before each line of `text` that looks like a heading of the prompt, so that material cannot forge one.
 
-    `marks` is matched at the beginning of lines, whatever ends them.
+    `marks` is matched at the beginning of each line; any line break counts.
     """
     return "\n".join("> " + line if marks.match(line) else line for line in text.splitlines())
 
 
 def context_of(case: Case) -> str:
-    """The texts of the retrieved documents, a blank line between two."""
+    """Join the texts of the retrieved documents with blank lines."""
     return joined(case.retrieved_context)
 
 
 def joined(found: Sequence[Document]) -> str:
-    """The texts of documents that have one, a blank line between two."""
+    """Join the texts of the documents that have one with blank lines."""
     return "\n\n".join(one.content.strip() for one in found if one.content.strip())

@@ -1,4 +1,4 @@
-"""The claims of a response: its sentences by offset, without those that claim nothing. Local, in any script."""
+"""Splits a response into claims: its sentences with offsets, without those that claim nothing. Works in any script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from monitor.evaluators._text import Word, words
 
 _BEFORE: Final = frozenset("\"'([{\u00ab\u201c\u201e\u2018+-\u2212#@$\u20ac\u00a3\u00a5")
-"""What belongs to the word right behind it."""
+"""Characters that belong to the word that follows them."""
 _OPENING: Final = frozenset({"Ps", "Pi"})
 _QUESTION: Final = ("?", "\uff1f", "\u061f", "\u037e")
 _COLON: Final = (":", "\uff1a")
@@ -21,7 +21,7 @@ _ABBREVIATIONS: Final = frozenset(
     op p par pp prof rev sec sen sr st tel u.a vgl vol vs z.b
     """.split()  # noqa: SIM905
 )
-_ORDINAL_DIGITS: Final = 2  # "am 3. Mai": a short number before a full stop ends no sentence
+_ORDINAL_DIGITS: Final = 2  # "am 3. Mai": a short number before a full stop does not end a sentence
 _GREETINGS: Final = frozenset(
     """
     hello hi hey dear greetings hallo moin servus bonjour bonsoir salut hola buenas ciao salve buongiorno olá oi привет
@@ -59,7 +59,7 @@ _BEGINNINGS: Final = tuple(
 
 
 class Claim(NamedTuple):
-    """One sentence that claims something; offsets in characters, end exclusive."""
+    """A sentence that claims something. Offsets in characters, end exclusive."""
 
     text: str
     start: int
@@ -67,10 +67,10 @@ class Claim(NamedTuple):
 
 
 def claims_of(response: str) -> list[Claim]:
-    """The sentences of `response` that claim something, in order.
+    """Return the sentences of `response` that claim something, in order.
 
-    No claims are: sentences without a word of content, questions, lead-ins that end in a colon, greetings, thanks,
-    offers of help and a plain "I do not know".
+    These are not claims: sentences without a word of content, questions, lead-ins that end in a colon, greetings,
+    thanks, offers of help and a plain "I do not know".
     """
     found = []
     begun = 0
@@ -85,7 +85,7 @@ def claims_of(response: str) -> list[Claim]:
 
 
 def spread(found: Sequence[Claim], most: int) -> list[Claim]:
-    """At most `most` of the claims, evenly from beginning to end."""
+    """Return at most `most` of the claims, evenly spread from beginning to end."""
     if len(found) <= most:
         return list(found)
     return [found[number * len(found) // most] for number in range(most)]
@@ -102,7 +102,7 @@ def _sentences(text: str) -> list[list[Word]]:
 
 
 def _goes_on(text: str, before: Sequence[Word], word: Word) -> bool:
-    """Whether the full stop between is that of an abbreviation, an initial or an ordinal."""
+    """Return whether the full stop before `word` belongs to an abbreviation, an initial or an ordinal."""
     last = before[-1]
     if last.sentence + 1 != word.sentence or not _SAME_LINE.fullmatch(text, last.end, word.start):
         return False
@@ -119,7 +119,7 @@ def _goes_on(text: str, before: Sequence[Word], word: Word) -> bool:
 
 
 def _span(text: str, start: int, end: int, begun: int, limit: int) -> tuple[int, int]:
-    """The offsets of a sentence with what belongs to it on both sides."""
+    """Extend the offsets of a sentence to the characters that belong to it on both sides."""
     while start > begun and text[start - 1] in _BEFORE:
         start -= 1
     while end < limit and not text[end].isspace() and unicodedata.category(text[end]) not in _OPENING:

@@ -1,4 +1,4 @@
-"""One plain form of a text for pattern matching: what disguises letters from a pattern is taken off. Pure functions."""
+"""Normalises a text for pattern matching: undoes what hides letters from a pattern. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 _LATIN = range(0xC0, 0x250)
 _GREEK = range(0x370, 0x400)
-# Letters of other scripts that look like Latin ones; folded only inside words that also hold Latin letters.
+# Letters of other scripts that look like Latin ones; folded only in words that also have Latin letters.
 _LOOKALIKES = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u0501\u0261\u04bb"
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03c9\u0578\u057d",
@@ -41,10 +41,10 @@ _LEET_LETTERS = 4
 
 
 def fold(text: str) -> str:
-    """`text` in lower case, white space as single spaces, and without what disguises a word.
+    """Return `text` in lower case, with single spaces, and without what disguises a word.
 
-    That is: accents on Latin and Greek letters, zero-width characters, look-alike letters of other scripts, digits for
-    letters (`1gnore`), letters set apart (`i g n o r e`). Offsets are not kept. Costs a few passes.
+    That is: accents on Latin and Greek letters, zero-width characters, look-alike letters of other scripts, digits as
+    letters (`1gnore`), spaced letters (`i g n o r e`). Offsets are lost. Takes a few passes.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)

@@ -1,4 +1,4 @@
-"""Text that a reader does not see but a model reads: invisible characters, comments, encodings. Pure functions."""
+"""Finds text that people do not see but a model reads: invisible characters, comments, encodings. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-_RUNS = 40  # encoded stretches looked at in one text
+_RUNS = 40  # encoded stretches examined per text
 _SHORTEST = 24
 _READABLE = 0.9
 _DECODED = 2_000
@@ -47,7 +47,7 @@ _long_word = re.compile(r"(?<!\w)[a-z]{8,12}(?!\w)")
 
 
 class Hidden(NamedTuple):
-    """A hidden stretch: how it was hidden, what it says, and whether hiding is by itself no accident."""
+    """A hidden stretch: how it was hidden, what it says, and whether the hiding must be deliberate."""
 
     how: str
     text: str
@@ -55,7 +55,7 @@ class Hidden(NamedTuple):
 
 
 def hidden(text: str) -> Iterator[Hidden]:
-    """What `text` hides, decoded. Comments and styled elements are common on web pages: these are not telling."""
+    """Find what `text` hides, decoded. Comments and styled elements, common on web pages, are not `telling`."""
     if not text.isascii():
         for run in _tags.findall(text):
             yield Hidden("invisible tag characters", "".join(chr(ord(c) - 0xE0000) for c in run), telling=True)
@@ -63,7 +63,7 @@ def hidden(text: str) -> Iterator[Hidden]:
         if run:
             yield Hidden("a run of invisible characters", f"{len(run[0])} invisible characters", telling=True)
         split = _split_word.findall(text)
-        if len(split) >= 3:  # noqa: PLR2004 - one or two are soft hyphens and hints for a line break
+        if len(split) >= 3:  # noqa: PLR2004 - one or two are soft hyphens or hints for a line break
             yield Hidden("words split by invisible characters", f"{len(split)} places", telling=True)
     if "<" in text:
         for found in (*_comments(text), *_styled.findall(text)):
@@ -71,7 +71,7 @@ def hidden(text: str) -> Iterator[Hidden]:
 
 
 def _comments(text: str) -> Iterator[str]:
-    """HTML comments; one that does not end goes to the end of the text."""
+    """Find HTML comments; one that is not closed extends to the end of the text."""
     start = text.find("<!--")
     while start >= 0:
         end = text.find("-->", start)
@@ -80,8 +80,8 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def encoded(text: str) -> Iterator[Hidden]:
-    """Encoded stretches of `text` that decode to readable text, decoded."""
-    # What must stand in the text is looked for first: most texts hold nothing that could be an encoding.
+    """Find encoded stretches of `text` that decode to readable text, decoded."""
+    # Search for necessary characters first: most texts contain nothing that could be an encoding.
     long_word = max(map(len, text.split()), default=0) >= _SHORTEST
     for match in _runs(_base64, text, hinted=long_word):
         said = _from_base64(match[0])
@@ -100,12 +100,12 @@ def encoded(text: str) -> Iterator[Hidden]:
     for match in _runs(_morse, text, hinted=".-" in text or "-." in text):
         words = [[_MORSE.get(sign, "") for sign in word.split()] for word in match[0][: 8 * _DECODED].split("/")]
         said = " ".join("".join(word) for word in words).strip()
-        if len(set(said)) > 4:  # noqa: PLR2004 - rows of dashes and of dots are rulers and leaders
+        if len(set(said)) > 4:  # noqa: PLR2004 - rows of dashes or dots are rules and leaders
             yield Hidden("Morse code", said, telling=True)
 
 
 def rotated(folded: str) -> Hidden | None:
-    """A word of instructions written backwards or with every letter moved by the same number, in folded text."""
+    """Find instructions in folded text that are reversed or whose letters are all shifted by one number."""
     for word in _rotated_words.keys() & set(_long_word.findall(folded)):
         by = _rotated_words[word]
         return Hidden(f"letters moved by {by}" if by else "text written backwards", word, telling=True)
@@ -127,7 +127,7 @@ def _from_base64(run: str) -> str:
 
 
 def _readable(raw: bytes) -> str:
-    """`raw` as text where it is a text with words, else empty."""
+    """Return `raw` as text if it is text with words, else an empty text."""
     text = raw[:_DECODED].decode("utf-8", "replace")
     plain = sum(c.isalpha() or c == " " or c in ".,:;!?'\"-\n" or c.isdigit() for c in text)
     return text if " " in text and plain >= _READABLE * len(text) else ""

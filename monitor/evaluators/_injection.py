@@ -1,7 +1,7 @@
-"""The patterns of injected instructions, by family, over folded text (`_fold`). Pure functions, linear in the text.
+"""Patterns of injected instructions, by family, for folded text (`_fold`). Pure functions, linear in the text.
 
-Windows between words are bounded and a pattern runs only where one of its hints stands in the text, so no text makes a
-search cost more than a fixed amount a character.
+Gaps between words are bounded, and a pattern runs only if one of its hints occurs in the text. So no text can make a
+search cost more than a fixed amount per character.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Place = Literal["request", "document"]
 
 _GAP = r"[^.!?{}\[\]]{0,60}?"
 
-# "Ignore" and "instructions", stems where a language inflects, in the languages that attacks are most often written in.
+# "Ignore" and "instructions" (stems, if a language inflects) in the languages that most attacks are written in.
 _IGNORE = (
     r"(?<!not )(?<!never )(?<!n't )\b(?:ignor(?:e[nrsz]?|ing|ar?|i|era|ati|ieren?|iert|uj)\b|disregard(?:ing)?\b"
     r"|forget(?! to\b)\b|overlook\b|bypass\b|override\b|neglect\b|discard\b|set aside|pay no attention to"
@@ -56,7 +56,7 @@ _LIMITS = r"(?:restriction|limit|filter|rule|guideline|censorship|boundar|constr
 
 
 class Pattern(NamedTuple):
-    """One pattern: its family, how telling it is (0 to 1), where it is looked for, and what must stand in the text."""
+    """A pattern: its family, its weight as evidence (0 to 1), where to search for it, and its necessary hints."""
 
     family: str
     weight: float
@@ -66,7 +66,7 @@ class Pattern(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One family found in one text, with its most telling stretch, as it stands in the folded text."""
+    """A family found in a text, with the stretch of folded text that is the strongest evidence."""
 
     family: str
     weight: float
@@ -79,14 +79,14 @@ _DOCUMENT: tuple[Place, ...] = ("document",)
 
 
 def _made(family: str, weight: float, places: tuple[Place, ...], hints: str, regex: str) -> Pattern:
-    # As `fold` does to the text: Thai vowels, for one, have two spellings.
+    # As `fold` does with the text: Thai vowels, for example, have two spellings.
     hints, regex = unicodedata.normalize("NFKC", hints), unicodedata.normalize("NFKC", regex)
     return Pattern(family, weight, places, tuple(hints.split("|")) if hints else (), re.compile(regex))
 
 
 PATTERNS = (
     _made("override", 0.9, _BOTH, _NAMED, rf"(?:{_IGNORE}){_GAP}{_INSTRUCTIONS}"),
-    # Languages whose verb comes last.
+    # Languages that put the verb last.
     _made(
         "override", 0.9, _BOTH, "指示|命令|지시|명령|निर्देश|talimat|anweisung",
         r"(?:指示|命令|지시|명령|निर्देश|talimat|anweisung)[^.!?。]{0,30}?"
@@ -260,7 +260,7 @@ PATTERNS = (
 
 
 def scan(folded: str, place: Place) -> Iterator[Hit]:
-    """The patterns found in a folded text, one hit a pattern."""
+    """Return the patterns found in a folded text, one hit per pattern."""
     for pattern in PATTERNS:
         if place not in pattern.places or (pattern.hints and not any(hint in folded for hint in pattern.hints)):
             continue

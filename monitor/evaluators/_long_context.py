@@ -1,8 +1,8 @@
-"""A context that is too long for one question: read piece by piece, and judged by the passages that bear on the case.
+"""Reads a context that is too long for one question in pieces, and judges by the passages that matter for the case.
 
-For every piece the judge copies out what bears on the request or the response; a passage that does not stand in its
-document is dropped, so that nothing gets into the context that was not retrieved. The rubric is then asked over the
-passages, by document number. Nothing is cut off unread, and what cannot be read so is refused.
+From each piece the judge copies the passages that concern the request or the response. A passage that does not occur in
+its document is dropped, so nothing enters the context that was not retrieved. Then the rubric is asked about the
+passages, by document number. Nothing is cut off unread; a context that cannot be read like this is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from monitor.model.case import Document
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Judge, Question
 
-_MOST_PIECES = 64  # calls that one judgement may cost
-_LEAST_ROOM = 400  # characters for documents in one question, below which reading in pieces has no sense
+_MOST_PIECES = 64  # calls that one evaluation may cost
+_LEAST_ROOM = 400  # characters for documents in one question; with less, reading in pieces makes no sense
 _TOKENS = 4_096
 _BORDERS: Final = ("\n", ". ", "! ", "? ", "\u3002", "\uff01", "\uff1f", "\u0964", "\u061f ", "\u06d4 ")
 _READ: Final = """
@@ -55,7 +55,7 @@ response. Take them as the document; the list is empty where nothing in it bears
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The material of a question, what its instructions must add, and in how many pieces the context was read."""
+    """The material of a question, an addition to its instructions, and the number of pieces that were read."""
 
     material: Mapping[str, str]
     told: str = ""
@@ -63,30 +63,32 @@ class Shown:
     dropped: int = 0
 
     def said(self) -> str:
-        """What an explanation must say of it: nothing where the context was read as a whole."""
+        """Return what the explanation must add; nothing if the context was read as a whole."""
         if self.pieces == 1:
             return ""
         text = f"The context was read in {self.pieces} pieces."
-        return text + (f" Left out, as not standing in it: {self.dropped} of the passages." if self.dropped else "")
+        return text + (
+            f" {self.dropped} passages were dropped because they do not occur in it." if self.dropped else ""
+        )
 
 
 async def fitted(material: Mapping[str, str], documents: Sequence[Document], judge: Judge) -> Shown:
-    """The material as it fits into one question, its context read in pieces where it must be.
+    """Fit the material into one question, reading its context in pieces if necessary.
 
-    Raises `JudgeError(too_large)` where the rest alone is too long, or the context beyond all measure.
+    Raises `JudgeError(too_large)` if the rest alone is too long, or if the context has too many pieces.
     """
     length = _length(material)
     if length <= judge.max_characters:
         return Shown(material)
     room = judge.max_characters - (length - len(material.get("context", "")))
     if "context" not in material or room < _LEAST_ROOM:
-        raise _too_large(f"{length} characters of material, without documents still too many for one question")
+        raise _too_large(f"{length} characters of material: too many for one question, even without the documents")
     pieces = list(islice(_pieces(documents, room), _MOST_PIECES + 1))
     if len(pieces) > _MOST_PIECES:
         raise _too_large(f"the context would have to be read in more than {_MOST_PIECES} pieces")
     passages: list[list[str]] = [[] for _ in documents]
     dropped = 0
-    for piece in pieces:  # one after the other: where one fails, the rest costs nothing
+    for piece in pieces:  # sequentially: if one fails, the rest costs nothing
         verdict = await judge.ask(_reading(piece, material))
         for one in verdict.data["passages"]:
             number = int(one["document"])
@@ -98,11 +100,11 @@ async def fitted(material: Mapping[str, str], documents: Sequence[Document], jud
     context = listed({"document": number, "passages": kept} for number, kept in enumerate(passages, 1))
     fits = {**material, "context": context}
     if _length(fits) > judge.max_characters:
-        raise _too_large("what bears on the case in the context is too long for one question")
+        raise _too_large("the passages that matter for the case are too long for one question")
     return Shown(fits, _TOLD, len(pieces), dropped)
 
 
-_Piece = list[tuple[int, str]]  # numbers of documents, each with the text of it or of a part of it
+_Piece = list[tuple[int, str]]  # numbers of documents, each with its text or a part of it
 
 
 def _pieces(documents: Sequence[Document], room: int) -> Iterator[_Piece]:
@@ -121,7 +123,7 @@ def _pieces(documents: Sequence[Document], room: int) -> Iterator[_Piece]:
 
 
 def _parts(number: int, text: str, room: int) -> Iterator[str]:
-    """The text in stretches that fit, broken behind a line or a sentence where there is one in the second half."""
+    """Split the text into stretches that fit, after a line or sentence if one ends in the second half."""
     begin = 0
     while len(text) - begin > room or _size(number, text[begin:]) > room:
         end = min(len(text), begin + room)
@@ -136,7 +138,7 @@ def _parts(number: int, text: str, room: int) -> Iterator[str]:
 
 
 def _size(number: int, text: str) -> int:
-    """Characters that an entry takes in the list at most, escapes included."""
+    """Return the most characters that an entry can take in the list, including escapes."""
     return len(json.dumps(text, ensure_ascii=False)) + len(listed([{"document": number, "text": ""}]))
 
 
@@ -161,8 +163,8 @@ def _reading(piece: _Piece, material: Mapping[str, str]) -> Question:
 
 
 def _stretch(quote: str, texts: Sequence[str]) -> str:
-    """The quote as it stands in one of the texts; empty where it stands in none."""
-    # The documents are shown as JSON: a judge may copy the escapes, too.
+    """Return the quote as it occurs in one of the texts; empty if it occurs in none."""
+    # The documents are shown as JSON, so a judge may copy the escapes too.
     plain = quote.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
     for text in texts:
         for wanted in (quote, plain):

@@ -1,4 +1,4 @@
-"""What redaction leaves in a text: placeholders that say what stood there, and marks that do not. Pure functions."""
+"""Finds what redaction leaves in a text: placeholders that name the kind of data, and marks that do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: tuple[tuple[str, Literal["personal", "secret"], str], ...] = (
     ("crypto wallet", "personal", "CRYPTO|WALLET|BITCOIN"),
     ("national id", "personal", "NATIONAL_?ID|(?:US_)?ITIN|(?:US_)?DRIVER_?LICENSE|TAX_?ID|ID_?NUMBER|GOVERNMENT_?ID"),
     ("national id", "personal", "UK_NINO|UK_NHS|ES_NI[EF]|IT_FISCAL_CODE|PL_PESEL|IN_(?:AADHAAR|PAN)|SG_NRIC_FIN|CPF"),
-    # A bare `<TOKEN>` is mostly a gap to fill in, in a line of code: only a redacted one counts.
+    # A bare `<TOKEN>` is mostly a placeholder in a line of code: only one marked as redacted counts.
     ("secret", "secret", "API_?KEY|SECRET|PASSWORD|ACCESS_?KEY|TOKEN|CREDENTIALS?|PRIVATE_?KEY"),
 )
 _OPEN, _CLOSE = r"(?:\[{1,2}|<{1,2}|\{{1,2}|\(|\*\*|__)", r"(?:\]{1,2}|>{1,2}|\}{1,2}|\)|\*\*|__)"
@@ -58,7 +58,7 @@ _letter = re.compile(r"[^\W_]")
 
 
 def placeholders(text: str) -> Iterator[Piece]:
-    """What the placeholders in `text` stand for: `<EMAIL_ADDRESS>`, `[REDACTED_EMAIL]`, `[Phone redacted]`."""
+    """Find placeholders and what they stand for: `<EMAIL_ADDRESS>`, `[REDACTED_EMAIL]`, `[Phone redacted]`."""
     if any(c in text for c in "[<{(_*"):
         for kind, level, pattern in _placeholders:
             for match in pattern.finditer(text):
@@ -68,10 +68,10 @@ def placeholders(text: str) -> Iterator[Piece]:
 
 
 def dropped(text: str) -> bool:
-    """Whether something was cut out of `text` and nothing says what: `[REDACTED]`, a black bar, a row of stars."""
+    """Return whether something unnamed was removed from `text`: `[REDACTED]`, a black bar, a row of stars."""
     return _dropped.search(text) is not None
 
 
 def only_dropped(text: str) -> bool:
-    """Whether nothing is left of `text` but such marks."""
+    """Return whether `text` contains nothing but such marks."""
     return dropped(text) and not _letter.search(_dropped.sub(" ", text))

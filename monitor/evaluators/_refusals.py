@@ -1,6 +1,6 @@
-"""Wordings of a refusal, over folded text (`_fold`): of not knowing, of declining, and what goes along with them.
+"""Patterns of refusals for folded text (`_fold`): not knowing, declining, and the phrases that go with them.
 
-The languages: English, German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean.
+Languages: English, German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean.
 """
 
 from __future__ import annotations

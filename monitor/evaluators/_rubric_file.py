@@ -1,4 +1,4 @@
-"""Reads a rubric: a Markdown file, its front matter (what the evaluator is) and its body (what the judge is told)."""
+"""Reads a rubric, a Markdown file: front matter (what the evaluator is) and body (the judge's instructions)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.stages import Component, Measures, Needs
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
-# Part of every version: the frame around a rubric (the form of the answer, how material is written) counts as well.
+# Part of every version, for the frame around a rubric: the form of the answer, how material is written.
 _FRAME = "2"
 _CHECKED_AGAINST: Final = {
     "claims": ("context", "response"),
@@ -36,13 +36,13 @@ class Anchor(Component):
     """One step of a scale."""
 
     value: Number
-    """Where the step begins."""
+    """The lowest score of the step."""
 
     level: Name
-    """Its name: a value of the metric label `level`."""
+    """Its name, a value of the metric label `level`."""
 
     means: str = Field(min_length=1)
-    """What a response at this step is like, in a sentence for the judge."""
+    """What a response at this step is like: a sentence for the judge."""
 
 
 class ScaleEntry(Component):
@@ -61,17 +61,17 @@ class ScaleEntry(Component):
     """Whether only whole numbers occur."""
 
     anchors: tuple[Anchor, ...] = Field(min_length=2)
-    """What the steps mean, in ascending order, the first at `lowest`."""
+    """The steps in ascending order, the first at `lowest`."""
 
 
 class DefectEntry(Component):
-    """What counts as a defect unless the configuration says otherwise. One of three."""
+    """What counts as a defect unless the configuration says otherwise. Exactly one of the three."""
 
     below: Number | None = None
-    """A score less than this; only where higher is better."""
+    """A score below this. Only if higher is better."""
 
     at_least: Number | Name | None = None
-    """A score of this or more, or of this level or beyond it; only where lower is better."""
+    """This score or more, or this level or a worse one. Only if lower is better."""
 
     label: Name | None = None
     """Exactly this level."""
@@ -84,7 +84,7 @@ class Front(Component):
     """Its name in metrics, alerts and configuration: lower-case letters, digits and underscores."""
 
     definition: str = Field(min_length=1)
-    """Where the definition of what is measured comes from."""
+    """What it measures, and the source of that definition."""
 
     measures: Measures | None = None
     """What it is about: `grounding` (does the response rest on the documents), `answering` (does it answer what was
@@ -95,33 +95,33 @@ class Front(Component):
 
     needs: tuple[Needs, ...]
     """What a case must have to be scored: `context`, `history`, `reference`, `response`. A rubric that shows the
-    response needs it, too, unless `trivial_score` says `judge`."""
+    response needs it too, unless `trivial_score` is `judge`."""
 
     defect: DefectEntry
     """What counts as a defect."""
 
     evidence: Evidenced = "observations"
-    """What the judge writes down before the score: `claims` (quotes of the response, each supported, contradicted or
-    absent in the context), `intents` (what the question asks for, point by point, each with the documents that answer
-    it), `documents` (each relevant or not), or free `observations`."""
+    """What the judge writes before the score: `claims` (quotes of the response, each supported, contradicted or absent
+    in the context), `intents` (the points of the question, each with the documents that answer it), `documents` (each
+    relevant or not), or free `observations`."""
 
     score: Scored = "judged"
-    """Who gives the score: the judge (`judged`), or a count of its evidence, spread over the scale, where higher must
-    be better: the share of claims that are supported (`supported_share`), the share of documents that are relevant
-    (`relevant_share`), the square of the share of intents that are answered (`answered_intents`). Where there is
-    nothing to count the case is skipped."""
+    """Where the score comes from: the judge (`judged`), or a count of its evidence, spread over a scale on which higher
+    is better: the share of claims that are supported (`supported_share`), the share of documents that are relevant
+    (`relevant_share`), or the square of the share of intents that are answered (`answered_intents`). A case with
+    nothing to count is skipped."""
 
     trivial_score: Number | Literal["skip", "judge"] | None = None
-    """The score of a response without content (empty, a lone colon, "Thought process:"), which no judge is asked about;
-    by default the bad end of the scale. `skip`: none. `judge`: the judge is asked all the same, for a rubric that
-    examines the request or the documents and shows the response beside them."""
+    """The score of a response without content (empty, a colon, "Thought process:"), given without asking the judge. By
+    default the bad end of the scale. `skip`: the case is skipped. `judge`: the judge is asked anyway, for a rubric that
+    examines the request or the documents and only shows the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class RubricFile:
-    """A rubric, checked. `materials` are the parts of a case that the judge sees, in the order they are shown.
+    """A valid rubric. `materials` are the parts of a case that the judge sees, in order.
 
-    `trivial_score` is None where a response without content is skipped.
+    `trivial_score` is None if a response without content is skipped.
     """
 
     name: str
@@ -139,7 +139,7 @@ class RubricFile:
 
 
 def read_rubric(path: Path) -> RubricFile:
-    """The rubric in the file. Raises `ConfigError` that names the file, the key and what is allowed."""
+    """Read the rubric in a file. Raises `ConfigError` that names the file, the key and what is allowed."""
     try:
         raw = path.read_bytes()
         found = _FRONT.fullmatch(raw.decode())
@@ -193,7 +193,7 @@ def _scale(entry: ScaleEntry, path: Path) -> Scale:
         raise ConfigError(f"{path}: scale: {error}") from None
     outside = [level.name for level in levels if not scale.holds(level.start)]
     if outside:
-        raise ConfigError(f"{path}: scale.anchors: {', '.join(outside)} does not lie on the scale")
+        raise ConfigError(f"{path}: scale.anchors: {', '.join(outside)} is not on the scale")
     if len({level.name for level in levels}) != len(levels):
         raise ConfigError(f"{path}: scale.anchors: two anchors have the same level")
     if entry.whole and (not scale.holds(entry.lowest) or not scale.holds(entry.highest)):
@@ -234,7 +234,7 @@ def _score(front: Front, path: Path) -> Scored:
     if front.evidence != computed.evidence:
         raise ConfigError(f"{path}: score: {front.score} is counted from `evidence: {computed.evidence}`")
     if front.scale.better != "higher":
-        raise ConfigError(f"{path}: score: {front.score} rises with what is good, so scale.better must be `higher`")
+        raise ConfigError(f"{path}: score: {front.score} needs scale.better `higher`")
     if front.scale.whole:
         raise ConfigError(f"{path}: score: {front.score} is a share, so the scale needs `whole: false`")
     return front.score
@@ -261,7 +261,7 @@ def _trivial_score(front: Front, scale: Scale, materials: tuple[str, ...], path:
 
 
 def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
-    """What the body speaks of. It must speak of all that it needs, and show the scale where the judge scores by it."""
+    """Return the parts that the body shows. It must show all that it needs, and the scale if the judge scores."""
     used = set(_PLACEHOLDER.findall(body))
     allowed = {*MATERIALS, "scale"}
     unknown = sorted(used - allowed)
@@ -272,7 +272,7 @@ def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
     if missing:
         raise ConfigError(f"{path}: the instructions lack the placeholder {_braced(missing)}")
     if not judged and "scale" in used:
-        raise ConfigError(f"{path}: {_braced(['scale'])} has no place: the score is computed, the judge gives none")
+        raise ConfigError(f"{path}: {_braced(['scale'])} must not be used: the score is computed, the judge gives none")
     against = sorted(set(_CHECKED_AGAINST[front.evidence]) - used)
     if against:
         raise ConfigError(f"{path}: evidence: {front.evidence} need {_braced(against)}, which is missing")

@@ -22,8 +22,8 @@ from monitor.model.outcome import Evidence
 Evidenced: TypeAlias = Literal["claims", "observations", "intents", "documents"]
 Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "relevant_share"]
 
-_ENTRY, _NOTE = 2_000, 500  # characters kept of what a judge writes
-_DOCUMENT_TOKENS = 64  # of an answer, for one entry of the kind `documents`
+_ENTRY, _NOTE = 2_000, 500  # characters kept of a judge's texts
+_DOCUMENT_TOKENS = 64  # of the answer, per entry of the kind `documents`
 
 
 _WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
@@ -36,23 +36,23 @@ _WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
     "response": lambda case: case.response,
 }
 MATERIALS: Final = tuple(_WRITTEN)
-"""The parts there are, in the order in which they are shown: what several questions about one case share comes first,
-since providers charge less for a beginning that they have just seen."""
+"""The parts of a case, in the order in which they are shown. What several questions about one case share comes first,
+because providers charge less for a prefix that they have just seen."""
 
 
 def material(case: Case, names: Iterable[str]) -> dict[str, str]:
-    """These parts of the case, in the order given."""
+    """Return these parts of the case, in the given order."""
     return {name: _WRITTEN[name](case) for name in names}
 
 
 def listed(items: Iterable[Mapping[str, Any]]) -> str:
-    """JSON: the border between two documents cannot be forged from within one."""
+    """Write items as JSON, so that a document cannot forge the border to the next one."""
     return json.dumps(list(items), ensure_ascii=False, indent=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The evidence of one answer. Of `total` entries that count, `good` speak for the case; `said` puts it in words."""
+    """The evidence of one answer. Of `total` entries that count, `good` are in favour; `said` says so in words."""
 
     evidence: tuple[Evidence, ...] = ()
     good: int = 0
@@ -65,19 +65,19 @@ class Kind(ABC):
 
     @abstractmethod
     def schema(self, case: Case) -> JsonValue:
-        """The form of the evidence in the answer."""
+        """Return the JSON Schema of the evidence in the answer."""
 
     def tokens(self, case: Case) -> int:  # noqa: ARG002 - most kinds need none
-        """How much longer than usual the answer may be."""
+        """Return the tokens by which the answer may be longer than usual."""
         return 0
 
     @abstractmethod
     def read(self, data: Mapping[str, Any], case: Case) -> Found:
-        """The evidence in an answer whose form is the schema's."""
+        """Read the evidence from an answer that satisfies the schema."""
 
 
 class _Claims(Kind):
-    """Stretches of the response, each with what the context says of it."""
+    """Claims: stretches of the response, each with what the context says about it."""
 
     def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
         return _array({"quote": _TEXT, "verdict": one_of(("supported", "contradicted", "absent")), "note": _TEXT})
@@ -87,7 +87,7 @@ class _Claims(Kind):
 
     def read(self, data: Mapping[str, Any], case: Case) -> Found:
         found: list[Evidence] = []
-        after = 0  # looked for in order, so that a repeated stretch is found twice
+        after = 0  # search in order, so that a repeated stretch is found twice
         for claim in data["claims"]:
             start, end = place(claim["quote"], case.response, after)
             after = max(after, end)
@@ -98,7 +98,7 @@ class _Claims(Kind):
 
 
 class _Observations(Kind):
-    """Free notes: they make the judge look before it scores, and are not kept."""
+    """Free notes. They make the judge look before it scores; they are not kept."""
 
     def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
         return {"type": "array", "items": _TEXT}
@@ -108,7 +108,7 @@ class _Observations(Kind):
 
 
 class _Intents(Kind):
-    """What the question asks for, point by point, each with the numbers of the documents that answer it."""
+    """The points of the question, each with the numbers of the documents that answer it."""
 
     def schema(self, case: Case) -> JsonValue:
         numbers = one_of(str(number) for number in range(1, len(case.retrieved_context) + 1))
@@ -126,7 +126,7 @@ class _Intents(Kind):
 
 
 class _Documents(Kind):
-    """Every document by its number, with whether it is relevant: an object, so that none is left out or told twice."""
+    """Every document by number, relevant or not. An object, so that none is left out or given twice."""
 
     def schema(self, case: Case) -> JsonValue:
         one = _object({"note": _TEXT, "relevant": {"type": "boolean"}})
@@ -158,10 +158,10 @@ KINDS: Final[Mapping[Evidenced, Kind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A score that is computed: from which kind of evidence, and how, from the share of entries that are good.
+    """A computed score: the kind of evidence it is based on, and a function of the share of entries that are good.
 
-    The result, 0 to 1, is spread over the scale from its lowest to its highest value. It never falls where the share
-    rises, so such a scale is always one where higher is better.
+    The result, 0 to 1, is spread over the scale from its lowest to its highest value. It rises with the share, so on
+    such a scale higher is always better.
     """
 
     evidence: Evidenced
@@ -171,13 +171,13 @@ class Computed:
 COMPUTED: Final[Mapping[Scored, Computed]] = {
     "supported_share": Computed("claims", lambda share: share),
     "relevant_share": Computed("documents", lambda share: share),
-    # Squared: a search that misses one of two wishes has done less than half of its work.
+    # Squared: a search that misses one of two intents has done less than half of its work.
     "answered_intents": Computed("intents", lambda share: share * share),
 }
 
 
 def place(quote: str, text: str, after: int = 0) -> tuple[int, int]:
-    """Where the quote stands, at or behind `after` if it does, white space apart; -1, -1 where nowhere."""
+    """Find the quote, if possible at or after `after`, ignoring differences in white space; -1, -1 if it is nowhere."""
     bare = quote.strip().strip("\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}").strip()
     words = bare.split()
     if not words:
@@ -198,7 +198,7 @@ _TEXT: Final[dict[str, JsonValue]] = {"type": "string"}
 
 
 def one_of(words: Iterable[str]) -> JsonValue:
-    """The form of one word out of several; numbers are written as words, since some providers know no other enum."""
+    """Return the schema of one word out of several. Numbers must be strings: some providers know no other enum."""
     return {"type": "string", "enum": list(words)}
 
 

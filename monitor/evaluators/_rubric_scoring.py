@@ -1,4 +1,4 @@
-"""How a rubric scores a case: the rule for empty responses, the question to the judge, the reading of its verdict."""
+"""Scores a case by a rubric: the rule for empty responses, the question to the judge, reading its verdict."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _TOKENS, _MOST_TOKENS = 1_024, 4_096
 
 
 class RubricEvaluator(Evaluator, ABC):
-    """What all rubrics do; `rubric.from_file` makes the class of one."""
+    """The base class of all rubrics. `rubric.from_file` makes the class of one."""
 
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     rubric: ClassVar[RubricFile]
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Ask the judge, save for a response without content, whose outcome is a rule. Raises `JudgeError`.
+        """Ask the judge, unless the response has no content: then a rule decides. Raises `JudgeError`.
 
-        A context that is too long for one question is read in pieces, which takes a question for each and one more.
+        A context that is too long for one question is read in pieces, at the cost of one more question per piece.
         """
         rubric = self.rubric
         lacking = _lacking(rubric, case)
@@ -47,9 +47,9 @@ class RubricEvaluator(Evaluator, ABC):
 
 
 def _lacking(rubric: RubricFile, case: Case) -> SkippedReason | None:
-    """What the rubric cannot do without, beyond what the pipeline has looked for."""
+    """Return why the rubric does not apply, beyond what the pipeline checks; None if it does."""
     if "reference" in rubric.needs and not (case.expected_response or "").strip():
-        return SkippedReason.NO_REFERENCE  # the pipeline lets a case pass that has expected documents only
+        return SkippedReason.NO_REFERENCE  # the pipeline accepts a case that has only expected documents
     if rubric.evidence in ("intents", "documents") and not case.retrieved_context:
         return SkippedReason.NO_CONTEXT
     if "query" in rubric.materials and "response" not in rubric.materials and not case.request.query.strip():
@@ -76,7 +76,7 @@ def _question(rubric: RubricFile, case: Case, shown: Shown) -> Question:
 
 
 def _schema(rubric: RubricFile, case: Case) -> dict[str, JsonValue]:
-    """Evidence before explanation before score: a model that writes its reasons first scores by them."""
+    """Return the schema: evidence, then explanation, then score, so that the model gives its reasons first."""
     scale = rubric.scale
     properties: dict[str, JsonValue] = {
         rubric.evidence: KINDS[rubric.evidence].schema(case),
@@ -111,7 +111,7 @@ _NOTHING: Mapping[str, SkippedReason] = {
     "intents": SkippedReason.NO_REQUEST,
     "documents": SkippedReason.NO_CONTEXT,
 }
-"""A share of nothing is neither perfect nor bad: what the case lacks, by what there was none of."""
+"""Why a case is skipped that has no such evidence: a share of nothing is neither good nor bad."""
 
 
 def _computed(rubric: RubricFile, found: Found) -> float:

@@ -1,4 +1,4 @@
-"""Words of a text in any script, with their offsets; sentences; longest common subsequences. Pure functions."""
+"""Splits text in any script into words with offsets and into sentences; longest common subsequences. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-# Scripts whose words are not set apart by spaces, or (Hangul) carry particles: compared by pairs of characters.
+# Scripts without spaces between words, or (Hangul) with particles: compared by pairs of characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
-# Marks that belong to a word although `\w` does not take them: accents, Hebrew, Arabic and Indic vowel signs, joiners.
+# Marks that belong to a word but are not in `\w`: accents, Hebrew, Arabic and Indic vowel signs, joiners.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u0610-\u061a\u064b-\u065f\u0670"
     "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 )
-# Possessive, and never begun inside a run: a run of 30,000 full stops costs one pass, not its square.
+# Possessive, and never started inside a run: a run of 30,000 full stops costs one pass, not its square.
 _END = r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f\uff0e\u0964\u0965\u06d4\u061f]+|\n+"
 _NUMBER = r"\d++(?:[.,]\d++)++"
 _SUFFIX = rf"(?:['\u2019](?!\d)[\w{_MARKS}]+)?"
@@ -41,15 +41,15 @@ FUNCTION_WORDS = frozenset(
     your yours it's i'm you're we're they're that's there's isn't aren't doesn't can't won't
     """.split()  # noqa: SIM905 - forty lines of quoted words would be harder to check
 )
-"""English words that carry no content of their own."""
+"""English words without content of their own."""
 
 
 class Word(NamedTuple):
     """One word (or pair of characters, in a script without spaces) of a text.
 
-    `key` is what is compared: folded case, first six letters (inflection mostly follows them), numbers whole and
-    without thousands separators. `start` and `end` are character offsets, end exclusive. `marked` says that it is a
-    number or looks like a name.
+    `key` is used for comparison: case-folded, the first six letters (inflection mostly follows), numbers whole and
+    without thousands separators. `start` and `end` are character offsets, end exclusive. `marked`: it is a number or
+    looks like a name.
     """
 
     key: str
@@ -61,10 +61,10 @@ class Word(NamedTuple):
 
 
 def words(text: str) -> list[Word]:
-    """The words of `text` in order, each with the number of its sentence, counted from 0."""
+    """Return the words of `text` in order, each with the number of its sentence, counted from 0."""
     found: list[Word] = []
     sentence = 0
-    opened = False  # whether the sentence has a word yet: its first word is capitalised for no other reason
+    opened = False  # whether the sentence has a word yet: its first word is capitalised anyway
     for match in _pattern(text).finditer(text):
         shown = match[0]
         if not _is_word(shown):
@@ -90,7 +90,7 @@ def words(text: str) -> list[Word]:
 
 
 def sentences_of_keys(text: str) -> list[list[str]]:
-    """The keys of `text`, sentence by sentence: faster than `words`, for the side of which no offsets are needed."""
+    """Return the keys of `text`, by sentence. Faster than `words`, for texts whose offsets are not needed."""
     found: list[list[str]] = []
     current: list[str] = []
     for shown in _pattern(text).findall(text):
@@ -110,9 +110,9 @@ def sentences_of_keys(text: str) -> list[list[str]]:
 
 
 def common_subsequence(one: Sequence[str], other: Iterable[str]) -> int:
-    """The length of a longest common subsequence, by bit-parallel dynamic programming on one integer (Hyyrö, 2004).
+    """Return the length of a longest common subsequence, by bit-parallel dynamic programming (Hyyrö, 2004).
 
-    Costs len(one) * len(other) / 64 machine words, elements of `other` that are not in `one` left out.
+    Costs len(one) * len(other) / 64 machine words, not counting elements of `other` that are not in `one`.
     """
     wanted = set(one)
     places: dict[str, int] = {}
@@ -140,7 +140,7 @@ def _is_word(shown: str) -> bool:
 
 
 def _fold(shown: str) -> str:
-    # Word by word on both sides: normalising a whole text could join what one side sees as two words.
+    # Word by word on both sides: normalising a whole text could join two words on one side.
     return shown.lower() if shown.isascii() else unicodedata.normalize("NFKC", shown[:_LONGEST]).casefold()
 
 

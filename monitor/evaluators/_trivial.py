@@ -1,7 +1,7 @@
-"""Responses without content, told by rule: a judge must never see them.
+"""Recognises responses without content by rule: a judge must never see them.
 
-Language models give good marks to a colon, to "Thought process:" or to "Solution" (Zhao et al. 2025, "One Token to Fool
-LLM-as-a-Judge", arXiv:2507.08794). A single real word is another matter: "Paris", "42" and "No" are answers.
+Language models give good scores to a colon, to "Thought process:" or to "Solution" (Zhao et al. 2025, "One Token to
+Fool LLM-as-a-Judge", arXiv:2507.08794). A single real word is different: "Paris", "42" and "No" are answers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import unicodedata
 
 _LABEL_WORDS, _LABEL_CHARACTERS = 5, 48
 _COLONS = (":", "\N{FULLWIDTH COLON}")
-# Openings of an answer that never comes, case folded, without punctuation, in the paper's languages and a few more.
+# Openings of an answer that never comes, case-folded, without punctuation, in the paper's languages and more.
 _OPENINGS = frozenset(
     """
     solution|the solution|answer|the answer|final answer|the final answer|the answer is|the final answer is|response
@@ -26,12 +26,12 @@ _OPENINGS = frozenset(
 
 
 def why_trivial(response: str) -> str:
-    """Why `response` has no content, as the end of a sentence; empty where it has some."""
+    """Return why `response` has no content, as the end of a sentence; empty if it has content."""
     kept = (c if unicodedata.category(c)[0] in "LNM" else " " for c in unicodedata.normalize("NFKC", response))
     words = "".join(kept).casefold().split()
     bare = " ".join(words)
     if not words:
-        return "it holds no letter and no digit" if response.strip() else "it is empty"
+        return "it has no letter and no digit" if response.strip() else "it is empty"
     if len(bare) == 1 and bare.isascii() and bare.isalpha():
         return "it is a single letter"
     if bare in _OPENINGS_BARE:

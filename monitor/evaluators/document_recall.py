@@ -1,4 +1,4 @@
-"""How many of the documents that should have been found were found: no model, well below a millisecond."""
+"""Measures how many of the expected documents were retrieved. No model; well below a millisecond."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, S
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED, _SHOWN = 50, 120
-_TELLING: Final = 20  # characters of text from which on being contained in another text is no accident
+_TELLING: Final = 20  # characters from which a text is not contained in another by accident
 
 
 class DocumentRecall(Evaluator):
     """The share of the expected documents that are among the retrieved ones, 0 to 1, higher is better.
 
-    A document is found if a retrieved one has the same `doc_uri`; the same `doc_id`, unless both name a `doc_uri` and
-    these differ; or its text: the same, or one that contains it (texts of 20 characters and more), case and white space
-    apart. So it compares documents where addresses are known, although another chunk of the document may have come. An
-    expected document that is named twice counts once. Order and further documents do not matter: a search that brings
-    everything scores 1. Where nothing was retrieved it is 0.
+    A document is found if a retrieved one has the same `doc_uri`; or the same `doc_id`, unless both have a `doc_uri`
+    and these differ; or the same text or one that contains it (from 20 characters), ignoring case and white space. So
+    if addresses are known it compares documents, even if another chunk of the document was retrieved. A document that
+    is expected twice counts once. Order and additional documents do not matter: a search that returns everything scores
+    1. If nothing was retrieved the score is 0.
     """
 
     name: ClassVar[str] = "document_recall"
@@ -36,13 +36,13 @@ class DocumentRecall(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
-    """Less than half of what was expected. A place to start from."""
+    """Less than half of what was expected. A starting point."""
     definition: ClassVar[str] = (
-        "recall over the expected documents (Cleverdon 1967, Cranfield); how two are matched: own"
+        "recall over the expected documents (Cleverdon 1967, Cranfield); the matching of documents is our own"
     )
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where it names no expected documents."""
+        """Score `case`. Skipped if it names no expected documents."""
         expected = _distinct(case.expected_retrieved_context or ())
         if not expected:
             return Skipped(SkippedReason.NO_REFERENCE)
@@ -59,7 +59,7 @@ class DocumentRecall(Evaluator):
 
 
 class _Known(NamedTuple):
-    """What a document is known by, in the form that is compared."""
+    """What identifies a document, normalised for comparison."""
 
     uri: str
     id: str
@@ -75,14 +75,14 @@ def _known(document: Document) -> _Known:
 
 
 def _distinct(documents: Sequence[Document]) -> list[_Known]:
-    """Those that can be looked for at all, each once."""
+    """Return the documents that can be searched for, each once."""
     known = (_known(document) for document in documents)
     by_key = {one.uri or (one.id, one.text): one for one in known if one.uri or one.id or one.text}
     return list(by_key.values())
 
 
 def _same(expected: _Known, retrieved: _Known) -> str:
-    """By what the retrieved document is the expected one; empty where it is not."""
+    """Return what identifies the retrieved document as the expected one; empty if it is another."""
     if expected.uri and expected.uri == retrieved.uri:
         return "by doc_uri"
     other_place = expected.uri and retrieved.uri

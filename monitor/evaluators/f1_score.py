@@ -1,4 +1,4 @@
-"""How many words a response shares with the expected one: no model, well below a millisecond."""
+"""Measures how many words a response shares with the expected one. No model; well below a millisecond."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.stages import Evaluator, Judge, Measures, Needs
 _LISTED, _SHOWN = 20, 120
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _PUNCTUATION: Final = {ord(mark): None for mark in string.punctuation}
-# A character of a script without spaces by itself, or a run of others up to the next space or foreign punctuation.
+# One character of a script without spaces, or a run of others up to the next space or punctuation.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 _word = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 _foreign = re.compile(r"[^\w\s]+")
@@ -25,12 +25,12 @@ _foreign = re.compile(r"[^\w\s]+")
 class F1Score(Evaluator):
     """The words shared by response and expected response, as F1 of precision and recall, 0 to 1, higher is better.
 
-    As in SQuAD: case, punctuation and the English articles do not count, a word counts as often as both have it, and F1
-    is the harmonic mean of the shared share of the response and that of the expected one. Beyond it: scripts without
-    spaces are compared character by character, and look-alike forms of a character (full width, ligatures) are one.
+    As in SQuAD: case, punctuation and English articles are ignored, a word counts as often as both have it, and F1 is
+    the harmonic mean of the shares of both responses that are shared. Beyond SQuAD: scripts without spaces are compared
+    character by character, and variants of a character (full width, ligatures) are equal.
 
-    It sees words, not meaning, so "not" weighs no more than any other word, and a right answer in a whole sentence
-    scores low against an expected answer of two words: compare it with itself over time, not with a fixed mark.
+    It sees words, not meaning: "not" weighs as much as any other word, and a correct full sentence scores low against
+    an expected answer of two words. Compare it with itself over time, not with a fixed threshold.
     """
 
     name: ClassVar[str] = "f1_score"
@@ -45,11 +45,11 @@ class F1Score(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "answering"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.25)
-    """A place to start from, chosen without labels; where expected answers are terse it is too high."""
-    definition: ClassVar[str] = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; scripts without spaces: own"
+    """A starting point, chosen without labels. Too high if the expected answers are terse."""
+    definition: ClassVar[str] = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; scripts without spaces: our own"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where it has no expected response with a word in it."""
+        """Score `case`. Skipped if it has no expected response with a word in it."""
         expected = _words(case.expected_response or "")
         if not expected:
             return Skipped(SkippedReason.NO_REFERENCE)
@@ -73,5 +73,5 @@ def _words(text: str) -> Counter[str]:
 
 
 def _not_a_mark(found: re.Match[str]) -> str:
-    """Accents and vowel signs that stand alone belong to their word; other signs part words."""
+    """Return whether a character separates words: accents and vowel signs on their own do not."""
     return "".join(c if unicodedata.category(c)[0] == "M" or c in "\u200c\u200d" else " " for c in found[0])

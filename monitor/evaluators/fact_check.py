@@ -1,4 +1,4 @@
-"""Claims one by one by a small model that checks facts: is this document evidence for this claim, yes or no?"""
+"""Checks claims one by one with a small model: does this document support this claim, yes or no?"""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _ENDS: Final = re.compile(r"[.!]?[\"'*`]{0,3}|[.,;:!]\s.*|[.!]?\s*\n.*", re.DOTA
 _OPPOSITE: Final = {"yes": re.compile(r"\bno\b", re.IGNORECASE), "no": re.compile(r"\byes\b", re.IGNORECASE)}
 _TOKENS: Final = 64  # such models stop after one word; others may add a sentence
 _FORM: Final = len("Document: \nClaim: ")
-_LEAST_ROOM: Final = 200  # characters of a document in one question, below which it says too little
+_LEAST_ROOM: Final = 200  # characters of a document in one question; fewer say too little
 
 
 class FactCheck(Evaluator):
-    """The share of the response's claims that the retrieved context supports, 0 to 1, each asked for itself.
+    """The share of the response's claims that the retrieved context supports, 0 to 1, each claim checked on its own.
 
     For small models trained to check one claim against one document, such as MiniCheck; see docs/evaluators/special.md.
-    Claims are the sentences of the response, less greetings, questions and the like. A claim is supported where a piece
-    of the context supports it; a piece holds as many documents as the judge's `max_characters` permits.
+    Claims are the sentences of the response without greetings, questions and the like. A claim is supported if a piece
+    of the context supports it. A piece has as many documents as the judge's `max_characters` permits.
     """
 
     name: ClassVar[str] = "fact_check"
@@ -61,23 +61,23 @@ class FactCheck(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.75)
-    """One claim of four may be a slip of the checker; a place to start from, not a measurement."""
+    """One claim in four may be an error of the checker. A starting point, not a measurement."""
     definition: ClassVar[str] = "Tang et al. 2024, MiniCheck, arXiv:2404.10774"
 
     claims: int = Field(default=20, ge=1, le=100)
-    """Claims asked about at most, evenly from beginning to end of the response. How many were not is said in the
-    explanation; the score is a share of those that were."""
+    """The most claims to check, spread evenly over the response. The score is the share of those that were checked; the
+    explanation says how many were not."""
 
     documents: Literal["joined", "each"] = "joined"
-    """`joined`: as many documents in one question as fit. `each`: a question for each document, which costs more and
-    helps models that lose their way in long texts."""
+    """`joined`: as many documents in one question as fit. `each`: one question per document, which costs more and helps
+    models that get lost in long texts."""
 
     instructions: str = Field(default="", max_length=4_000)
-    """What is sent as system message, for servers that do not bring the model's own, and for models that were not
-    trained on this form. Empty: none."""
+    """The system message, for servers that do not supply the model's own and for models not trained on this form.
+    Empty: none."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Ask about each claim. Skipped where the response claims nothing. Raises `JudgeError`."""
+        """Check each claim. Skipped if the response claims nothing. Raises `JudgeError`."""
         worthless = trivial(case, self.scale)
         if worthless is not None:
             return worthless
@@ -96,7 +96,7 @@ class FactCheck(Evaluator):
             for claim, yes in zip(chosen, answers, strict=True)
         )
         said = f"{sum(answers)} of {len(answers)} claims are supported by the context"
-        unasked = f"; {len(found) - len(chosen)} more were not asked about" if len(found) > len(chosen) else ""
+        unasked = f"; {len(found) - len(chosen)} more were not checked" if len(found) > len(chosen) else ""
         return Score(value, f"{said}{unasked}.", self.scale.level(value), evidence)
 
     async def _supported(self, judge: Judge, claim: Claim, pieces: Sequence[str]) -> bool:
@@ -109,7 +109,7 @@ class FactCheck(Evaluator):
         return False
 
     def _pieces(self, found: Sequence[Document], chosen: Sequence[Claim], most: int) -> list[str]:
-        """The context in pieces of which each fits into one question, together with the longest claim."""
+        """Split the context into pieces that each fit into one question with the longest claim."""
         room = most - max(len(_line(claim)) for claim in chosen) - len(self.instructions) - _FORM
         if room < _LEAST_ROOM:
             raise JudgeError(UnscoredReason.TOO_LARGE, "a claim is too long for judge.max_characters")
@@ -119,13 +119,13 @@ class FactCheck(Evaluator):
 
 
 def read_yes_no(reply: str) -> bool:
-    """Whether the reply says yes: `Yes` or `No` as its first word, alone or before punctuation and an explanation.
+    """Return whether the reply says yes: its first word is `Yes` or `No`, alone or before punctuation and a reason.
 
-    Raises `JudgeError(malformed)` for anything else, and where the explanation names the other word as well.
+    Raises `JudgeError(malformed)` for anything else, and if the reason also contains the other word.
     """
     match = _WORD.fullmatch(reply.strip())
     if match is None or not _ENDS.fullmatch(match[2]):
-        raise malformed("the reply does not begin with Yes or No as a word of its own")
+        raise malformed("the reply does not begin with the word Yes or No")
     if _OPPOSITE[match[1].lower()].search(match[2]):
         raise malformed("the reply says both yes and no")
     return match[1].lower() == "yes"
@@ -136,7 +136,7 @@ def _line(claim: Claim) -> str:
 
 
 def _cut(text: str, room: int) -> list[str]:
-    """The text in pieces of at most `room` characters, cut at the last paragraph, line or space that permits it."""
+    """Cut the text into pieces of at most `room` characters, at a paragraph, line or space if possible."""
     pieces = []
     begin = 0
     while len(text) - begin > room:

@@ -1,4 +1,4 @@
-"""How probable it is that the response agrees with its context, by a classifier of pairs such as HHEM."""
+"""Scores how probable it is that the response agrees with its context, with a classifier such as HHEM."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _COMPLEMENTS: Final = {"hallucinated": "consistent", "not_entailment": "entailme
 class Hhem(Evaluator):
     """The probability, 0 to 1, that the response agrees with question and context, from a classifier of text pairs.
 
-    It asks no language model: its judge is one whose model is `classifier/NAME`; see docs/evaluators/special.md.
-    Context and question are the premise, the whole response is the hypothesis.
+    It asks no language model: its judge must have a model named `classifier/NAME`; see docs/evaluators/special.md. The
+    premise is the context and the question, the hypothesis is the whole response.
     """
 
     name: ClassVar[str] = "hhem"
@@ -36,14 +36,14 @@ class Hhem(Evaluator):
     definition: ClassVar[str] = "https://huggingface.co/vectara/hallucination_evaluation_model"
 
     label: str = ""
-    """The class whose probability is the score, as the classifier names it. Empty: the one it has of `consistent`,
-    `entailment`, `supported`, in upper or lower case."""
+    """The class whose probability is the score, as the classifier names it. Empty: `consistent`, `entailment` or
+    `supported`, whichever it has, in upper or lower case."""
 
     question: bool = True
-    """Whether the question is part of the premise, behind the context."""
+    """Whether the premise includes the question, after the context."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Ask about the pair. Raises `JudgeError`."""
+        """Score the pair. Raises `JudgeError`."""
         worthless = trivial(case, self.scale)
         if worthless is not None:
             return worthless
@@ -58,11 +58,11 @@ class Hhem(Evaluator):
 
 
 def read_scores(reply: str, label: str = "") -> tuple[str, float]:
-    """The label that means agreement, and its probability, out of the JSON that a text-classification server sends.
+    """Return the label that means agreement, and its probability, from the JSON of a text-classification server.
 
-    A list of objects of `label` and `score`, or a list of one such list. A server that tells the best class only is
-    understood where that has one opposite, as `hallucinated` has. Raises `JudgeError`: `out_of_range` for a score that
-    is no probability, else `malformed`.
+    It is a list of objects of `label` and `score`, or a list of one such list. A server that sends only the best class
+    is understood if that class has one opposite, as `hallucinated` has. Raises `JudgeError`: `out_of_range` for a score
+    that is not a probability, else `malformed`.
     """
     scores = _scores(reply)
     wanted = (label,) if label else _AGREES
@@ -70,12 +70,12 @@ def read_scores(reply: str, label: str = "") -> tuple[str, float]:
     if len(named) == 1:
         return named[0], scores[named[0]]
     if len(named) > 1:
-        raise malformed("the classifier names several classes that may mean agreement; give the option label")
+        raise malformed("the classifier has several classes that may mean agreement; set the option label")
     only = next(iter(scores)) if len(scores) == 1 else ""
     opposite = _COMPLEMENTS.get(only.lower(), "")
     if opposite and (not label or label.lower() == opposite):
         return opposite, 1.0 - scores[only]
-    raise malformed("the classifier gives no score to a class that means agreement; see the option label")
+    raise malformed("the classifier scores no class that means agreement; see the option label")
 
 
 def _scores(reply: str) -> dict[str, float]:
@@ -91,7 +91,7 @@ def _scores(reply: str) -> dict[str, float]:
     if len(scores) != len(found):
         raise malformed("the classifier gives a label twice")
     if not all(0 <= score <= 1 for score in scores.values()):
-        raise JudgeError(UnscoredReason.OUT_OF_RANGE, "a score of the classifier is no probability")
+        raise JudgeError(UnscoredReason.OUT_OF_RANGE, "a score of the classifier is not a probability")
     return scores
 
 

@@ -1,4 +1,4 @@
-"""Attack patterns in the request and in the retrieved documents: prompt injection and jailbreaks, without a model."""
+"""Finds attack patterns in the request and the retrieved documents: prompt injection and jailbreaks. No model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, S
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 ATTACK = "request.attack"
-"""The name of the fact that says whether the user's request is an attack: one of the levels."""
+"""The attribute of a case that says whether the user's request is an attack: one of the levels."""
 
 _LISTED = 20
 _ENCODED, _TELLING, _RAISED = 0.45, 0.9, 0.4
@@ -22,20 +22,19 @@ _SUSPICIOUS, _ATTACK = 0.3, 0.7
 
 
 class InjectionPattern(Evaluator):
-    """Whether the request or a retrieved document carries a known pattern of attack, 0 (none) to 1, lower is better.
+    """Whether the request or a retrieved document contains a known attack pattern, 0 (none) to 1, lower is better.
 
-    In the request: commands to ignore instructions (in some twenty languages), jailbreaks and new roles, extraction of
+    In the request: commands to ignore instructions (in about twenty languages), jailbreaks and new roles, extraction of
     the system prompt, of secrets or of other users' data, claims of authority, forged chat turns, split or encoded
-    payloads. In documents: the same, and instructions to the assistant, dictated answers, pictures that carry data
-    away, invisible characters, text that is not displayed. Look-alike letters, zero-width characters, digits for
-    letters and letters set apart are seen through; base64, hexadecimal, binary, Morse code, shifted and reversed
-    letters are decoded.
+    payloads. In documents: the same, and instructions to the assistant, dictated answers, images that exfiltrate data,
+    invisible characters, text that is not displayed. It sees through look-alike letters, zero-width characters, digits
+    as letters and spaced letters, and decodes base64, hexadecimal, binary, Morse code, shifted and reversed letters.
 
-    Each pattern has a weight; those of one text are combined as independent hints (1 - product of 1 - weight), and the
-    worst text is the value. It sees known wordings, not intent: a polite request that is an attack only by what the
-    application forbids, and an instruction in a document that reads like any sentence, pass; a text about prompt
-    injection is reported. The rates measured are in docs/evaluators/local.md. A case without a question in which
-    nothing is found is skipped.
+    Each pattern has a weight. Those of one text are combined as independent evidence (1 - product of 1 - weight); the
+    score is that of the worst text. It sees known phrases, not intent: it misses a polite request that is an attack
+    only by the application's rules, and an instruction in a document that reads like any sentence; it reports a text
+    about prompt injection. Measured rates are in docs/evaluators/local.md. A case without a question in which nothing
+    is found is skipped.
     """
 
     name: ClassVar[str] = "injection_pattern"
@@ -50,16 +49,16 @@ class InjectionPattern(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SUSPICIOUS)
-    """`suspicious` or `attack`. Where documents are tutorials or deal with prompts, `{at_least: 0.7}` is calmer."""
+    """`suspicious` or `attack`. If documents are tutorials or about prompts, `{at_least: 0.7}` alarms less often."""
     definition: ClassVar[str] = (
-        "own patterns; the kinds of attack follow OWASP LLM01:2025, https://genai.owasp.org/llmrisk/llm01-prompt-injection/"
+        "our own patterns; the kinds of attack follow OWASP LLM01:2025, https://genai.owasp.org/llmrisk/llm01-prompt-injection/"
     )
 
     documents: bool = True
-    """Whether retrieved documents are looked at too, not only the request."""
+    """Whether to search the retrieved documents as well as the request."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where it has no question and nothing is found in its documents."""
+        """Score `case`. Skipped if it has no question and nothing is found in its documents."""
         texts: list[tuple[Place, str, str]] = [("request", "request", case.request.query)]
         if self.documents:
             texts += [
@@ -94,7 +93,7 @@ class _Finding(NamedTuple):
 
 
 def _together(hits: Iterable[Hit]) -> float:
-    """Hints of one family are one hint: the most telling of them."""
+    """Keep the strongest hit of each family."""
     weights: dict[str, float] = {}
     for hit in hits:
         weights[hit.family] = max(hit.weight, weights.get(hit.family, 0.0))
@@ -121,7 +120,7 @@ def _hits(text: str, place: Place) -> Iterator[Hit]:
 
 
 def _inside(text: str) -> Iterator[Hit]:
-    """What a hidden or decoded text says: it may be meant for the model from either side."""
+    """Search a hidden or decoded text: it may address the model from the request or from a document."""
     folded = fold(text)
     yield from scan(folded, "request")
     yield from scan(folded, "document")

@@ -1,4 +1,4 @@
-"""Faithful to the document or not, by a judge of the Lynx family, in the form of prompt that it was trained on."""
+"""Scores faithfulness with a judge of the Lynx family, in the form of prompt that it was trained on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
-# The headings, the dashes between them and the keys of the answer are what the model knows; the sentences are ours.
+# The model knows the headings, the dashes and the keys of the answer; the sentences are our own.
 _TASK: Final = """\
 You are given a QUESTION, a DOCUMENT and an ANSWER. Determine whether the ANSWER is faithful to the contents of the \
 DOCUMENT: it must not add information that the DOCUMENT does not hold, and it must not contradict the DOCUMENT. Your \
@@ -47,7 +47,7 @@ _LONGEST_END: Final = 200
 class Lynx(Evaluator):
     """Whether the response is faithful to the retrieved context, pass (1) or fail (0), from a judge such as Lynx.
 
-    It fails where it adds what the documents do not hold or contradicts them.
+    It fails if it adds something that is not in the documents or contradicts them.
     """
 
     name: ClassVar[str] = "lynx"
@@ -80,11 +80,12 @@ class Lynx(Evaluator):
 
 
 def read_pass_fail(reply: str) -> tuple[bool, str]:
-    """Whether it passed, and the reasoning.
+    """Return whether the response passed, and the reasoning.
 
-    An object with the keys REASONING and SCORE, in a Markdown fence or not. What such models write that is no JSON is
-    read where it can mean one thing only: the text begins with the one key and ends with the other, each there once,
-    as in `{"REASONING": ['It's there.'], "SCORE": PASS}`. Raises `JudgeError(malformed)` for anything else.
+    The reply is an object with the keys REASONING and SCORE, with or without a Markdown fence. Such models also write
+    what is not JSON; it is read if it can mean only one thing: the text begins with one key, ends with the other, and
+    has each once, as in `{"REASONING": ['It's there.'], "SCORE": PASS}`. Raises `JudgeError(malformed)` for anything
+    else.
     """
     bare = reply.strip()
     fenced = _FENCED.fullmatch(bare)

@@ -1,4 +1,4 @@
-"""How much of a response stands in the retrieved context, by overlap of words: no model, about a millisecond."""
+"""Measures how much of a response is in the retrieved context, by word overlap. No model; about a millisecond."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WEIGHTS = {"words": 0.35, "order": 0.25, "sentences": 0.25, "marked": 0.15}
 class OverlapGroundedness(Evaluator):
     """The share of the response that the retrieved context supports, 0 (none) to 1 (all), higher is better.
 
-    An untrained blend of four shares: of content words that occur in the context (.35); of content words in a longest
-    common subsequence with it (.25); of each sentence's content words that occur in one sentence of the context, mean
-    over sentences (.25); of numbers and names that occur in it (.15; left out where the response has none).
+    An untrained blend of four shares: content words that occur in the context (.35); content words in a longest common
+    subsequence with it (.25); the content words of each sentence that occur in one sentence of the context, averaged
+    over sentences (.25); numbers and names that occur in it (.15; left out if the response has none).
 
-    It sees words, not meaning: a contradiction that keeps the words scores high, a free paraphrase and an honest "I do
-    not know" score low. Function words are known for English only; scripts without spaces are compared by pairs of
-    characters. Of a response longer than 24,576 characters the first three quarters and the last quarter of that are
-    read; of a context longer than 131,072 characters the same share of every document, from its start.
+    It sees words, not meaning: a contradiction in the same words scores high; a free paraphrase and an honest "I do not
+    know" score low. It knows only English function words and compares scripts without spaces by pairs of characters. Of
+    a response over 24,576 characters it reads that many: three quarters from the start, one quarter from the end. Of a
+    context over 131,072 characters it reads the same share of every document, from its start.
     """
 
     name: ClassVar[str] = "overlap_groundedness"
@@ -54,10 +54,10 @@ class OverlapGroundedness(Evaluator):
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.45)
     """Of 450 human-labelled answers of the mtRAG benchmark (18 % defective), 4 % of the good ones and 52 % of the
-    defective fall below it. A place to start from: labels of the same service place it better than any constant."""
+    defective ones are below it. A starting point: labels from your own service give a better threshold."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where it has no context, or no content word that could be looked for."""
+        """Score `case`. Skipped if it has no context, or no content word to search for."""
         context = [sentences_of_keys(text) for text in _read(case.retrieved_context)]
         if not any(context):
             return Skipped(SkippedReason.NO_CONTEXT)
@@ -100,7 +100,7 @@ class _Measured(NamedTuple):
         return min(max(blend / sum(_WEIGHTS[part] for part in shares), 0.0), 1.0)
 
     def measures(self) -> dict[str, float]:
-        """What samplers learn from: shares that the context does not support, and counts."""
+        """Return what samplers learn from: shares that the context does not support, and counts."""
         return {
             "words_absent": 1 - self.supported / self.content,
             "order_absent": 1 - self.in_order / min(self.content, _SUBSEQUENCE_WORDS),
@@ -113,19 +113,19 @@ class _Measured(NamedTuple):
         }
 
     def sentence(self, stretches: int) -> str:
-        said = f"{self.supported} of {self.content} content words stand in the context"
+        said = f"{self.supported} of {self.content} content words are in the context"
         if self.marked:
             said += f", and {self.marked_supported} of {self.marked} numbers and names"
         if not stretches:
             return said + "."
-        many = f"{stretches}{' or more' if stretches == STRETCHES else ''} stretches do"
-        return f"{said}; {'one stretch does' if stretches == 1 else many} not."
+        many = f"{stretches}{' or more' if stretches == STRETCHES else ''} stretches are"
+        return f"{said}; {'one stretch is' if stretches == 1 else many} not."
 
 
 def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:
     asked = {word.key for word in content}
-    # A word that stands in very many sentences tells little about any one of them; without a bound, cost would grow
-    # with the product of both texts.
+    # A word in very many sentences says little about any one of them. Without a bound, the cost would grow with the
+    # product of both texts.
     at_most = max(8, _COVERAGE_STEPS // len(content))
     postings: dict[str, list[int]] = defaultdict(list)
     in_order: list[str] = []
@@ -164,7 +164,7 @@ def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Meas
 
 
 def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:
-    """The largest share of `keys` that one sentence of the context holds."""
+    """Return the largest share of `keys` that is in one sentence of the context."""
     held: dict[int, int] = defaultdict(int)
     for key in keys:
         for sentence in postings.get(key, ()):
@@ -173,10 +173,10 @@ def _best_share(keys: Sequence[str], postings: dict[str, list[int]]) -> float:
 
 
 def _stretches(found: Sequence[Word], known: frozenset[str]) -> list[tuple[int, int]]:
-    """Unsupported stretches by offset, in order, at most `STRETCHES`, the largest kept.
+    """Return the largest unsupported stretches, at most `STRETCHES`, in order of offset.
 
-    A stretch runs from one absent content word to the next while no more than one supported content word lies between,
-    within a sentence. A single absent word counts only if it is a number or a name: others are mostly choice of words.
+    A stretch extends from one absent content word to the next if at most one supported content word is between them,
+    within a sentence. A single absent word counts only if it is a number or a name: others are mostly word choice.
     """
     stretches: list[tuple[int, int, int, bool]] = []  # words absent, start, end, has a number or name
     open_since = gap = 0
@@ -201,7 +201,7 @@ def _stretches(found: Sequence[Word], known: frozenset[str]) -> list[tuple[int, 
 
 
 def _windows(response: str) -> list[tuple[int, str]]:
-    """What is read of a response: all of it, or its beginning and its end."""
+    """Return what is read of a response: all of it, or its beginning and its end."""
     if len(response) <= RESPONSE_CHARACTERS:
         return [(0, response)]
     tail = RESPONSE_CHARACTERS // 4
@@ -211,7 +211,7 @@ def _windows(response: str) -> list[tuple[int, str]]:
 def _shifted(found: list[Word], offset: int) -> list[Word]:
     if not offset:
         return found
-    # Sentences of a later window must not be taken for those of the first: any number beyond them will do.
+    # Number the sentences of the second window higher than those of the first.
     return [
         word._replace(start=word.start + offset, end=word.end + offset, sentence=word.sentence + offset)
         for word in found
@@ -219,7 +219,7 @@ def _shifted(found: list[Word], offset: int) -> list[Word]:
 
 
 def _read(documents: Sequence[Document]) -> list[str]:
-    """The texts of the documents, each cut to the same share where all are too long together."""
+    """Return the texts of the documents, each cut to the same share if together they are too long."""
     total = sum(len(document.content) for document in documents)
     share = min(1.0, CONTEXT_CHARACTERS / total) if total else 1.0
     return [document.content[: int(len(document.content) * share) + 1] for document in documents]

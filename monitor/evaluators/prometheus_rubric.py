@@ -1,4 +1,4 @@
-"""A grade from 1 to 5 by a judge of the Prometheus family, in the form of prompt that it was trained on."""
+"""Grades from 1 to 5 with a judge of the Prometheus family, in the form of prompt that it was trained on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Measures, Prompt
 
-# The headings, their order and the mark of the result are what the model knows; the sentences are ours.
+# The model knows the headings, their order and the mark of the result; the sentences are our own.
 _TASK: Final = """\
 You are an impartial grader who holds each response against fixed criteria and nothing else.
 
@@ -57,10 +57,10 @@ _LONGEST_RESULT: Final = 20
 
 
 class PrometheusRubric(Evaluator):
-    """A score from 1 to 5 by a criterion of your own, from a judge trained to grade by such, as Prometheus 2 is.
+    """A score from 1 to 5 by a criterion of your own, from a judge trained for that, such as Prometheus 2.
 
-    Without options the criterion is groundedness: whether the response says only what the retrieved documents say.
-    An `expected_response`, where the case has one, is given as the answer that deserves 5.
+    The default criterion is groundedness: whether the response says only what the retrieved documents say. If the case
+    has an `expected_response`, it is given as the answer that deserves 5.
     """
 
     name: ClassVar[str] = "prometheus_rubric"
@@ -90,7 +90,7 @@ class PrometheusRubric(Evaluator):
     """What a response of each score is like, from 1 (worst) to 5 (best)."""
 
     context: bool = True
-    """Whether the retrieved documents are part of what is graded. A case without any is then skipped."""
+    """Whether to show the retrieved documents. If so, a case without any is skipped."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Ask for the grade. Raises `JudgeError`."""
@@ -119,18 +119,19 @@ class PrometheusRubric(Evaluator):
 
 
 def read_grade(reply: str) -> tuple[int, str]:
-    """The grade and the feedback: exactly one mark `[RESULT]`, with a number from 1 to 5 behind it and nothing else.
+    """Return the grade and the feedback: exactly one mark `[RESULT]`, followed by a number from 1 to 5 and nothing
+    else.
 
-    `(4)`, `4/5`, `4 out of 5` and a full stop are tolerated. Raises `JudgeError`: `out_of_range` for a whole number
-    that is no grade, else `malformed`.
+    `(4)`, `4/5`, `4 out of 5` and a full stop are tolerated. Raises `JudgeError`: `out_of_range` for another whole
+    number, else `malformed`.
     """
     parts = _MARK.split(reply)
-    if len(parts) != 2:  # noqa: PLR2004 - what is before the one mark and what is behind it
-        raise malformed(f"the reply holds the mark [RESULT] {len(parts) - 1} times, not once")
+    if len(parts) != 2:  # noqa: PLR2004 - the texts before and after the mark
+        raise malformed(f"the reply has the mark [RESULT] {len(parts) - 1} times, not once")
     result = parts[1].strip()
     match = _RESULT.fullmatch(result) if len(result) <= _LONGEST_RESULT else None
     if match is None:
-        raise malformed("what stands behind the mark [RESULT] is not one whole number")
+        raise malformed("the mark [RESULT] is not followed by exactly one whole number")
     value = int(match[1] or match[2])
     if not 1 <= value <= 5:  # noqa: PLR2004
         raise JudgeError(UnscoredReason.OUT_OF_RANGE, "the grade is not from 1 to 5")

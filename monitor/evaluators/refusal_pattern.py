@@ -1,4 +1,4 @@
-"""Whether a response refuses: declines, does not know, or points to a policy, told by its wording in ten languages."""
+"""Recognises refusals by their wording, in ten languages: declines, does not know, or refers to a policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _CLAUSES = 40
 _CLAUSE = 400
-_TALK = 3.0  # how much longer than a refusal by policy its reasons may be
+_TALK = 3.0  # how many times longer than a refusal by policy its reasons may be
 
 _border = re.compile(
     r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f]+|\n+"
@@ -38,14 +38,14 @@ _letter = re.compile(r"[^\W_]")
 class RefusalPattern(Evaluator):
     """Whether the response mainly refuses: 0 `answer`, 1 `refusal`. A class of its own, not a bad answer.
 
-    A refusal says that it does not know or found nothing, or that it must not or will not; in English, German, French,
-    Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean. It counts where the response begins with it
-    (apologies apart) and goes on with no more answer than refusal; a refusal by policy may be followed by three times
-    as much of reasons, unless "but" or "however" turns it into an answer. Offers of further help count for neither.
-    Quoted text and code are not read.
+    A refusal says that it does not know, found nothing, must not or will not; in English, German, French, Spanish,
+    Italian, Portuguese, Russian, Chinese, Japanese, Korean. It counts if the response begins with it (after apologies)
+    and the rest contains no more answer than refusal. A refusal by policy may be followed by three times as much
+    reasoning, unless "but" or "however" turns it into an answer. Offers of further help count as neither. Quoted text
+    and code are not read.
 
-    It sees wording only: a refusal in other words or languages passes, a polite evasion too. Whether a refusal was
-    right is not asked: where the documents hold no answer it is the best response.
+    It sees only wording: it misses a refusal in other words or languages, and a polite evasion. It does not ask whether
+    a refusal was right: if the documents contain no answer, it is the best response.
     """
 
     name: ClassVar[str] = "refusal_pattern"
@@ -57,10 +57,10 @@ class RefusalPattern(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("label", label="refusal")
-    definition: ClassVar[str] = "own patterns"
+    definition: ClassVar[str] = "our own patterns"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where the response has no content."""
+        """Score `case`. Skipped if the response has no content."""
         if why_trivial(case.response):
             return Skipped(SkippedReason.NO_RESPONSE)
         clauses = (clause for clause in _clauses(case.response) if clause.kind != "beside")
@@ -77,7 +77,7 @@ class RefusalPattern(Evaluator):
             for clause in refusing
         )
         if answered > allowed * refused:
-            said = f"It begins with a refusal and goes on to answer: {refused} and {answered} characters."
+            said = f"It begins with a refusal and then answers: {refused} and {answered} characters."
             return Score(0.0, said, "answer", evidence)
         said = "It declines." if first.kind == "declined" else "It says that it does not know."
         return Score(1.0, said, "refusal", evidence)
@@ -91,7 +91,7 @@ class _Clause(NamedTuple):
 
 
 def _clauses(response: str) -> Iterator[_Clause]:
-    """The sentences of `response`, split also before "but"; of very many, the last is the whole rest."""
+    """Split `response` into sentences, also before "but". After very many, the last one is all the rest."""
     text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
     if not _letter.search(text):
         text = response

@@ -1,4 +1,4 @@
-"""Whether a response is as long as responses of the application are: empty, cut off and runaway ones show."""
+"""Checks whether a response is as long as usual: finds empty, truncated and runaway responses."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
-# Scripts without spaces: two characters are taken for a word.
+# Scripts without spaces: two characters count as a word.
 _unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 _word = re.compile(r"[^\W_]")
 _FITS, _SHORT, _LONG = 0.0, 1.0, 2.0
 
 
 class ResponseLength(Evaluator):
-    """Whether the number of words of the response lies in a band: 0 `fits`, 1 `too_short`, 2 `too_long`.
+    """Whether the number of words of the response is within a range: 0 `fits`, 1 `too_short`, 2 `too_long`.
 
-    The value is the class, not the length: a length has no good end, and no scale that suits a chat bot suits a writer
-    of reports. The numbers of words and characters are in the explanation. A response without content (empty, a colon,
-    "Answer:") is `too_short` whatever the band. In scripts without spaces two characters count as one word. It is
-    blind to a response that was cut off and is still long enough; set the band from your own application, a little
-    below the shortest good answer and above the longest.
+    The score is the class, not the length: a length has no good end, and no range suits both a chat bot and a writer of
+    reports. The explanation has the numbers of words and characters. A response without content (empty, a colon,
+    "Answer:") is always `too_short`. In scripts without spaces two characters count as one word. A truncated response
+    that is still long enough is not detected. Set the range for your application: a little below its shortest good
+    answer and above its longest.
     """
 
     name: ClassVar[str] = "response_length"
@@ -41,7 +41,7 @@ class ResponseLength(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SHORT)
-    """Outside the band, on either side."""
+    """Outside the range, on either side."""
     definition: ClassVar[str] = "own"
 
     shortest: Annotated[int, Field(ge=0)] = 1
@@ -53,7 +53,7 @@ class ResponseLength(Evaluator):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.shortest > self.longest:
-            raise ValueError(f"shortest ({self.shortest}) must not be more than longest ({self.longest})")
+            raise ValueError(f"shortest ({self.shortest}) must not be greater than longest ({self.longest})")
         return self
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
@@ -71,7 +71,7 @@ class ResponseLength(Evaluator):
 
 
 def count_words(text: str) -> int:
-    """Stretches between white space that hold a letter or a digit, and pairs of characters of unspaced scripts."""
+    """Count words with a letter or a digit, and pairs of characters in scripts without spaces."""
     unspaced = 0
     if not text.isascii():
         text, unspaced = _unspaced.subn(" ", text)

@@ -1,4 +1,4 @@
-"""Whether the retrieved documents bear on the question, by overlap of words: no model, well below a millisecond."""
+"""Measures whether the retrieved documents match the question, by word overlap. No model; well below a millisecond."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.stages import Evaluator, Judge, Measures, Needs
 QUESTION_CHARACTERS = 8_192
 CONTEXT_CHARACTERS = 131_072
 _LISTED = 20
-# Words that ask and say nothing of the subject, in languages whose function words `_text` does not know.
+# Question words and function words, in languages that `_text` does not know.
 _ASKING = frozenset(
     """
     tell explain describe give show know want need like does mean
@@ -30,16 +30,15 @@ _ASKING = frozenset(
 
 
 class RetrievalOverlap(Evaluator):
-    """The share of the question's content words that stand in the best document, 0 (none) to 1 (all), higher is better.
+    """The share of the question's content words that occur in the best document, 0 (none) to 1 (all), higher is better.
 
-    All words weigh the same: rarity over the few documents of one request says little (measured: no better). The best
-    document counts, so more documents do not by themselves mean a better score.
+    All words weigh the same: weighting by rarity over the few documents of one request was measured to be no better.
+    Only the best document counts, so more documents do not mean a better score.
 
-    It sees words, not meaning: documents that answer in other words, or in another language than the question, score
-    low; documents about the same subject that do not answer score high. A follow-up question ("And how much is it?")
-    is taken as it stands, without the turns before it. Scripts without spaces are compared by pairs of characters. Of a
-    question the first 8,192 characters are read, of a context longer than 131,072 characters the same share of every
-    document, from its start.
+    It sees words, not meaning: documents that answer in other words or in another language score low; documents on the
+    subject that do not answer score high. A follow-up question ("And how much is it?") is read without the turns before
+    it. Scripts without spaces are compared by pairs of characters. It reads the first 8,192 characters of a question
+    and, of a context over 131,072 characters, the same share of every document, from its start.
     """
 
     name: ClassVar[str] = "retrieval_overlap"
@@ -54,12 +53,12 @@ class RetrievalOverlap(Evaluator):
     cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.2)
-    """A place to start from, chosen without labels of retrieval: of the 150 questions of the mtRAG benchmark 8 % fall
-    below it with the documents they came with, 72 % with those of another conversation."""
-    definition: ClassVar[str] = "own: the largest share of the question's distinct content words in one document"
+    """A starting point, chosen without labels of retrieval. Of the 150 questions of the mtRAG benchmark, 8 % are below
+    it with their own documents and 72 % with those of another conversation."""
+    definition: ClassVar[str] = "our own: the largest share of the question's distinct content words in one document"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped where it has no context, or a question without a content word."""
+        """Score `case`. Skipped if it has no context, or if the question has no content word."""
         documents = [document.content for document in case.retrieved_context]
         total = sum(map(len, documents))
         if not total or not any(map(str.strip, documents)):
@@ -74,12 +73,12 @@ class RetrievalOverlap(Evaluator):
             best = max(best, asked.keys() & keys, key=len)
         value = len(best) / len(asked)
         absent = [Evidence(shown, "absent") for key, shown in asked.items() if key not in best]
-        explanation = f"{len(best)} of {len(asked)} content words of the question stand in the best document."
+        explanation = f"{len(best)} of {len(asked)} content words of the question are in the best document."
         return Score(value, explanation, self.scale.level(value), tuple(absent[:_LISTED]))
 
 
 def _asked(question: str) -> dict[str, str]:
-    """The question's distinct content words, each as it is compared and as it was first written."""
+    """Return the question's distinct content words, each as compared and as first written."""
     asked: dict[str, str] = {}
     for word in words(question):
         shown = question[word.start : word.end]

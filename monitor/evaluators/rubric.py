@@ -1,4 +1,4 @@
-"""An evaluator that is a prompt and a scale, written as one Markdown file: those in `rubrics/`, and a user's own."""
+"""An evaluator defined by a prompt and a scale in one Markdown file: those in `rubrics/`, and your own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Rubric(RubricEvaluator):
     """A rubric of your own: `type: rubric` and the path of a Markdown file like those in `rubrics/`."""
 
     file: Path
-    """The Markdown file; a relative path begins at the working directory."""
+    """The Markdown file. A relative path starts at the working directory."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Evaluator:
-        """The evaluator that the file describes. Raises `ConfigError` naming the file and the key."""
+        """Make the evaluator that the file describes. Raises `ConfigError` naming the file and the key."""
         return from_file(cls.model_validate(dict(options)).file)()
 
 
 def from_file(path: Path) -> type[Evaluator]:
-    """The evaluator class that a rubric describes, the same one for the same content.
+    """Make the evaluator class that a rubric describes; the same class for the same content.
 
     Raises `ConfigError` naming the file and the key.
     """

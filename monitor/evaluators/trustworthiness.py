@@ -1,4 +1,4 @@
-"""How far a response can be trusted, by asking again: other answers to the same prompt, reflection, probabilities."""
+"""Measures how far a response can be trusted, by asking again: new answers, reflection, token probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from monitor.stages import Evaluator, Judge, Measures, Prompt, Question, Verdict
 _WEIGHTS: Final = {"agreement": 0.7, "reflection": 0.3, "probability": 0.25}
 _SENDABLE: Final = frozenset({"system", "user", "assistant"})
 _TOKENS, _MOST_TOKENS = 512, 4_096
-_NOISE: Final = 1e-3  # above 0, by which rounding may push the logarithm of a probability
+_NOISE: Final = 1e-3  # above 0, where rounding may push the logarithm of a probability
 _VERDICTS: Final[Mapping[str, float]] = {"correct": 1.0, "unsure": 0.5, "incorrect": 0.0}
 _CORRECT: Final = """\
 The data block `prompt` holds what a system was asked, as a JSON list of messages; `response` holds what it answered. \
@@ -40,10 +40,10 @@ _SCHEMA: Final[Mapping[str, JsonValue]] = {
 
 
 class Trustworthiness(Evaluator):
-    """How far the response can be trusted, 0 to 1: would the model say it again, and does it stand by it when asked?
+    """How far the response can be trusted, 0 to 1: does the model repeat it, and does it confirm it when asked?
 
-    The service's own prompt is answered anew some times, and the judge is asked in two ways whether the response is
-    right. The score is a weighted mean of agreement (.7), reflection (.3) and, where the provider tells them, the
+    The judge answers the service's own prompt several times again and is asked in two ways whether the response is
+    correct. The score is a weighted mean of agreement (.7), reflection (.3) and, if the provider sends them, the
     probabilities of the tokens (.25). It is meant for a judge that is the service's own model; see
     docs/evaluators/special.md.
     """
@@ -65,20 +65,20 @@ class Trustworthiness(Evaluator):
     )
 
     samples: int = Field(default=3, ge=1, le=10)
-    """How often the prompt is answered anew. One evaluation makes this many calls, and two more."""
+    """How many times the prompt is answered again. One evaluation makes this many calls, plus two."""
 
     temperature: float = Field(default=1.0, ge=0, le=2)
-    """Sampling temperature of the new answers; at 0 they would all be the same."""
+    """Sampling temperature of the new answers. At 0 they would all be the same."""
 
     probabilities: bool = True
-    """Whether the provider is asked for the probabilities of tokens. Turn it off for one that refuses such calls."""
+    """Whether to ask the provider for token probabilities. Turn it off if the provider rejects such calls."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Ask anew. Skipped where the service's prompt is not known, or cannot be sent again. Raises `JudgeError`."""
+        """Ask again. Skipped if the service's prompt is unknown or cannot be sent again. Raises `JudgeError`."""
         worthless = trivial(case, self.scale)
         if worthless is not None:
             return worthless
-        # A message of a tool is valid behind the call that it answers only, and that is not in the trace.
+        # A tool message is valid only after the call that it answers, which is not in the trace.
         if not case.prompt or not all(one.role in _SENDABLE for one in case.prompt):
             return Skipped(SkippedReason.NO_PROMPT)
         model = asked(judge, self.name)
@@ -97,7 +97,7 @@ class Trustworthiness(Evaluator):
         return Score(value, self._explanation(given, opinions), self.scale.level(value))
 
     def _again(self, case: Case) -> list[Prompt]:
-        """The service's prompt as it was; its number in the name keeps one answer from being another's in the cache."""
+        """Repeat the service's prompt. The number in the name keeps the cache from reusing one answer for another."""
         tokens = min(max(_TOKENS, len(case.response)), _MOST_TOKENS)
         return [
             Prompt(f"{self.name}_{number}", case.prompt, tokens, self.temperature, self.probabilities)
@@ -112,7 +112,7 @@ class Trustworthiness(Evaluator):
         if "probability" in given:
             said += f", probability of the tokens {given['probability']:.2f}."
         else:
-            said += "; left out: the probability of the tokens, which the provider did not tell."
+            said += "; without the probability of the tokens, which the provider did not send."
         return one_line(" ".join([said, *(str(one.data["explanation"]) for one in opinions)]))
 
 
@@ -136,7 +136,7 @@ def _agreements(response: str, samples: Sequence[str]) -> list[float]:
 
 
 def _probability(samples: Sequence[Verdict]) -> float | None:
-    """The mean over the new answers of the geometric mean of their tokens' probabilities; None where one lacks them."""
+    """Return the mean over the new answers of the geometric mean of their token probabilities; None if one has none."""
     found = []
     for sample in samples:
         logarithms = [token["logprob"] for token in sample.data["tokens"]]

@@ -43,4 +43,4 @@ def test_the_demo_shows_the_alert_with_an_answer_and_why_and_ends_cleanly_on_ctr
     assert "ok" in before_the_alert, "it begins healthy"
     worst = next(line for line in said if "worst:" in line)
     assert "«" in worst, "the unsupported stretch is marked"
-    assert "stand in the context" in worst, "the reason is told"
+    assert "are in the context" in worst, "the reason is given"

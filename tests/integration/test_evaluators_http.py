@@ -122,7 +122,7 @@ class TestThroughLiteLLM:
         found = await judged(llm, "trustworthiness")
         assert isinstance(found, Score)
         assert found.value == pytest.approx(1.0)
-        assert "left out: the probability of the tokens" in found.explanation
+        assert "without the probability of the tokens" in found.explanation
 
     @pytest.mark.parametrize("type_name", ["fact_check", "prometheus_rubric", "lynx"])
     @pytest.mark.parametrize("reply", ["I would rather not say.", "", '{"score": 5}', "5"])

@@ -52,7 +52,7 @@ WORST = WorstAnswer(
     question="How long is the warranty?",
     answer="It lasts ten years for gold members.",
     score=0.11,
-    explanation="1 of 5 content words stand in the context.",
+    explanation="1 of 5 content words are in the context.",
     unsupported=((9, 18), (23, 35)),
 )
 VIEW = View(
@@ -96,7 +96,7 @@ class TestPicture:
             "over the last 1 min, firing for 12 s",
             "How long is the warranty?",
             "It lasts \u00abten years\u00bb for \u00abgold members\u00bb.",
-            "0.11 1 of 5 content words stand in the context.",
+            "0.11 1 of 5 content words are in the context.",
             "http://127.0.0.1:9464/metrics",
             "1:07",
         ):

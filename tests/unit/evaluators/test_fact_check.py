@@ -237,7 +237,7 @@ async def test_claims_beyond_the_cap_are_counted_in_the_explanation():
     response = " ".join(f"Moon number{number} is round." for number in range(30))
     found = await score(response, MOONS, judge=judge, claims=4)
     assert len(judge.questions) == 4
-    assert found.explanation == "4 of 4 claims are supported by the context; 26 more were not asked about."
+    assert found.explanation == "4 of 4 claims are supported by the context; 26 more were not checked."
 
 
 async def test_a_response_that_claims_nothing_is_skipped_without_asking():

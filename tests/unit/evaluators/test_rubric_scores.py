@@ -213,7 +213,7 @@ async def test_many_documents_get_room_for_their_entries_up_to_a_limit():
         ("{{query}}", "the question", "{{query}}"),
         ("needs: [context]", "needs: []", ""),
         ("{{context}}", "the documents", "{{context}}"),
-        ("Beside it", "{{scale}}", "has no place"),
+        ("Beside it", "{{scale}}", "must not be used"),
         ("needs: [context]", "needs: [context]\ntrivial_score: never", "trivial_score"),
         ("needs: [context]", "needs: [context]\ntrivial_score: 11", "trivial_score: 11"),
         ("needs: [context]", "needs: [context, response]\ntrivial_score: judge", "does not need the response"),
@@ -236,7 +236,7 @@ def test_a_fault_in_a_counted_rubric_names_the_file_and_the_key(tmp_path, old, n
 def test_a_counted_score_never_stands_on_a_scale_where_lower_is_better(tmp_path):
     """A rate of what is good would be alerted on as if it were bad."""
     text = RUBRIC.replace("better: higher", "better: lower").replace("{below: 5}", "{at_least: high}")
-    with pytest.raises(ConfigError, match=r"scale\.better must be `higher`"):
+    with pytest.raises(ConfigError, match=r"needs scale\.better `higher`"):
         from_file(write(tmp_path, text))
 
 

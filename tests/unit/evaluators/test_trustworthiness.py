@@ -69,7 +69,7 @@ async def test_a_response_never_given_again_and_disowned_is_not():
 async def test_without_token_probabilities_it_is_seven_parts_agreement_and_three_reflection(verdicts, reflection):
     found = await score(model(RESPONSE, verdicts))
     assert found.value == pytest.approx(0.7 + 0.3 * reflection)
-    assert "left out: the probability of the tokens" in found.explanation
+    assert "without the probability of the tokens" in found.explanation
 
 
 async def test_token_probabilities_are_a_third_part_where_they_are_told():
