@@ -67,9 +67,7 @@ class Shown:
         if self.pieces == 1:
             return ""
         text = f"The context was read in {self.pieces} pieces."
-        return text + (
-            f" {self.dropped} passages were dropped because they do not occur in it." if self.dropped else ""
-        )
+        return text + (f" Dropped, because they do not occur in it: {self.dropped} passages." if self.dropped else "")
 
 
 async def fitted(material: Mapping[str, str], documents: Sequence[Document], judge: Judge) -> Shown:

@@ -106,7 +106,7 @@ async def test_a_passage_that_does_not_stand_in_its_document_is_dropped_and_said
     judge = reader(invented, (3, "Phobos is the larger one."))
     found = await score(judge)
     assert passages(judge.questions[-1]) == {1: [], 2: [], 3: ["Phobos is\nthe larger one."]}
-    assert re.search(r"because they do not occur in it: [1-9]", found.explanation)
+    assert re.search(r"Dropped, because they do not occur in it: [1-9]", found.explanation)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ async def test_token_probabilities_are_a_third_part_where_they_are_told():
 async def test_probabilities_that_are_none_are_left_out(logprob):
     found = await score(model(RESPONSE, ("correct", "correct"), -0.1, logprob))
     assert found.value == pytest.approx(1.0)
-    assert "left out" in found.explanation
+    assert "without the probability" in found.explanation
 
 
 async def test_it_makes_as_many_calls_as_samples_and_two_more():
