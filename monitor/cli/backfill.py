@@ -66,7 +66,7 @@ def backfill(
     has scored is not evaluated again. Exit status 1: something could not be read, or was not evaluated.
     """
     ways = [bool(paths), source is not None, missed]
-    if sum(ways) > 1 or not (any(ways) or here):
+    if sum(ways) > 1 or not (any(ways) or (here and not dry_run)):
         raise typer.BadParameter("give files, or --from, or --missed", param_hint="FILE")
     if source not in (None, "kafka", "spool"):
         raise typer.BadParameter(f"{source!r} is neither `kafka` nor `spool`", param_hint="--from")

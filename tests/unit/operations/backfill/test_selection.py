@@ -197,6 +197,7 @@ def test_without_a_retention_the_spool_has_nothing(tmp_path: Path) -> None:
     [
         ([], "give files, or --from, or --missed"),
         (["a.jsonl", "--missed"], "give files, or --from, or --missed"),
+        (["--here", "--dry-run"], "give files, or --from, or --missed"),
         (["--from", "disk", "--evaluators", "relevance"], "is neither `kafka` nor `spool`"),
         (["--from", "kafka", "--evaluators", "relevance"], "kafka requires --since"),
         (["--from", "spool"], "is required, except with --missed"),
