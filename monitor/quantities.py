@@ -97,6 +97,13 @@ def timing(seconds: float) -> str:
     return f"{value:.{max(0, 3 - len(str(int(value))))}f} {unit}"
 
 
+def dollars(amount: float) -> str:
+    """Write an amount so that the price of a single evaluation shows: `$0.00042`, `$12.60`; a dash for nothing."""
+    if not amount:
+        return "-"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}" if amount >= 0.0001 else f"${amount:.1e}"  # noqa: PLR2004
+
+
 def _number(value: object, allowed: str) -> float:
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:

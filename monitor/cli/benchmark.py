@@ -15,12 +15,12 @@ from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import clean, dollars
+from monitor.cli.console.text import clean
 from monitor.errors import ConfigError
 from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark, benchmark_file, draw_plot
 from monitor.operations.event_loop import run_async
 from monitor.operations.offline.scoring import choose_evaluators
-from monitor.quantities import percent, timing
+from monitor.quantities import dollars, percent, timing
 from monitor.statistics.quality.bootstrap import Interval
 from monitor.statistics.quality.quality import Spread, Tested
 from monitor.statistics.quality.threshold import Confusion

@@ -1,63 +1,76 @@
-"""`rag-monitor doctor`: what stands in the way of a monitor with this configuration, and how to mend it."""
+"""`rag-monitor doctor`: check everything that the monitor needs."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated
 
+import orjson
 import typer
 
-from monitor.cli._options import ConfigPath
-
-if TYPE_CHECKING:
-    from monitor.cli.findings import Finding
-    from monitor.config import Config
+from monitor import config as configuration
+from monitor.cli._options import ConfigPath, Json
+from monitor.cli.console.output import echo_lines
+from monitor.cli.console.text import clean
+from monitor.errors import ConfigError
+from monitor.operations.doctor import Finding, Level, examine, failed, ok
+from monitor.operations.event_loop import run_async
+from monitor.telemetry import logs
 
 
 def doctor(
     config: ConfigPath = None,
     *,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Ask no judge: spends nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object instead of lines.")] = False,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not call judges: costs nothing.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Look at everything that the monitor needs: disk, ports, certificates, brokers, receivers, clock and judges.
+    """Check everything that the monitor needs: disk, ports, certificates, brokers, receivers, clock and judges.
 
-    Each judge gets some ten short calls, which cost what they cost. A running monitor is left alone. Exit status 1 when
-    something failed.
+    Each judge gets about ten short calls, at their price. A running monitor is not disturbed. Exit status 1 when a
+    check failed.
     """
-    from monitor import config as configuration  # noqa: PLC0415
-    from monitor.cli import findings  # noqa: PLC0415
-    from monitor.errors import ConfigError  # noqa: PLC0415
-    from monitor.telemetry import logs  # noqa: PLC0415
-
     logs.configure("CRITICAL", "text", sys.stderr)
+    findings: list[Finding] = []
     try:
         loaded = configuration.load(config)
     except ConfigError as error:
-        found = [findings.failed("configuration", str(error), "`rag-monitor reference config` has all options")]
+        findings.append(failed("configuration", str(error), "`rag-monitor reference config` lists all options"))
     else:
-        found = [findings.ok("configuration", f"{config or 'the defaults'}: valid"), *_all(loaded, asking=not no_judge)]
+        findings.append(ok("configuration", f"{config or 'the defaults'}: valid"))
+
+        async def collect() -> None:
+            findings.extend([one async for one in examine(loaded, call_judges=not no_judge)])
+
+        run_async(collect)
     if as_json:
-        typer.echo(findings.as_json(found))
+        typer.echo(to_json(findings))
     else:
-        for line in findings.lines(found):
-            typer.echo(line)
-    if findings.count(found, "failed"):
+        echo_lines(lines(findings))
+    if _count(findings, "failed"):
         raise typer.Exit(1)
 
 
-def _all(config: Config, *, asking: bool) -> list[Finding]:
-    from monitor.cli import examined, examined_judge, examined_kafka  # noqa: PLC0415
-    from monitor.clock import SystemClock  # noqa: PLC0415
-    from monitor.operations.event_loop import run_async  # noqa: PLC0415
+def to_json(findings: Sequence[Finding]) -> str:
+    """Return one JSON object."""
+    whole = {
+        "findings": [asdict(one) for one in findings],
+        "failed": _count(findings, "failed"),
+        "warnings": _count(findings, "warning"),
+    }
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
 
-    found = [*examined.local(config, SystemClock()), *examined_kafka.brokers(config)]
 
-    async def ask() -> None:
-        found.extend([one async for one in examined_judge.judges(config)])
+def lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield a line for each finding, and a summary."""
+    widest = max((len(one.place) for one in findings), default=0)
+    for one in findings:
+        fix = f": {one.fix}" if one.fix else ""
+        yield f"{one.level:7}  {one.place:{widest}}  {clean(one.message)}{clean(fix)}"
+    yield ""
+    yield f"{_count(findings, 'failed')} failed, {_count(findings, 'warning')} warnings"
 
-    if asking:
-        run_async(ask)
-    else:
-        found += examined_judge.keys(config)
-    return found
+
+def _count(findings: Sequence[Finding], level: Level) -> int:
+    return sum(one.level == level for one in findings)

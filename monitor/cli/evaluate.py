@@ -16,12 +16,11 @@ from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.signals import stop_on_signal
 from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import dollars
 from monitor.operations.event_loop import run_async
 from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate import compare as differences_of
 from monitor.operations.offline.scoring import choose_evaluators
-from monitor.quantities import percent, timing
+from monitor.quantities import dollars, percent, timing
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from monitor import __version__, cli
 
-_TO_MOVE: Final = "embedded examined examined_judge examined_kafka expiry findings seen"
+_TO_MOVE: Final = "embedded seen"
 _OTHERS: Final = frozenset(("main", "console", *_TO_MOVE.split()))
 
 

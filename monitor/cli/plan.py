@@ -15,10 +15,9 @@ from monitor.cli._options import ConfigPath, Json
 from monitor.cli.console.output import echo_lines
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.table import align
-from monitor.cli.console.text import dollars
 from monitor.operations import plan as operation
 from monitor.operations.plan import DAYS, EvaluationPrice, Plan
-from monitor.quantities import parse_rate, percent
+from monitor.quantities import dollars, parse_rate, percent
 from monitor.statistics.power import Noticed
 
 

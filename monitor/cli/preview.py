@@ -17,7 +17,7 @@ from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.prompt import prompt_lines
 from monitor.cli.console.table import align
-from monitor.cli.console.text import clean, dollars
+from monitor.cli.console.text import clean
 from monitor.clock import SystemClock
 from monitor.operations.event_loop import run_async
 from monitor.operations.preview import (
@@ -32,7 +32,7 @@ from monitor.operations.preview import (
     predict,
 )
 from monitor.operations.preview.cost import RATE, WORSE
-from monitor.quantities import parse_duration, percent
+from monitor.quantities import dollars, parse_duration, percent
 from monitor.telemetry import logs
 
 _EXCERPT: Final = 60

@@ -18,7 +18,6 @@ from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.live_view import render
 from monitor.cli.console.status_lines import trouble_lines
 from monitor.cli.console.terminal import open_terminal
-from monitor.cli.console.text import dollars
 from monitor.cli.console.view import RateRow, State, View
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
@@ -26,7 +25,7 @@ from monitor.operations.monitor_client import DEFAULT_URL
 from monitor.operations.watch import MonitorStatus, RateStatus, Watcher
 from monitor.operations.watch.scrapes import WINDOW
 from monitor.operations.watch.watcher import SEVERITY_ORDER
-from monitor.quantities import human_duration
+from monitor.quantities import dollars, human_duration
 from monitor.statistics.rates import Sums, interval_95
 
 _INTERVAL: Final = 2.0

@@ -16,11 +16,12 @@ from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.prompt import clean_lines, prompt_lines
-from monitor.cli.console.text import clean, dollars
+from monitor.cli.console.text import clean
 from monitor.judge.recording import Exchange
 from monitor.model.outcome import Judged, Score
 from monitor.operations.event_loop import run_async
 from monitor.operations.trial import Tried, find_case, try_evaluator
+from monitor.quantities import dollars
 from monitor.telemetry import logs
 
 

@@ -10,8 +10,8 @@ import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from monitor import config
-from monitor.cli.examined_kafka import brokers
-from monitor.cli.findings import Finding
+from monitor.operations.doctor import Finding
+from monitor.operations.doctor.kafka import check_brokers
 from tests.support.certificates import Authority
 from tests.support.kafka import PASSWORD, USER, Broker
 
@@ -47,7 +47,7 @@ def found(broker: Broker, authority: Authority, folder: Path) -> list[Finding]:
         "tls": {"ca_file": str(authority.ca)},
         "sasl": {"mechanism": "scram-sha-256", "username": USER, "password": PASSWORD},
     }
-    return list(brokers(config.parse({"sources": [source], "storage": {"path": str(folder)}})))
+    return list(check_brokers(config.parse({"sources": [source], "storage": {"path": str(folder)}})))
 
 
 def test_each_permission_that_lacks_is_named_until_all_are_there(
@@ -55,13 +55,13 @@ def test_each_permission_that_lacks_is_named_until_all_are_there(
 ) -> None:
     broker, authority = guarded
     allow(broker, ACLOperation.DESCRIBE, ResourceType.TOPIC, "otlp_spans", LETTERS)
-    said = {one.found: one for one in found(broker, authority, tmp_path) if one.level == "failed"}
+    said = {one.message: one for one in found(broker, authority, tmp_path) if one.level == "failed"}
     assert set(said) == {
         "this user may not join the group 'rag-monitor'",
         "this user may not read the topic 'otlp_spans'",
         f"this user may not write the topic '{LETTERS}'",
     }
-    assert said["this user may not join the group 'rag-monitor'"].mend == "allow READ on the group"
+    assert said["this user may not join the group 'rag-monitor'"].fix == "allow READ on the group"
 
     allow(broker, ACLOperation.READ, ResourceType.TOPIC, "otlp_spans")
     allow(broker, ACLOperation.WRITE, ResourceType.TOPIC, LETTERS)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.quantities import (
+    dollars,
     format_duration,
     format_size,
     human_duration,
@@ -113,3 +114,10 @@ def test_a_duration_for_people_is_rounded(seconds, text):
 )
 def test_a_measured_time_has_three_digits(seconds, text):
     assert timing(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"), [(0, "-"), (0.000042, "$4.2e-05"), (0.00042, "$0.00042"), (0.132, "$0.13"), (12.6, "$12.60")]
+)
+def test_an_amount_shows_the_price_of_a_single_evaluation(amount, shown):
+    assert dollars(amount) == shown

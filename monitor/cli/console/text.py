@@ -1,4 +1,4 @@
-"""How texts, shares, times and amounts are written for a terminal."""
+"""How texts, times are written for a terminal."""
 
 from __future__ import annotations
 
@@ -20,13 +20,6 @@ def _harmless(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
         return "\N{REPLACEMENT CHARACTER}"
     return character
-
-
-def dollars(amount: float) -> str:
-    """Write an amount so that the price of a single evaluation shows: `$0.00042`, `$12.60`; a dash for nothing."""
-    if not amount:
-        return "-"
-    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}" if amount >= 0.0001 else f"${amount:.1e}"  # noqa: PLR2004
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What `rag-monitor doctor` asks the brokers: whether they answer, know the topics, and let this user at them."""
+"""Checks the Kafka brokers: whether they respond, have the topics, and allow this user to use them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from monitor.cli.examined import connects, placed
-from monitor.cli.findings import Finding, failed, ok, warning
 from monitor.config import Config
 from monitor.kafka.connection import KafkaConnection, quiet_client
+from monitor.operations.doctor.findings import Finding, failed, ok, warning
+from monitor.operations.doctor.local import components, connects
 
 _BITS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
 """Operations as brokers number them (Kafka protocol, `AclOperation`)."""
 _UNKNOWN: Final = -(2**31)
-_PATIENCE_MS: Final = 5000
+_TIMEOUT_MS: Final = 5000
 
 
-def brokers(config: Config) -> Iterator[Finding]:
-    """Each source and sink of Kafka."""
-    for place, part in placed(config):
+def check_brokers(config: Config) -> Iterator[Finding]:
+    """Yield findings on each Kafka source and sink."""
+    for place, part in components(config):
         if isinstance(part, KafkaConnection):
             yield from _connection(place, part)
 
 
 def _wanted(part: Any) -> dict[str, str]:
-    """Topics, and what must be allowed there."""
+    """The topics, and the operation that must be allowed on each."""
     letters = {part.dead_letters: "WRITE"} if part.dead_letters is not None else {}
     if hasattr(part, "topics"):
         return {**dict.fromkeys(part.topics, "READ"), **letters}
@@ -33,11 +33,11 @@ def _wanted(part: Any) -> dict[str, str]:
 
 
 def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
-    mend = "are `brokers`, `tls` and `sasl` right, and do the brokers run?"
+    fix = "check `brokers`, `tls` and `sasl`, and that the brokers run"
     addresses = [one.rpartition(":") for one in part.brokers]
-    # The client would look on for seconds, and leaves a socket open for each time that it was refused.
+    # The client would try for seconds, and leave a socket open for each refusal.
     if not any(connects(host.strip("[]"), int(port)) for host, _, port in addresses):
-        yield failed(place, f"{part.address} cannot be reached", mend)
+        yield failed(place, f"cannot connect to {part.address}", fix)
         return
     from kafka import KafkaAdminClient  # noqa: PLC0415 - slow to import, and few need it
 
@@ -48,10 +48,10 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
     options.pop("metrics_enabled", None)
     try:
         client = open_client(
-            KafkaAdminClient, **options, bootstrap_timeout_ms=_PATIENCE_MS, request_timeout_ms=_PATIENCE_MS
+            KafkaAdminClient, **options, bootstrap_timeout_ms=_TIMEOUT_MS, request_timeout_ms=_TIMEOUT_MS
         )
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what stands in the way
-        yield failed(place, f"{part.address} cannot be used: {describe(error)}", mend)
+    except Exception as error:  # noqa: BLE001 - any error is a finding
+        yield failed(place, f"cannot use {part.address}: {describe(error)}", fix)
         return
     group = getattr(part, "group", None)
     try:
@@ -59,12 +59,14 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         there = set(client.list_topics())
         joins = group is not None and _may_join(client, group)
     except Exception as error:  # noqa: BLE001 - as above
-        yield failed(place, f"{part.address} tells of no topics: {describe(error)}", "may this user describe topics?")
+        yield failed(
+            place, f"cannot list topics of {part.address}: {describe(error)}", "allow this user to describe topics"
+        )
         return
     finally:
         with contextlib.suppress(Exception):
             client.close()
-    yield ok(place, f"{part.address} answers and knows this user")
+    yield ok(place, f"{part.address} responds and accepts this user")
     if group is not None:
         yield _group(place, group, joins=joins)
     for topic, operation in _wanted(part).items():
@@ -72,29 +74,29 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
 
 
 def topic_finding(place: str, topic: str, operation: str, told: Any, *, known: bool) -> Finding:
-    """What a broker says of one topic: `told` is its description, `known` whether it is among those listed."""
+    """Return the finding on one topic: `told` is its description by a broker, `known` whether the broker lists it."""
     partitions = len(told.get("partitions") or ()) if told is not None else 0
     if not known or not partitions:
-        why = f"the topic {topic!r} is missing, or this user may not see it"
-        return failed(place, why, "create it (topics are never created by the monitor), or allow DESCRIBE")
+        message = f"the topic {topic!r} does not exist, or this user may not describe it"
+        return failed(place, message, "create it (the monitor never creates topics), or allow DESCRIBE")
     allowed = _allowed(told)
     verb = operation.lower()
     if allowed is None:
         return warning(
             place,
-            f"the topic {topic!r} is there; the broker does not say whether this user may {verb} it",
+            f"the topic {topic!r} exists; the broker does not say whether this user may {verb} it",
             f"make sure that {operation} is allowed",
         )
     if operation not in allowed:
         return failed(place, f"this user may not {verb} the topic {topic!r}", f"allow {operation} on it")
-    return ok(place, f"the topic {topic!r} is there, with {partitions} partitions, and may be {_past(operation)}")
+    return ok(place, f"the topic {topic!r} exists, with {partitions} partitions, and can be {_past(operation)}")
 
 
 def _may_join(client: Any, group: str) -> bool:
-    """Whether this user may join the group, which need not be there yet.
+    """Whether this user may join the group, which need not exist yet.
 
-    A broker describes only groups that exist. Leaving one needs the same permission as joining it, and a member that
-    was never there leaves nobody behind.
+    A broker describes only groups that exist. Leaving a group needs the same permission as joining it, and removing a
+    member that was never there changes nothing.
     """
     from kafka.admin import MemberToRemove  # noqa: PLC0415 - as above
     from kafka.errors import GroupAuthorizationFailedError  # noqa: PLC0415 - as above
@@ -108,7 +110,7 @@ def _may_join(client: Any, group: str) -> bool:
 
 def _group(place: str, group: str, *, joins: bool) -> Finding:
     if joins:
-        return ok(place, f"the group {group!r} may be joined")
+        return ok(place, f"this user may join the group {group!r}")
     return failed(place, f"this user may not join the group {group!r}", "allow READ on the group")
 
 
@@ -117,7 +119,7 @@ def _past(operation: str) -> str:
 
 
 def _allowed(told: Any) -> set[str] | None:
-    """What this user may do; None where the broker does not say."""
+    """The operations that this user may do; None where the broker does not say."""
     found = told.get("topic_authorized_operations", told.get("authorized_operations"))
     if isinstance(found, list):
         return {str(one) for one in found}

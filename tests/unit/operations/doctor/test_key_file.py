@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor import config
-from monitor.cli.examined_judge import keys
+from monitor.operations.doctor.judge import check_keys
 
 TEXT = """
 judge: {model: openai/gpt-4o-mini, api_key_file: secrets/key}
@@ -32,9 +32,9 @@ def test_a_path_out_of_the_environment_is_taken_whole(tmp_path: Path, monkeypatc
 def test_doctor_says_whether_the_file_holds_a_key_without_showing_it(tmp_path: Path) -> None:
     file = tmp_path / "key"
     given = config.parse({"judge": {"model": "openai/gpt-4o-mini", "api_key_file": str(file)}})
-    (missing,) = keys(given)
+    (missing,) = check_keys(given)
     file.write_text("sk-secret")
-    (there,) = keys(given)
+    (there,) = check_keys(given)
     assert (missing.level, there.level) == ("failed", "ok")
     assert "sk-secret" not in str(there)
     assert str(file) in str(missing)

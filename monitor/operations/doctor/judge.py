@@ -1,4 +1,4 @@
-"""What `rag-monitor doctor` asks each judge: a structured verdict, what it supports, and five pairs that are known."""
+"""Checks each judge: a structured verdict, the features it supports, and five cases whose result is known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from functools import partial
 from typing import Final
 
 from monitor.canary.cases import load
-from monitor.cli.console.text import dollars
-from monitor.cli.findings import Finding, failed, ok, warning
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.entries import assignment
@@ -25,26 +23,27 @@ from monitor.judge.recording import Exchange, Recording
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
 from monitor.model.outcome import Judged, Score, UnscoredReason
+from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
 from monitor.pipeline.scoring import Scorer
-from monitor.quantities import timing
+from monitor.quantities import dollars, timing
 from monitor.stages import Judge, Prompt, Question, Runtime
 from monitor.telemetry.metrics import total
 
 _KNOWN: Final = {"canary-01": False, "canary-02": False, "canary-03": False, "canary-04": True, "canary-05": True}
-"""Pairs that ship, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
+"""Canary cases, and whether the answer is a defect: two of them are not grounded in what was retrieved."""
 
-_FEWEST_RIGHT: Final = 4
-_DRIFT: Final = 60.0
+_LEAST_RIGHT: Final = 4
+_MAX_CLOCK_OFFSET: Final = 60.0
 
-_MEND: Final = {
-    UnscoredReason.AUTH: "give the right key as `api_key`, or in the provider's own environment variable",
-    UnscoredReason.TIMEOUT: "is `api_base` right, and the model fast enough? Else raise `timeout`",
+_FIXES: Final = {
+    UnscoredReason.AUTH: "set the right key as `api_key`, or in the provider's own environment variable",
+    UnscoredReason.TIMEOUT: "check `api_base`, use a faster model, or raise `timeout`",
     UnscoredReason.RATE_LIMITED: "raise the provider's limit, or set `budget.requests_per_minute` below it",
     UnscoredReason.BUDGET: "raise `budget`",
-    UnscoredReason.TOO_LARGE: "a model with a larger window, or a lower `max_characters`",
+    UnscoredReason.TOO_LARGE: "use a model with a larger context window, or lower `max_characters`",
 }
-_ELSE: Final = "are `model` and `api_base` right, and is the provider up? `rag-monitor try` shows what it says"
+_OTHER_FIX: Final = "check `model`, `api_base` and the provider's status; `rag-monitor try` shows its replies"
 
 _QUESTION: Final = Question(
     name="doctor",
@@ -61,10 +60,10 @@ _QUESTION: Final = Question(
 _WORD: Final = Prompt("doctor", (Message("user", "Reply with the word yes."),), max_tokens=16, logprobs=True)
 
 
-def keys(config: Config) -> Iterator[Finding]:
-    """Whether there is a key for each judge, without trying it."""
+def check_keys(config: Config) -> Iterator[Finding]:
+    """Yield whether each judge has a key, without using it."""
     for name, settings in config.all_judges.items():
-        place = f"judges.{name}" if name != DEFAULT_JUDGE else "judge"
+        place = _place(name)
         provider = (settings.model or "").partition("/")[0]
         if settings.model is None or settings.is_classifier:
             continue
@@ -72,29 +71,33 @@ def keys(config: Config) -> Iterator[Finding]:
         if settings.api_key_file is not None:
             yield _key_file(place, settings)
         elif settings.api_key is not None and settings.api_key.get_secret_value():
-            yield ok(place, "has a key, which is not tried")
+            yield ok(place, "API key present (not verified)")
         elif os.environ.get(variable):
-            yield ok(place, f"has no `api_key`, but {variable} is set; it is not tried")
+            yield ok(place, f"no `api_key`, but {variable} is set (not verified)")
         else:
-            mend = f"set `api_key` or {variable}, unless this provider wants none or another variable"
-            yield warning(place, f"has no `api_key`, and {variable} is not set", mend)
+            fix = f"set `api_key` or {variable}, unless the provider needs none or another variable"
+            yield warning(place, f"no `api_key`, and {variable} is not set", fix)
+
+
+def _place(name: str) -> str:
+    return f"judges.{name}" if name != DEFAULT_JUDGE else "judge"
 
 
 def _key_file(place: str, settings: JudgeSettings) -> Finding:
     try:
         ApiKey(settings).load()
     except ConfigError as error:
-        return failed(place, str(error), "let the file hold the provider's key and nothing else, readable by this user")
-    return ok(place, "has a key in its `api_key_file`, which is not tried")
+        return failed(place, str(error), "put only the provider's key in the file, readable by this user")
+    return ok(place, "API key present in `api_key_file` (not verified)")
 
 
-async def judges(config: Config) -> AsyncIterator[Finding]:
-    """Each configured judge. Costs some ten calls each."""
+async def check_judges(config: Config) -> AsyncIterator[Finding]:
+    """Yield findings on each configured judge; about ten calls each."""
     for name, settings in config.all_judges.items():
-        place = f"judges.{name}" if name != DEFAULT_JUDGE else "judge"
+        place = _place(name)
         if settings.model is None:
             if name != DEFAULT_JUDGE or not config.judges:
-                yield warning(place, "no model is configured, judged evaluators are off", "set `judge.model`")
+                yield warning(place, "no model is configured: judged evaluators are off", "set `judge.model`")
             continue
         async for finding in _one(config, name, place, settings):
             yield finding
@@ -103,47 +106,49 @@ async def judges(config: Config) -> AsyncIterator[Finding]:
 async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -> AsyncIterator[Finding]:
     runtime = Runtime.standalone()
     exchanges: list[Exchange] = []
-    hasty = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
+    impatient = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
     seam = partial(Recording, exchanges=exchanges)
     try:
-        async with open_judge(hasty, runtime, rng=random.Random(), seam=seam) as judge:
+        async with open_judge(impatient, runtime, rng=random.Random(), seam=seam) as judge:
             if not settings.is_classifier:
                 try:
                     verdict = await judge.ask(_QUESTION)
                 except JudgeError as error:
-                    yield failed(place, f"{judge.model} gives no verdict: {error}", _MEND.get(error.reason, _ELSE))
+                    yield failed(
+                        place, f"{judge.model} returns no verdict: {error}", _FIXES.get(error.reason, _OTHER_FIX)
+                    )
                     return
-                yield ok(place, f"{verdict.model} gives a structured verdict in {timing(verdict.seconds)}")
+                yield ok(place, f"{verdict.model} returned a structured verdict in {timing(verdict.seconds)}")
                 yield _temperature(place, settings)
                 for finding in (*_form(place, exchanges), *_clock(place, exchanges, runtime.clock)):
                     yield finding
                 yield await _logprobs(place, judge)
-            yield await _pairs(config, name, place, judge, runtime)
+            yield await _known_cases(config, name, place, judge, runtime)
     except ConfigError as error:
-        yield failed(place, str(error), "mend the configuration as it says")
+        yield failed(place, str(error), "change the configuration accordingly")
         return
     spent = total(runtime.metrics.judge_cost)
-    yield ok(place, f"this cost {dollars(spent) if spent else 'nothing, or nobody knows the price'}")
+    yield ok(place, f"these checks cost {dollars(spent) if spent else 'nothing, or the price is unknown'}")
 
 
 def _temperature(place: str, settings: JudgeSettings) -> Finding:
     if settings.temperature is None:
-        return ok(place, "is asked at its own temperature, as configured")
+        return ok(place, "uses the temperature of the provider, as configured")
     if "temperature" in takes(settings.model or ""):
-        return ok(place, f"is asked at temperature {settings.temperature:g}")
-    mend = "none needed; `rag-monitor try` shows how often its verdicts flip"
-    return warning(place, "the model takes no temperature, so it is asked without", mend)
+        return ok(place, f"uses temperature {settings.temperature:g}")
+    fix = "nothing to do; `rag-monitor try` shows how often its results flip"
+    return warning(place, "the model does not accept a temperature, so none is sent", fix)
 
 
 def _form(place: str, exchanges: list[Exchange]) -> Iterator[Finding]:
     if any(one.call.response_format is None for one in exchanges):
-        mend = "works all the same: replies are asked for in words, and read strictly; a model that knows it errs less"
-        yield warning(place, "the provider does not take a JSON schema", mend)
+        fix = "nothing to do: the prompt asks for JSON and replies are parsed strictly; models with schemas err less"
+        yield warning(place, "the provider does not accept a JSON schema", fix)
     elif len(exchanges) > 1:
-        mend = "use a model or server that enforces the schema: each misformed reply costs a second call"
-        yield warning(place, "the first reply did not hold to the schema, though one was asked for", mend)
+        fix = "use a model or server that enforces the schema: each malformed reply costs a second call"
+        yield warning(place, "the first reply did not follow the JSON schema", fix)
     else:
-        yield ok(place, "replies hold to the JSON schema")
+        yield ok(place, "replies follow the JSON schema")
 
 
 def _clock(place: str, exchanges: list[Exchange], clock: Clock) -> Iterator[Finding]:
@@ -152,10 +157,10 @@ def _clock(place: str, exchanges: list[Exchange], clock: Clock) -> Iterator[Find
         off = clock.now() - parsedate_to_datetime(told).timestamp()
     except ValueError:
         return
-    if abs(off) > _DRIFT:
+    if abs(off) > _MAX_CLOCK_OFFSET:
         ahead = "ahead of" if off > 0 else "behind"
-        mend = "set this machine's clock (NTP): verdicts would look late, and windows be wrong"
-        yield warning("clock", f"this machine is {abs(off):.0f} s {ahead} the provider of {place}", mend)
+        fix = "set this machine's clock (NTP): results would look late, and windows be wrong"
+        yield warning("clock", f"this machine is {abs(off):.0f} s {ahead} the provider of {place}", fix)
     else:
         yield ok("clock", f"agrees with the provider of {place} within a minute")
 
@@ -164,14 +169,14 @@ async def _logprobs(place: str, judge: Judge) -> Finding:
     try:
         verdict = await judge.ask(_WORD)
     except JudgeError as error:
-        return ok(place, f"gives no log probabilities, which few evaluators use ({error})")
+        return ok(place, f"returns no log probabilities, which few evaluators use ({error})")
     if verdict.data["tokens"]:
-        return ok(place, "gives log probabilities")
-    return ok(place, "gives no log probabilities, which few evaluators use")
+        return ok(place, "returns log probabilities")
+    return ok(place, "returns no log probabilities, which few evaluators use")
 
 
-def _asked(config: Config, name: str) -> Assignment:
-    """Return what scores the pairs: an evaluator of this judge that checks grounding, else the one that fits it."""
+def _grounding_evaluator(config: Config, name: str) -> Assignment:
+    """An evaluator of this judge that checks grounding, else the default one for it."""
     mine = [one for one in config.assignments if one.judge == name and one.evaluator.cost == "judge"]
     grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"
@@ -179,30 +184,30 @@ def _asked(config: Config, name: str) -> Assignment:
     return replace(found, judge=name, group="")
 
 
-async def _pairs(config: Config, name: str, place: str, judge: Judge, runtime: Runtime) -> Finding:
-    one = _asked(config, name)
+async def _known_cases(config: Config, name: str, place: str, judge: Judge, runtime: Runtime) -> Finding:
+    one = _grounding_evaluator(config, name)
     scorer = Scorer([one], {name: judge}, runtime=runtime)
     results: dict[str, Judged] = {}
     for case in load(None).values():
         if case.request_id in _KNOWN:
             (results[case.request_id],) = await scorer.score(case)
-    wrong = [key for key, is_defect in _KNOWN.items() if not _is(results.get(key), is_defect)]
+    wrong = [key for key, is_defect in _KNOWN.items() if not _is_right(results.get(key), is_defect)]
     right = len(_KNOWN) - len(wrong)
-    said = f"{one.evaluator.name} judges {right} of {len(_KNOWN)} known pairs as a person would"
+    message = f"{one.evaluator.name} scores {right} of {len(_KNOWN)} known cases correctly"
     if not wrong:
-        return ok(place, said)
-    why = "; ".join(f"{key}: {_told(results.get(key))}" for key in wrong)
-    mend = f"look at them with `rag-monitor try {one.evaluator.name}`, and take a stronger model"
-    return (warning if right >= _FEWEST_RIGHT else failed)(place, f"{said} ({why})", mend)
+        return ok(place, message)
+    why = "; ".join(f"{key}: {_result(results.get(key))}" for key in wrong)
+    fix = f"look at them with `rag-monitor try {one.evaluator.name}`, and use a stronger model"
+    return (warning if right >= _LEAST_RIGHT else failed)(place, f"{message} ({why})", fix)
 
 
-def _is(judged: Judged | None, is_defect: bool) -> bool:
+def _is_right(judged: Judged | None, is_defect: bool) -> bool:
     return judged is not None and isinstance(judged.outcome, Score) and judged.defect == is_defect
 
 
-def _told(judged: Judged | None) -> str:
+def _result(judged: Judged | None) -> str:
     if judged is None:
-        return "not judged"
+        return "no result"
     if not isinstance(judged.outcome, Score):
         return f"{judged.outcome.reason}"
     return f"score {judged.outcome.value:g}"

@@ -1,0 +1,34 @@
+"""Checks everything that a monitor with a configuration needs: disk, ports, certificates, brokers, receivers, judges.
+
+async for finding in examine(config):
+print(finding.level, finding.place, finding.message)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from monitor.clock import Clock, SystemClock
+from monitor.config import Config
+from monitor.operations.doctor.findings import Finding, Level, failed, ok, warning
+from monitor.operations.doctor.judge import check_judges, check_keys
+from monitor.operations.doctor.kafka import check_brokers
+from monitor.operations.doctor.local import check_local
+
+__all__ = ["Finding", "Level", "examine", "failed", "ok", "warning"]
+
+
+async def examine(config: Config, *, call_judges: bool = True, clock: Clock | None = None) -> AsyncIterator[Finding]:
+    """Yield a finding for each check. A monitor that runs with this configuration is not disturbed.
+
+    `call_judges`: make about ten short calls to each judge, at their price; otherwise only check that there is a key.
+    Blocks the event loop for some seconds where addresses do not respond.
+    """
+    for finding in (*check_local(config, clock or SystemClock()), *check_brokers(config)):
+        yield finding
+    if call_judges:
+        async for finding in check_judges(config):
+            yield finding
+    else:
+        for finding in check_keys(config):
+            yield finding

@@ -1,0 +1,36 @@
+"""What a check has found: how bad it is, where it stands in the configuration, and how to fix it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Level: TypeAlias = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check.
+
+    `place` is where it stands in the configuration; `fix` says what to do, empty where all is well.
+    """
+
+    level: Level
+    place: str
+    message: str
+    fix: str = ""
+
+
+def ok(place: str, message: str) -> Finding:
+    """It works."""
+    return Finding("ok", place, message)
+
+
+def warning(place: str, message: str, fix: str) -> Finding:
+    """It works, but not as well as it should, or not for long."""
+    return Finding("warning", place, message, fix)
+
+
+def failed(place: str, message: str, fix: str) -> Finding:
+    """It does not work."""
+    return Finding("failed", place, message, fix)
