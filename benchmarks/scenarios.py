@@ -21,10 +21,10 @@ from typing import Final
 
 from monitor.alerts.conditions.regression import HOLD, NAME
 from monitor.alerts.policy import Severity
-from monitor.alerts.state import AlertTracker, Finding, Status, Subject
+from monitor.alerts.state import AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.statistics.blocks import Blocks
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
-from monitor.statistics.power import LOOK, LOOKS_A_DAY, Counts, counted, episodes
+from monitor.statistics.power import LOOK, LOOKS_A_DAY, SimulatedCounts, counted, episodes
 
 SCENARIOS: Final = ("none", "drift", "weekvol", "slow", "burst", "badday", "step")
 WARM_DAYS: Final = 11
@@ -81,9 +81,9 @@ def looks(
             yield poisson(volume * (1 - share), rng), poisson(volume * share, rng)
 
 
-def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[Finding]:
+def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[ConditionResult]:
     """What each look finds, from the end of the warm-up on; `parts` as `looks` has them."""
-    counts, blocks = Counts(parts), Blocks()
+    counts, blocks = SimulatedCounts(parts), Blocks()
     short = [window.length for window in WINDOWS if window.length <= DAY]
     days = 0
     for look, (good, defects) in enumerate(parts, 1):
@@ -95,18 +95,18 @@ def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[
             windows = {length: counted(*counts.window(length, look)) for length in short}
             changes = blocks.changes(windows, now)
             if days < CLEAN_DAYS_NEEDED:
-                yield Finding(Status.NOT_ENOUGH_DATA, "")
+                yield ConditionResult(AlertStatus.NOT_ENOUGH_DATA, "")
             elif fired(changes, FAMILIES[family]):
-                yield Finding(Status.FIRING, "")
+                yield ConditionResult(AlertStatus.FIRING, "")
             else:
-                yield Finding(Status.OK, "", holds=held(changes))
+                yield ConditionResult(AlertStatus.OK, "", holds=held(changes))
 
 
-def told(found: list[Finding]) -> list[tuple[int, int]]:
+def told(found: list[ConditionResult]) -> list[tuple[int, int]]:
     """The first look of each alarm and the first after it, by the states that the monitor would have gone through."""
     tracker, alarms, on = AlertTracker(), list[tuple[int, int]](), False
     for look, finding in enumerate(found):
-        if not on and finding.status is not Status.FIRING:
+        if not on and finding.status is not AlertStatus.FIRING:
             continue
         state = tracker.advance(_SUBJECT, finding, summary="", hold=HOLD, now=look * LOOK)
         if state.firing and not on:
@@ -125,7 +125,7 @@ def month(scenario: str, rate: float, per_hour: float, family: str, seed: str) -
     alarms = told(found)
     late = sum(begin >= SETTLED_DAYS * LOOKS_A_DAY for begin, _ in alarms)
     first, ended = ((alarms[0][0] + 1) * LOOK / HOUR, alarms[0][1] * LOOK / HOUR) if alarms else (None, None)
-    return Month(len(alarms), late, first, ended, episodes([one.status is Status.FIRING for one in found]))
+    return Month(len(alarms), late, first, ended, episodes([one.status is AlertStatus.FIRING for one in found]))
 
 
 def delay(scenario: str, before: float, after: float, per_hour: float, *, family: str, seed: str) -> float | None:
@@ -139,7 +139,7 @@ def delay(scenario: str, before: float, after: float, per_hour: float, *, family
     # The days after the warm-up, with the higher rate: the last four of a stream of its own.
     later = list(looks(scenario, after, per_hour, days=4, start=start, rng=rng))[WARM_DAYS * LOOKS_A_DAY :]
     found = findings(parts + later, start, family)
-    return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one.status is Status.FIRING), None)
+    return next(((at + 1) * LOOK / HOUR for at, one in enumerate(found) if one.status is AlertStatus.FIRING), None)
 
 
 def poisson(mean: float, rng: random.Random) -> int:

@@ -17,8 +17,8 @@ from monitor.alerts.links import linked
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policy_for
 from monitor.alerts.self_alert import SelfAlertChecks
-from monitor.alerts.state import AlertState, AlertTracker, Finding, Status, Subject
-from monitor.model.generation import Change
+from monitor.alerts.state import AlertState, AlertStatus, AlertTracker, ConditionResult, Subject
+from monitor.model.service_version import VersionChange
 from monitor.quantities import format_duration
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
@@ -52,7 +52,7 @@ class AlertEngine:
         runbooks: str = "",
         checks: SelfAlertChecks | None = None,
         versions: Mapping[str, str] = MappingProxyType({}),
-        changed: Callable[[str, str], Change | None] = lambda _app, _evaluator: None,
+        changed: Callable[[str, str], VersionChange | None] = lambda _app, _evaluator: None,
         page: str = "",
     ) -> None:
         self.policies = tuple(policies)
@@ -107,9 +107,9 @@ class AlertEngine:
             )
         return states
 
-    def _explained(self, finding: Finding, app: str, evaluator: str, now: float) -> Finding:
+    def _explained(self, finding: ConditionResult, app: str, evaluator: str, now: float) -> ConditionResult:
         """Add the latest change of the service to a finding that fires."""
-        change = self._changed(app, evaluator) if finding.status is Status.FIRING else None
+        change = self._changed(app, evaluator) if finding.status is AlertStatus.FIRING else None
         if change is None or now - change.at > _CHANGE_IS_RECENT:
             return finding
         ago = format_duration(max(60.0, (now - change.at) // 60 * 60))

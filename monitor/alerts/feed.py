@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.model.canary import CanaryRun
-from monitor.model.foreign import Via
-from monitor.model.outcome import Judged, Score, Standing
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.statistics.windows import Windows
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -29,12 +29,12 @@ class AlertFeed:
         self._checks = checks
         self._app_label = app_label
 
-    def on_result(self, result: Judged) -> None:
+    def on_result(self, result: EvaluationResult) -> None:
         """Count a result. A score counts at the time of its answer, where that is known."""
-        if result.standing is not Standing.LIVE:
+        if result.standing is not RateScope.LIVE:
             return
         app = self._app_label(result.case.app or UNKNOWN_APP)
-        if result.via is Via.OWN:
+        if result.via is ScoreSource.OWN:
             self._checks.on_result(result, app)
         if isinstance(result.outcome, Score):
             at = result.case.answered_at or result.judged_at

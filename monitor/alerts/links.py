@@ -8,16 +8,16 @@ from typing import Final
 from urllib.parse import urlencode
 
 from monitor.alerts.conditions import regression, threshold
-from monitor.alerts.self_alert import Answers, self_alerts
+from monitor.alerts.self_alert import ResultSelector, self_alerts
 from monitor.alerts.state import AlertState
 
 ANNOTATION: Final = "answers_url"
 
-_DEFECTS: Final = Answers(("app", "evaluator"), "defect")
+_DEFECTS: Final = ResultSelector(("app", "evaluator"), "defect")
 _FAR_BACK: Final = "24h"
 
 
-def _answers(name: str) -> Answers | None:
+def _answers(name: str) -> ResultSelector | None:
     """Which answers the alert of this name is about; None where it is about none."""
     if name in (threshold.NAME, regression.NAME):
         return _DEFECTS

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.format import Rule
 from monitor.alerts.prometheus.promtool import Test
-from monitor.alerts.state import Finding, Subject
+from monitor.alerts.state import ConditionResult, Subject
 from monitor.clock import Clock
 from monitor.model.canary import CanaryRun
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 
 _FOLDER = "monitor.alerts.self_alerts"
 
@@ -56,7 +56,7 @@ class Condition(ABC):
     def on_received(self, app: str, traces: int) -> None:  # noqa: B027 - optional
         """So many traces arrived; `app` is a label value."""
 
-    def on_result(self, result: Judged, app: str) -> None:  # noqa: B027 - optional
+    def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: B027 - optional
         """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:  # noqa: B027 - optional
@@ -66,7 +66,7 @@ class Condition(ABC):
         """A run of the canary set was compared with its reference."""
 
     @abstractmethod
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """Everything that could be wrong at the wall-clock second `now`, and whether it is."""
 
 
@@ -92,7 +92,7 @@ class Inhibits(NamedTuple):
     equal: tuple[str, ...] = ("app", "evaluator")
 
 
-class Answers(NamedTuple):
+class ResultSelector(NamedTuple):
     """Which results an alert is about: those with the same values of `labels`, and with this outcome."""
 
     labels: tuple[str, ...]
@@ -125,7 +125,7 @@ class SelfAlert:
     pending_for: float = 0.0
     keep_firing_for: float = 0.0
     inhibits: tuple[Inhibits, ...] = ()
-    answers: Answers | None = None
+    answers: ResultSelector | None = None
 
     @property
     def severities(self) -> tuple[Severity, ...]:
@@ -166,7 +166,7 @@ class SelfAlertChecks:
         for _, condition in self._conditions:
             condition.on_received(app, traces)
 
-    def on_result(self, result: Judged, app: str) -> None:
+    def on_result(self, result: EvaluationResult, app: str) -> None:
         """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
         for _, condition in self._conditions:
             condition.on_result(result, app)
@@ -181,7 +181,7 @@ class SelfAlertChecks:
         for _, condition in self._conditions:
             condition.on_canary_run(run)
 
-    def find(self, now: float) -> Iterator[tuple[SelfAlert, Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[SelfAlert, Subject, ConditionResult]]:
         """Everything that could be wrong at the wall-clock second `now`, and whether it is."""
         for alert, condition in self._conditions:
             for subject, finding in condition.find(now):

@@ -10,7 +10,7 @@ from monitor.alerts.policy import Severity
 from monitor.statistics.rates import Estimate
 
 
-class Status(StrEnum):
+class AlertStatus(StrEnum):
     """What is known about an alert."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class AlertState:
     alert and are the same in every replica; `annotations` explain it and may change while it fires.
     """
 
-    status: Status
+    status: AlertStatus
     severity: Severity
     app: str
     evaluator: str
@@ -43,7 +43,7 @@ class AlertState:
     @property
     def firing(self) -> bool:
         """Whether it fires."""
-        return self.status is Status.FIRING
+        return self.status is AlertStatus.FIRING
 
     @property
     def name(self) -> str:
@@ -52,10 +52,10 @@ class AlertState:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConditionResult:
     """The result of one check. `holds`: it does not fire, but an alert that fires already continues."""
 
-    status: Status
+    status: AlertStatus
     description: str
     threshold: float | None = None
     window: float | None = None
@@ -97,10 +97,12 @@ class AlertTracker:
         self._states: dict[Subject, AlertState] = {}
         self._quiet_since: dict[Subject, float] = {}
 
-    def advance(self, subject: Subject, finding: Finding, *, summary: str, hold: float, now: float) -> AlertState:
+    def advance(
+        self, subject: Subject, finding: ConditionResult, *, summary: str, hold: float, now: float
+    ) -> AlertState:
         """The state after a finding at the wall-clock second `now`; an alert ends after `hold` seconds without one."""
         before = self._states.get(subject)
-        if before is not None and before.firing and finding.status is not Status.FIRING:
+        if before is not None and before.firing and finding.status is not AlertStatus.FIRING:
             if finding.holds:
                 self._quiet_since.pop(subject, None)
                 return before

@@ -19,21 +19,21 @@ from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.evaluator_status import StatusTracker, TrackedEvaluator
-from monitor.judge.client import Client, open_judge
+from monitor.jobs.self_telemetry.run import open_telemetry
+from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.operations import diagnosis
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.generations import Generations
-from monitor.pipeline.private import Private
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
+from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.scoring import versions
+from monitor.pipeline.service_versions import ServiceVersions
 from monitor.privacy import pseudonyms
 from monitor.privacy.audit import Audit
-from monitor.privacy.erasure import Forgotten
+from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
-from monitor.selfwatch.run import open_telemetry
-from monitor.sinks.history import History
+from monitor.sinks.history import HistorySink
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.statistics.windows import Windows
 from monitor.storage import files
@@ -50,9 +50,9 @@ class Running:
 
     runtime: Runtime
     windows: Windows
-    history: History
-    assignments: Sequence[Assignment]
-    generations: Generations
+    history: HistorySink
+    assignments: Sequence[ConfiguredEvaluator]
+    generations: ServiceVersions
     statuses: StatusTracker
     alerts: Sequence[AlertState] = field(default_factory=tuple)
 
@@ -72,11 +72,11 @@ class Parts:
     running: Running
     checks: SelfAlertChecks
     feed: AlertFeed
-    listeners: Sequence[Callable[[Judged], None]]
+    listeners: Sequence[Callable[[EvaluationResult], None]]
     spool: Spool
-    judges: Mapping[str, Client]
+    judges: Mapping[str, JudgeClient]
     sinks: Mapping[str, Deliver]
-    private: Private
+    private: PrivacyFilter
     recorder: Recorder | None
     versions: Mapping[str, str]
     arrived: Callable[[Source, str], None]
@@ -105,14 +105,14 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     statuses = _statuses(config, judges, runtime)
     checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), statuses.pauses))
     feed = AlertFeed(windows, checks, metrics.app)
-    history = History.in_folder(config.storage.path, config.storage)
+    history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
     sinks: dict[str, Deliver] = {}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
     recorder = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
-    running = Running(runtime, windows, history, _active(config, runtime), Generations(runtime), statuses)
+    running = Running(runtime, windows, history, _active(config, runtime), ServiceVersions(runtime), statuses)
     return Parts(
         running=running,
         checks=checks,
@@ -138,7 +138,7 @@ async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> Async
 
 async def _open_judges(
     config: Config, runtime: Runtime, begin: anyio.Event, stack: AsyncExitStack
-) -> dict[str, Client]:
+) -> dict[str, JudgeClient]:
     """Those with a model, by name, open until `stack` is left."""
     found = {}
     for name, settings in config.all_judges.items():
@@ -190,7 +190,7 @@ def _metrics() -> Metrics:
     return metrics
 
 
-def _statuses(config: Config, judges: Mapping[str, Client], runtime: Runtime) -> StatusTracker:
+def _statuses(config: Config, judges: Mapping[str, JudgeClient], runtime: Runtime) -> StatusTracker:
     """Track the status of all configured evaluators."""
     known = [
         TrackedEvaluator(
@@ -201,15 +201,15 @@ def _statuses(config: Config, judges: Mapping[str, Client], runtime: Runtime) ->
     return StatusTracker(known, judges, runtime.clock, runtime.metrics)
 
 
-def _private(config: Config, runtime: Runtime) -> Private:
+def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
     """Drops what is to be forgotten, and masks."""
     users = pseudonyms.at_hand(config.storage.path)
-    return Private(
-        Redactor(config.redaction, users, runtime.metrics), users, Forgotten(config.storage.path, runtime.clock)
+    return PrivacyFilter(
+        Redactor(config.redaction, users, runtime.metrics), users, ErasureMarks(config.storage.path, runtime.clock)
     )
 
 
-def _active(config: Config, runtime: Runtime) -> tuple[Assignment, ...]:
+def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]:
     """The evaluators that can work; says once which cannot, and why."""
     active = []
     for assignment in config.assignments:

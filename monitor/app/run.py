@@ -10,20 +10,21 @@ from typing import Any
 
 import anyio
 
-from monitor import __version__, calibration, registry, restore
+from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
-from monitor.app import shown
+from monitor.app import shown, warm_start
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring
-from monitor.assembly import Assembly
-from monitor.canary.cases import load as load_canary
-from monitor.canary.run import Canary
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.model.foreign import USER_FEEDBACK, Via
+from monitor.jobs import calibration
+from monitor.jobs.canary.cases import load as load_canary
+from monitor.jobs.canary.run import Canary
+from monitor.model.external import USER_FEEDBACK, ScoreSource
+from monitor.pipeline.assembly import Assembly
+from monitor.pipeline.introspection.live import LiveRequests
 from monitor.pipeline.live_evaluation import LiveEvaluation
-from monitor.pipeline.looking import Looking
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
@@ -56,7 +57,7 @@ async def run(
         recall = await _recalled(config, parts, made.evaluation)
         tries = shown.tries(config, parts)
         if config.ui.enabled:
-            looking = Looking(pipeline, assembly, clock)
+            looking = LiveRequests(pipeline, assembly, clock)
             mounting.mount(shown.facts(config, parts, made, looking, tries), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
@@ -82,9 +83,9 @@ async def run(
 async def _restored(config: Config, parts: Parts) -> set[str]:
     """Fill windows, baselines and generations from the history; the apps that it knows."""
     running, now = parts.running, parts.running.runtime.clock.now()
-    seen = await restore.fill(running.windows, running.history, now, parts.versions)
+    seen = await warm_start.fill(running.windows, running.history, now, parts.versions)
     own = {one.evaluator.name for one in config.assignments}
-    await restore.recount(parts.feed.on_history, running.history, now, own)
+    await warm_start.recount(parts.feed.on_history, running.history, now, own)
     with contextlib.suppress(MonitorError):
         known = await running.history.generations()
         label = running.runtime.metrics.app
@@ -99,7 +100,7 @@ async def _recalled(
     history = parts.running.history
     memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
     heard = partial(evaluation.heard, delivered=memory is not history)
-    recall = partial(restore.recall, memory, heard, parts.running.runtime)
+    recall = partial(warm_start.recall, memory, heard, parts.running.runtime)
     if memory is history:
         await recall()
         return None
@@ -143,7 +144,7 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         parts.running.windows,
         runbooks=config.runbooks_url,
         checks=parts.checks,
-        versions={USER_FEEDBACK: Via.FEEDBACK.value, **parts.versions},
+        versions={USER_FEEDBACK: ScoreSource.FEEDBACK.value, **parts.versions},
         changed=parts.running.generations.latest,
         page=config.ui.url if config.ui.enabled else "",
     )

@@ -6,23 +6,23 @@ import math
 from dataclasses import dataclass
 
 from monitor.app.parts import Parts
-from monitor.backfill.context import BackfillContext
-from monitor.backfill.run import Backfill
 from monitor.config import Config
+from monitor.jobs.backfill.context import BackfillContext
+from monitor.jobs.backfill.run import Backfill
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
-from monitor.model.outcome import Judged
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.drawing import Drawing
-from monitor.pipeline.fair import FairQueue
-from monitor.pipeline.foreign.desk import Desk
-from monitor.pipeline.foreign.disliked import Agreement
-from monitor.pipeline.foreign.names import Foreigners
+from monitor.model.outcome import EvaluationResult
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.fair_queue import FairQueue
+from monitor.pipeline.feedback.boost import Agreement
+from monitor.pipeline.feedback.names import Foreigners
+from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
+from monitor.pipeline.metrics.results import ResultMetrics
+from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.publish import Publisher
+from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer
-from monitor.pipeline.slicing import Slicing
 from monitor.stages import Runtime
 
 _QUEUE_LIMIT = 64 * 1024 * 1024  # characters of text of the cases in front of the judges; beyond it they are overloaded
@@ -35,17 +35,17 @@ class ScoringParts:
     evaluation: LiveEvaluation
     queue: FairQueue
     publisher: Publisher
-    desk: Desk
+    desk: FeedbackProcessor
     backfill: Backfill
-    slicing: Slicing
+    slicing: SliceMetrics
 
 
 def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     """Build what makes results."""
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics)
-    slicing = Slicing(config.slices, runtime.metrics, runtime.clock)
-    counting = Counting(runtime.metrics, slicing, running.generations)
+    slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
+    counting = ResultMetrics(runtime.metrics, slicing, running.generations)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage, runtime, parts.versions)
@@ -61,7 +61,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
 
-    def missed(one: Assignment, case: Case, judged: Judged) -> None:
+    def missed(one: ConfiguredEvaluator, case: Case, judged: EvaluationResult) -> None:
         backfill.miss(case, judged)
         parts.judges[one.judge].pause.missed()
 
@@ -89,8 +89,8 @@ def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> Backfi
     )
 
 
-def _drawing(config: Config, parts: Parts, scorer: Scorer) -> Drawing:
-    return Drawing(
+def _drawing(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
+    return CaseSampler(
         scorer.evaluators,
         versions=scorer.versions,
         draws=parts.spool.draws,
@@ -117,12 +117,12 @@ def _desk(
     *,
     evaluation: LiveEvaluation,
     publisher: Publisher,
-    counting: Counting,
+    counting: ResultMetrics,
     agreement: Agreement,
-) -> Desk:
+) -> FeedbackProcessor:
     own = {one.evaluator.name for one in config.assignments}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
-    return Desk(
+    return FeedbackProcessor(
         config.feedback,
         names=Foreigners(config.feedback, counting, own, expected),
         evaluation=evaluation,

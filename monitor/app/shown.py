@@ -9,13 +9,15 @@ from monitor.alerts.policy import policy_for
 from monitor.app.parts import Parts
 from monitor.app.scoring import ScoringParts
 from monitor.config import Config
+from monitor.jobs.trial.queue import TrialQueue
 from monitor.operations.diagnosis import Inquiry
-from monitor.pipeline.looking import Looking
-from monitor.trying.desk import Tries
+from monitor.pipeline.introspection.live import LiveRequests
 from monitor.web.facts import Facts
 
 
-def facts(config: Config, parts: Parts, scoring: ScoringParts, looking: Looking, tries: Tries | None) -> Facts:
+def facts(
+    config: Config, parts: Parts, scoring: ScoringParts, looking: LiveRequests, tries: TrialQueue | None
+) -> Facts:
     """All that the page looks at. With `tries` it can try an evaluator on a case."""
     running = parts.running
 
@@ -47,10 +49,10 @@ def facts(config: Config, parts: Parts, scoring: ScoringParts, looking: Looking,
     )
 
 
-def tries(config: Config, parts: Parts) -> Tries | None:
+def tries(config: Config, parts: Parts) -> TrialQueue | None:
     """For the page; None where it is to have none."""
     per_hour = config.ui.max_trials_per_hour
     if not (config.ui.enabled and per_hour):
         return None
     running = parts.running
-    return Tries(per_hour, running.assignments, config.all_judges, runtime=running.runtime)
+    return TrialQueue(per_hour, running.assignments, config.all_judges, runtime=running.runtime)

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from monitor import config as configuration
-from monitor.backfill.cases import Origin
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.progress import Bars
@@ -19,6 +18,7 @@ from monitor.cli.console.signals import stop_on_signal
 from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
+from monitor.jobs.backfill.cases import BackfillOrigin
 from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
 from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
 from monitor.operations.event_loop import run_async
@@ -80,7 +80,7 @@ def backfill(
     request = None
     if any(ways):
         request = BackfillRequest(
-            source=Origin.MISSED if missed else Origin(source) if source else Origin.FILE,
+            source=BackfillOrigin.MISSED if missed else BackfillOrigin(source) if source else BackfillOrigin.FILE,
             paths=tuple(paths or ()),
             evaluators=tuple(_options.comma_list(evaluators) or ()),
             app=app,

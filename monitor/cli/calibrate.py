@@ -17,7 +17,7 @@ from monitor.cli.console.table import align, without_empty
 from monitor.operations import calibrate as operation
 from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
 from monitor.quantities import percent
-from monitor.statistics.correction import Corrected, Share
+from monitor.statistics.correction import CorrectedRate, ShareInterval
 from monitor.statistics.rates import Estimate
 
 
@@ -114,9 +114,9 @@ def _column(one: EvaluatorCalibration) -> list[str]:
     ]
 
 
-def _share(share: Share | None) -> tuple[str, str]:
+def _share(share: ShareInterval | None) -> tuple[str, str]:
     return (percent(share.value), _limits(share)) if share else ("-", "-")
 
 
-def _limits(one: Share | Estimate | Corrected) -> str:
+def _limits(one: ShareInterval | Estimate | CorrectedRate) -> str:
     return f"{percent(one.lower)} to {percent(one.upper)}"

@@ -15,7 +15,7 @@ from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import report
 from monitor.cli.console.progress import Bars
-from monitor.explain import FIELDS, Explanation, Origin, Unused
+from monitor.extraction.provenance import FIELDS, FieldOrigin, Provenance, Unused
 from monitor.model.case import Case
 from monitor.operations.offline.files import CaseFiles
 
@@ -65,14 +65,14 @@ def cases(
         raise typer.Exit(1)
 
 
-def to_json(found: Explanation) -> str:
+def to_json(found: Provenance) -> str:
     """Return one JSON object: the case as a row, the origins of its fields, and what was not used."""
     origins = {name: [asdict(one) for one in found.origins.get(name, ())] for name in FIELDS}
     unused = [asdict(one) for one in found.unused]
     return json.dumps({"case": found.reading.as_row(), "origins": origins, "unused": unused}, ensure_ascii=False)
 
 
-def lines(found: Explanation) -> Iterator[str]:
+def lines(found: Provenance) -> Iterator[str]:
     """Yield an explanation in words: each field, where it comes from, and what was not used."""
     reading = found.reading
     error = " ".join(reading.error.split())
@@ -125,7 +125,7 @@ def _quoted(text: str) -> str:
     return f'"{folded[:_MAX_TEXT]}{"..." if len(folded) > _MAX_TEXT else ""}"' if folded else ""
 
 
-def _merged(origins: Sequence[Origin]) -> list[str]:
+def _merged(origins: Sequence[FieldOrigin]) -> list[str]:
     """Origins in words; those that differ only in the span are one."""
     spans: dict[tuple[str, str, str], list[str]] = {}
     for one in origins:

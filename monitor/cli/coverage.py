@@ -12,8 +12,8 @@ import typer
 from monitor import config as configuration
 from monitor.cli._options import CaFile, ConfigPath, Json, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.output import echo_lines, report
-from monitor.coverage import FIELDS
 from monitor.errors import ConfigError, MonitorError
+from monitor.extraction.coverage import FIELDS
 from monitor.operations.instrumentation import AppCoverage, of_files, of_monitor
 from monitor.operations.monitor_client import DEFAULT_URL
 

@@ -24,12 +24,16 @@ from monitor.errors import ConfigError
 from monitor.operations import gate as operation
 from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side
 from monitor.quantities import parse_duration, percent
-from monitor.statistics.gating import MOST_MORE, Answer
+from monitor.statistics.gating import MOST_MORE, GateDecision
 from monitor.storage import files
 
 TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
-EXIT_STATUS: Final[Mapping[Answer, int]] = {Answer.PASS: 0, Answer.FAIL: 1, Answer.NOT_ENOUGH_DATA: 3}
-_WORDS: Final = {Answer.PASS: "pass", Answer.FAIL: "FAIL", Answer.NOT_ENOUGH_DATA: "not enough data"}
+EXIT_STATUS: Final[Mapping[GateDecision, int]] = {
+    GateDecision.PASS: 0,
+    GateDecision.FAIL: 1,
+    GateDecision.NOT_ENOUGH_DATA: 3,
+}
+_WORDS: Final = {GateDecision.PASS: "pass", GateDecision.FAIL: "FAIL", GateDecision.NOT_ENOUGH_DATA: "not enough data"}
 
 
 class Against(StrEnum):
@@ -39,7 +43,7 @@ class Against(StrEnum):
     STABLE = "stable"
 
 
-class Template(StrEnum):
+class GateTemplate(StrEnum):
     """The rollout controller that a template is for."""
 
     ARGO_ROLLOUTS = "argo-rollouts"
@@ -99,7 +103,7 @@ def gate(
         Path | None, typer.Option("--junit", metavar="FILE.xml", help="Also write a JUnit report.")
     ] = None,
     template: Annotated[
-        Template | None, typer.Option("--template", help="Print a template for a rollout controller and exit.")
+        GateTemplate | None, typer.Option("--template", help="Print a template for a rollout controller and exit.")
     ] = None,
 ) -> None:
     """Decide whether a release may go on: pass, fail, or not enough data.
@@ -110,7 +114,7 @@ def gate(
     """
     if template is not None:
         typer.echo(
-            release_gate.argo_rollouts() if template is Template.ARGO_ROLLOUTS else release_gate.flagger(), nl=False
+            release_gate.argo_rollouts() if template is GateTemplate.ARGO_ROLLOUTS else release_gate.flagger(), nl=False
         )
         return
     if not fail_on:
@@ -126,13 +130,13 @@ def gate(
         times=times,
     )
     if prometheus is not None:
-        source: operation.Source = _options.read(
-            "--prometheus", partial(operation.Prometheus, token=token_of(token_file), ca_file=ca_file), prometheus
+        source: operation.SumsSource = _options.read(
+            "--prometheus", partial(operation.PrometheusSums, token=token_of(token_file), ca_file=ca_file), prometheus
         )
     elif token_file is not None or ca_file is not None:
         raise ConfigError("--token-file and --ca-file need --prometheus")
     else:
-        source = operation.History(configuration.load(config).storage.path / files.HISTORY)
+        source = operation.HistorySums(configuration.load(config).storage.path / files.HISTORY)
     report = operation.decide(criteria, source, SystemClock().now())
     if junit is not None:
         write_junit(report, junit)
@@ -217,13 +221,13 @@ def write_junit(report: Report, path: Path) -> None:
     Raises `ConfigError` when the file cannot be written.
     """
     answers = [one.decision.answer for one in report.checks]
-    counts = {"failures": answers.count(Answer.FAIL), "errors": answers.count(Answer.NOT_ENOUGH_DATA)}
+    counts = {"failures": answers.count(GateDecision.FAIL), "errors": answers.count(GateDecision.NOT_ENOUGH_DATA)}
     attributes = {"name": "rag-monitor gate", "tests": str(len(answers)), **{k: str(v) for k, v in counts.items()}}
     suite = ET.Element("testsuite", attributes)
     for one in report.checks:
         case = ET.SubElement(suite, "testcase", {"classname": f"rag-monitor.gate.{one.kind}", "name": _title(one)})
-        if one.decision.answer is not Answer.PASS:
-            tag = "failure" if one.decision.answer is Answer.FAIL else "error"
+        if one.decision.answer is not GateDecision.PASS:
+            tag = "failure" if one.decision.answer is GateDecision.FAIL else "error"
             ET.SubElement(case, tag, {"type": one.decision.answer.value, "message": _result(one)})
         ET.SubElement(case, "system-out").text = _result(one)
     try:
@@ -247,7 +251,7 @@ def _result(one: Check) -> str:
         return _printable(f"{scored}; {_needed(one)}")
     value, lower, upper = (_shown(one, value) for value in (decision.value, decision.lower, decision.upper))
     name = "rate" if one.kind == "rate" else "ratio"
-    more = f"; {_needed(one)}" if decision.answer is Answer.NOT_ENOUGH_DATA else ""
+    more = f"; {_needed(one)}" if decision.answer is GateDecision.NOT_ENOUGH_DATA else ""
     return _printable(f"{name} {value} ({lower} to {upper}); {scored}{more}")
 
 

@@ -18,7 +18,7 @@ from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.live_view import render
 from monitor.cli.console.status_lines import trouble_lines
 from monitor.cli.console.terminal import open_terminal
-from monitor.cli.console.view import RateRow, State, View
+from monitor.cli.console.view import ConsoleView, RateRow, State
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.monitor_client import DEFAULT_URL
@@ -93,11 +93,11 @@ def watch(
             watcher.look(now(), patient=True)
 
 
-def view_of(status: MonitorStatus, *, began: float, now: float) -> View:
+def view_of(status: MonitorStatus, *, began: float, now: float) -> ConsoleView:
     """Return what is drawn of a monitor that is watched since the wall-clock second `began`."""
     rows = [_row(one, status) for one in status.rates if one.since_start.judged]
     order = [_words(state) for state in SEVERITY_ORDER]
-    return View(
+    return ConsoleView(
         elapsed=now - began,
         phase=f"no response: {status.problem}" if status.problem else f"version {status.version} at {status.url}",
         window=min(float(round(status.watched)), WINDOW) if status.long_enough else None,

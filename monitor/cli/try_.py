@@ -18,9 +18,9 @@ from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.prompt import clean_lines, prompt_lines
 from monitor.cli.console.text import clean
 from monitor.judge.recording import Exchange
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.operations.event_loop import run_async
-from monitor.operations.trial import Tried, find_case, try_evaluator
+from monitor.operations.trial import TrialResult, find_case, try_evaluator
 from monitor.quantities import dollars
 from monitor.telemetry import logs
 
@@ -61,7 +61,7 @@ def try_(
         raise typer.Exit(1)
 
 
-def to_json(tried: Tried) -> str:
+def to_json(tried: TrialResult) -> str:
     """Return one JSON object, every text unchanged."""
     whole = {
         "evaluator": tried.one.evaluator.name,
@@ -80,7 +80,7 @@ def to_json(tried: Tried) -> str:
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
 
 
-def _result_object(judged: Judged) -> dict[str, Any]:
+def _result_object(judged: EvaluationResult) -> dict[str, Any]:
     outcome = judged.outcome
     score = outcome if isinstance(outcome, Score) else None
     return {
@@ -97,7 +97,7 @@ def _result_object(judged: Judged) -> dict[str, Any]:
     }
 
 
-def _call_object(tried: Tried, one: Exchange) -> dict[str, Any]:
+def _call_object(tried: TrialResult, one: Exchange) -> dict[str, Any]:
     reply = one.reply
     return {
         "messages": one.call.messages,
@@ -110,7 +110,7 @@ def _call_object(tried: Tried, one: Exchange) -> dict[str, Any]:
     }
 
 
-def lines(tried: Tried) -> Iterator[str]:
+def lines(tried: TrialResult) -> Iterator[str]:
     """Yield the calls and the result of the first evaluation, then a summary of all."""
     first = tried.times[0]
     model = f", {tried.settings.model}" if tried.settings is not None else ""
@@ -130,7 +130,7 @@ def lines(tried: Tried) -> Iterator[str]:
     yield from _summary(tried)
 
 
-def _exchange(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[str]:
+def _exchange(tried: TrialResult, one: Exchange, number: int, calls: int) -> Iterator[str]:
     yield ""
     yield f"--- prompt as sent{f', call {number} of {calls}' if calls > 1 else ''}"
     yield from prompt_lines(one)
@@ -148,7 +148,7 @@ def _exchange(tried: Tried, one: Exchange, number: int, calls: int) -> Iterator[
     yield f"{ended}{spent}, {clean(reply.model)}{', refused' if reply.refused else ''}]"
 
 
-def _result(judged: Judged) -> Iterator[str]:
+def _result(judged: EvaluationResult) -> Iterator[str]:
     outcome = judged.outcome
     if not isinstance(outcome, Score):
         detail = getattr(outcome, "detail", "")
@@ -163,11 +163,11 @@ def _result(judged: Judged) -> Iterator[str]:
         yield f"- {clean(one.verdict)}: {clean(one.claim)}{at}"
 
 
-def _defect(judged: Judged) -> str:
+def _defect(judged: EvaluationResult) -> str:
     return "defect" if judged.defect else "no defect"
 
 
-def _summary(tried: Tried) -> Iterator[str]:
+def _summary(tried: TrialResult) -> Iterator[str]:
     scored, number = tried.scored, len(tried.times)
     yield f"--- {number} evaluation{'s' if number > 1 else ''}"
     if scored:

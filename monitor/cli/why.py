@@ -20,8 +20,8 @@ from monitor.cli.console.text import clean
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError
 from monitor.operations.diagnosis import Inquiry, ask_monitor, is_known
+from monitor.pipeline.introspection.explain import Cause, Explanation, ExplanationStep
 from monitor.quantities import parse_duration
-from monitor.why import Cause, Explanation, Step
 
 _MARGIN: Final = 2
 
@@ -128,13 +128,13 @@ def lines(answer: Explanation) -> Iterator[str]:
                 yield f"  {'':{width}}  to change it: {clean(one.setting)}"
 
 
-def _by_evaluator(steps: Sequence[Step]) -> Iterator[tuple[str, list[Step]]]:
+def _by_evaluator(steps: Sequence[ExplanationStep]) -> Iterator[tuple[str, list[ExplanationStep]]]:
     """The steps of the trace itself, then those of each evaluator."""
-    groups: dict[str, list[Step]] = {}
+    groups: dict[str, list[ExplanationStep]] = {}
     for one in steps:
         groups.setdefault(one.evaluator, []).append(one)
     yield from groups.items()
 
 
-def _width(steps: Sequence[Step]) -> int:
+def _width(steps: Sequence[ExplanationStep]) -> int:
     return max((len(one.what) for one in steps), default=0)

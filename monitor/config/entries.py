@@ -8,7 +8,7 @@ from typing import Any
 from monitor import registry
 from monitor.errors import ConfigError
 from monitor.model.outcome import DefectRule
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.quantities import parse_rate
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Evaluator, Sampler
@@ -25,7 +25,7 @@ def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]
         yield place, entry
 
 
-def assignment(entry: Mapping[str, Any], place: str) -> Assignment:
+def assignment(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     """What an entry of `evaluators` describes. Raises `ConfigError`."""
     options = dict(entry)
     sample, rule = options.pop("sample", None), options.pop("defect", None)
@@ -34,7 +34,7 @@ def assignment(entry: Mapping[str, Any], place: str) -> Assignment:
         if not isinstance(given, str):
             raise ConfigError(f"{place}.{name}: must be a name, not {registry.shown(given)}")
     evaluator = registry.read("evaluators", options, Evaluator, place)
-    return Assignment(
+    return ConfiguredEvaluator(
         evaluator=evaluator,
         sampler=_sampler(sample, f"{place}.sample"),
         defect=evaluator.default_defect if rule is None else _defect(rule, evaluator, f"{place}.defect"),

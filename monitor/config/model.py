@@ -14,20 +14,20 @@ from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
-from monitor.assembly import AssemblySettings
-from monitor.backfill import BackfillSettings
-from monitor.canary import CanarySettings
 from monitor.config.entries import assignment, listed
-from monitor.config.sections import Log, Sampling, Section, Storage
-from monitor.content.settings import ReadingSettings
+from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
 from monitor.errors import ConfigError
-from monitor.foreign import ForeignSettings
-from monitor.foreign.rules import known_names
+from monitor.extraction.feedback import ForeignSettings
+from monitor.extraction.feedback.rules import known_names
+from monitor.extraction.settings import ReadingSettings
+from monitor.jobs.backfill import BackfillSettings
+from monitor.jobs.canary import CanarySettings
+from monitor.jobs.self_telemetry import TelemetrySettings
 from monitor.judge.settings import JudgeSettings
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.assembly import AssemblySettings
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.privacy.redaction import RedactionSettings
-from monitor.selfwatch import TelemetrySettings
 from monitor.stages import Sink, Source
 from monitor.web.settings import PageSettings
 
@@ -37,7 +37,7 @@ Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,1
 class EvaluatorEntry(Section):
     """One entry of `evaluators`: who evaluates, who is sampled for it, and what counts as a defect."""
 
-    assignment: Assignment
+    assignment: ConfiguredEvaluator
 
 
 DEFAULT_EVALUATORS: tuple[Mapping[str, Any], ...] = (
@@ -60,7 +60,7 @@ class Config(Section):
     sources: Annotated[tuple[Source, ...], Field(validate_default=True)] = DEFAULT_SOURCES  # type: ignore[assignment]
     """Where traces come from. Default: OTLP over gRPC on 127.0.0.1:4317 and over HTTP on 127.0.0.1:4318."""
 
-    sampling: Sampling = Sampling()
+    sampling: SamplingSettings = SamplingSettings()
     """Head sampling, before anything is decoded."""
 
     assembly: AssemblySettings = AssemblySettings()
@@ -117,10 +117,10 @@ class Config(Section):
     redaction: RedactionSettings = RedactionSettings()
     """Masking personal data before anybody but the local evaluators sees it."""
 
-    storage: Storage = Storage()
+    storage: StorageSettings = StorageSettings()
     """The folder on disk."""
 
-    log: Log = Log()
+    log: LogSettings = LogSettings()
     """The monitor's own log."""
 
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -202,15 +202,15 @@ class Config(Section):
         """All judges by name, that of the section `judge` among them."""
         return {DEFAULT_JUDGE: self.judge, **self.judges}
 
-    def judge_of(self, assignment: Assignment) -> JudgeSettings:
+    def judge_of(self, assignment: ConfiguredEvaluator) -> JudgeSettings:
         """The settings of the judge that an evaluator asks."""
         return self.judges.get(assignment.judge, self.judge)
 
-    def works(self, assignment: Assignment) -> bool:
+    def works(self, assignment: ConfiguredEvaluator) -> bool:
         """Whether an evaluator has what it needs: a local one always, a judged one where a model is configured."""
         return assignment.evaluator.cost == "local" or self.judge_of(assignment).model is not None
 
     @property
-    def assignments(self) -> tuple[Assignment, ...]:
+    def assignments(self) -> tuple[ConfiguredEvaluator, ...]:
         """All configured evaluators, judged ones included, whether or not there is a judge."""
         return tuple(entry.assignment for entry in self.evaluators)

@@ -18,7 +18,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 
 
-class Sampling(Section):
+class SamplingSettings(Section):
     """Which traces are kept at all (head sampling)."""
 
     traces: Rate = 1.0
@@ -37,7 +37,7 @@ def default_state_path() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "rag-monitor"
 
 
-class Storage(Section, ResultRetention):
+class StorageSettings(Section, ResultRetention):
     """The folder on disk: the spool of traces that are not yet done, and the history of results."""
 
     path: Path = Field(default_factory=default_state_path)
@@ -54,7 +54,7 @@ class Storage(Section, ResultRetention):
     for as long, whatever `texts` says, and each delivery is written twice. Default: not at all."""
 
     @model_validator(mode="after")
-    def _no_deliveries_without_texts(self) -> Storage:
+    def _no_deliveries_without_texts(self) -> StorageSettings:
         if self.texts == "none" and self.spool_retention > 0:
             raise ValueError(
                 "`spool_retention` keeps deliveries as they came, and with `texts: none` no text is kept: give one"
@@ -69,7 +69,7 @@ class Storage(Section, ResultRetention):
     """Bytes that these may take; beyond it the oldest go first. A request takes about a kilobyte."""
 
 
-class Log(Section):
+class LogSettings(Section):
     """The monitor's own log, on standard error."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

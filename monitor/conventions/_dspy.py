@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from monitor.content import messages
+from monitor.extraction import messages
 from monitor.model.case import Message
 
 START: Final = "[[ ## "

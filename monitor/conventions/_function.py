@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from monitor.content import documents, evidence, messages, values
+from monitor.extraction import documents, evidence, messages, values
 from monitor.model.case import Document
 from monitor.model.span import Value
 

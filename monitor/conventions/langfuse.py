@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, messages, prompt, slices, values
 from monitor.conventions import _function as function
+from monitor.extraction import documents, messages, prompt, slices, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
@@ -37,7 +37,7 @@ _USAGE_KEYS: Final = (
 )
 
 
-class Langfuse(Convention):
+class LangfuseConvention(Convention):
     """Reads spans that carry `langfuse.observation.type`.
 
     The SDK also sets it on spans of others that are current when the application adds something to its observation;

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from monitor.content import documents, messages, values
 from monitor.conventions import _function as functions
 from monitor.conventions import gen_ai
+from monitor.extraction import documents, messages, values
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation
 

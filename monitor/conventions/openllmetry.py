@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.content import documents, evidence, messages, prompt, values
 from monitor.conventions import gen_ai
+from monitor.extraction import documents, evidence, messages, prompt, values
 from monitor.model.case import Document
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from monitor.content import documents, messages, prompt, values
+from monitor.extraction import documents, messages, prompt, values
 from monitor.model.case import Message, Usage
 from monitor.model.span import LogRecord, Span, Value
 from monitor.stages import Convention, Observation

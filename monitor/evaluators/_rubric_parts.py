@@ -51,7 +51,7 @@ def listed(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EvidenceSummary:
     """The evidence of one answer. Of `total` entries that count, `good` are in favour; `said` says so in words."""
 
     evidence: tuple[Evidence, ...] = ()
@@ -72,7 +72,7 @@ class Kind(ABC):
         return 0
 
     @abstractmethod
-    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+    def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:
         """Read the evidence from an answer that satisfies the schema."""
 
 
@@ -85,7 +85,7 @@ class _Claims(Kind):
     def tokens(self, case: Case) -> int:
         return len(case.response) // 2  # claims quote the response
 
-    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+    def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:
         found: list[Evidence] = []
         after = 0  # search in order, so that a repeated stretch is found twice
         for claim in data["claims"]:
@@ -94,7 +94,7 @@ class _Claims(Kind):
             quote = case.response[start:end] if end > 0 else one_line(claim["quote"], _ENTRY)
             found.append(Evidence(quote, claim["verdict"], start, end, one_line(claim["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
-        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'claim')} supported.")
+        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'claim')} supported.")
 
 
 class _Observations(Kind):
@@ -103,8 +103,8 @@ class _Observations(Kind):
     def schema(self, case: Case) -> JsonValue:  # noqa: ARG002 - the contract's signature
         return {"type": "array", "items": _TEXT}
 
-    def read(self, data: Mapping[str, Any], case: Case) -> Found:  # noqa: ARG002 - the contract's signature
-        return Found()
+    def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:  # noqa: ARG002 - the contract's signature
+        return EvidenceSummary()
 
 
 class _Intents(Kind):
@@ -114,7 +114,7 @@ class _Intents(Kind):
         numbers = one_of(str(number) for number in range(1, len(case.retrieved_context) + 1))
         return _array({"intent": _TEXT, "documents": {"type": "array", "items": numbers}, "note": _TEXT})
 
-    def read(self, data: Mapping[str, Any], case: Case) -> Found:  # noqa: ARG002 - the contract's signature
+    def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:  # noqa: ARG002 - the contract's signature
         found = []
         for intent in data["intents"]:
             numbers = sorted({int(number) for number in intent["documents"]})
@@ -122,7 +122,7 @@ class _Intents(Kind):
             note = one_line(f"{where}: {intent['note']}", _NOTE)
             found.append(Evidence(one_line(intent["intent"], _ENTRY), "supported" if numbers else "absent", note=note))
         good = sum(one.verdict == "supported" for one in found)
-        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'intent')} answered.")
+        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'intent')} answered.")
 
 
 class _Documents(Kind):
@@ -136,7 +136,7 @@ class _Documents(Kind):
     def tokens(self, case: Case) -> int:
         return _DOCUMENT_TOKENS * len(case.retrieved_context)
 
-    def read(self, data: Mapping[str, Any], case: Case) -> Found:
+    def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:
         found = []
         for number, document in enumerate(case.retrieved_context, 1):
             told = data["documents"][str(number)]
@@ -145,7 +145,7 @@ class _Documents(Kind):
             verdict: Literal["supported", "absent"] = "supported" if told["relevant"] else "absent"
             found.append(Evidence(claim, verdict, note=one_line(told["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
-        return Found(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
+        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
 
 
 KINDS: Final[Mapping[Evidenced, Kind]] = {

@@ -12,7 +12,7 @@ from monitor.errors import JudgeError
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
-from monitor.evaluators._rubric_parts import COMPUTED, KINDS, Found, material
+from monitor.evaluators._rubric_parts import COMPUTED, KINDS, EvidenceSummary, material
 from monitor.evaluators._trivial import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
@@ -114,6 +114,6 @@ _NOTHING: Mapping[str, SkippedReason] = {
 """Why a case is skipped that has no such evidence: a share of nothing is neither good nor bad."""
 
 
-def _computed(rubric: RubricFile, found: Found) -> float:
+def _computed(rubric: RubricFile, found: EvidenceSummary) -> float:
     part = COMPUTED[rubric.score].of_share(found.good / found.total)
     return rubric.scale.lowest + part * (rubric.scale.highest - rubric.scale.lowest)

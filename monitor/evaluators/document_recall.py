@@ -58,7 +58,7 @@ class DocumentRecall(Evaluator):
         return Score(value, explanation, self.scale.level(value), tuple(evidence[:_LISTED]))
 
 
-class _Known(NamedTuple):
+class _DocumentKey(NamedTuple):
     """What identifies a document, normalised for comparison."""
 
     uri: str
@@ -67,21 +67,21 @@ class _Known(NamedTuple):
     shown: str
 
 
-def _known(document: Document) -> _Known:
+def _known(document: Document) -> _DocumentKey:
     text = " ".join(unicodedata.normalize("NFKC", document.content).casefold().split())
     uri, given = document.doc_uri.strip(), document.doc_id.strip()
     shown = " ".join((uri or given or document.content[: 2 * _SHOWN]).split())
-    return _Known(uri, given, text, "".join(c if c.isprintable() else " " for c in shown)[:_SHOWN])
+    return _DocumentKey(uri, given, text, "".join(c if c.isprintable() else " " for c in shown)[:_SHOWN])
 
 
-def _distinct(documents: Sequence[Document]) -> list[_Known]:
+def _distinct(documents: Sequence[Document]) -> list[_DocumentKey]:
     """Return the documents that can be searched for, each once."""
     known = (_known(document) for document in documents)
     by_key = {one.uri or (one.id, one.text): one for one in known if one.uri or one.id or one.text}
     return list(by_key.values())
 
 
-def _same(expected: _Known, retrieved: _Known) -> str:
+def _same(expected: _DocumentKey, retrieved: _DocumentKey) -> str:
     """Return what identifies the retrieved document as the expected one; empty if it is another."""
     if expected.uri and expected.uri == retrieved.uri:
         return "by doc_uri"

@@ -11,7 +11,7 @@ from monitor.clock import Clock
 from monitor.errors import JudgeError
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
-from monitor.share import Share
+from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics.limits import CalendarCap
 
 _HOUR, _DAY = 3600.0, 86_400.0
@@ -51,10 +51,10 @@ class BudgetTracker:
         budget: Budget,
         clock: Clock,
         spent: Callable[[str, str], None] = lambda _cap, _until: None,
-        group: Share | None = None,
+        group: ReplicaShare | None = None,
     ) -> None:
         self._clock = clock
-        self._group = group if group is not None else Share()
+        self._group = group if group is not None else ReplicaShare()
         self._offset = clock.now() - clock.monotonic()
         self._spent = spent
         self._money = _caps(

@@ -22,7 +22,7 @@ def question_key(model: str, question: Question | Prompt) -> str:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _CacheTurn:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     holders: int = 0
 
@@ -34,7 +34,7 @@ class Cache:
         self._settings = settings
         self._clock = clock
         self._kept: OrderedDict[str, tuple[float, Verdict]] = OrderedDict()
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _CacheTurn] = {}
 
     def __len__(self) -> int:
         """Return the number of verdicts kept."""
@@ -68,7 +68,7 @@ class Cache:
         if not self._settings.max_entries:
             yield
             return
-        mine = self._turns.setdefault(key, _Turn())
+        mine = self._turns.setdefault(key, _CacheTurn())
         mine.holders += 1
         try:
             async with mine.lock:

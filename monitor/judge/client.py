@@ -45,7 +45,7 @@ async def open_judge(
     begin: anyio.Event | None = None,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
     pause: Pause | None = None,
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[JudgeClient]:
     """Open a judge for the life of the context. Returns at once; the first question waits until the provider is loaded.
 
     Loading takes seconds of processor time, so it waits for `begin`, which is set when the receivers listen. `seam` may
@@ -66,7 +66,7 @@ async def open_judge(
     await anyio.to_thread.run_sync(key.load)
     made = open_classifier if settings.is_classifier else LiteLLM
     provider = seam(made(settings, runtime.clock, key))
-    client = Client(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key)
+    client = JudgeClient(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key)
 
     async def load() -> None:
         if begin is not None:
@@ -113,7 +113,7 @@ async def _beside(work: Callable[[], object]) -> None:
     await done
 
 
-class Client:
+class JudgeClient:
     """A `Judge` on top of a `Provider`. Questions wait for `ready()`."""
 
     def __init__(

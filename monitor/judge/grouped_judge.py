@@ -33,7 +33,7 @@ _APART: Final = (
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _WaitingQuestion:
     question: Question
     answered: anyio.Event
     answer: Verdict | JudgeError | None = None
@@ -45,7 +45,7 @@ class QuestionGroup:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self._members = 0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingQuestion] = []
 
     def judge(self) -> GroupedJudge:
         """Return the judge for one evaluator."""
@@ -54,7 +54,7 @@ class QuestionGroup:
 
     async def ask(self, question: Question) -> Verdict:
         """Answer one evaluator's question, as soon as all others have asked or left. Raises `JudgeError`."""
-        mine = _Waiting(question, anyio.Event())
+        mine = _WaitingQuestion(question, anyio.Event())
         self._waiting.append(mine)
         if len(self._waiting) == self._members:
             await self._ask_all()
@@ -81,7 +81,7 @@ class QuestionGroup:
             for one in waiting:
                 one.answered.set()
 
-    async def _ask_together(self, waiting: Sequence[_Waiting]) -> None:
+    async def _ask_together(self, waiting: Sequence[_WaitingQuestion]) -> None:
         questions = [one.question for one in waiting]
         try:
             verdict = await self._judge.ask(merged(questions))
@@ -95,8 +95,8 @@ class QuestionGroup:
             for number, one in enumerate(waiting):
                 one.answer = _share(verdict, verdict.data[one.question.name], number, len(waiting))
 
-    async def _ask_each(self, waiting: Sequence[_Waiting]) -> None:
-        async def ask(one: _Waiting) -> None:
+    async def _ask_each(self, waiting: Sequence[_WaitingQuestion]) -> None:
+        async def ask(one: _WaitingQuestion) -> None:
             try:
                 one.answer = await self._judge.ask(one.question)
             except JudgeError as error:

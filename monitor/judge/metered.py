@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.errors import JudgeError
-from monitor.model.outcome import Attempt, Spending
+from monitor.model.outcome import Attempt, Cost
 from monitor.stages import Judge, Prompt, Question, Verdict
 
 
@@ -36,10 +36,10 @@ class MeteredJudge:
         self._verdicts.append(verdict)
         return verdict
 
-    def spending(self, seconds: float) -> Spending:
+    def spending(self, seconds: float) -> Cost:
         """Return what all answers cost together; `seconds` is the wall-clock time of the whole evaluation."""
         given = self._verdicts
-        return Spending(
+        return Cost(
             model=given[-1].model if given else self.model,
             dollars=sum(one.dollars for one in given),
             input_tokens=sum(one.input_tokens for one in given),

@@ -26,7 +26,7 @@ LAST_PROBE: Final = 300.0
 """The longest wait between two probes, in seconds."""
 
 
-class Cause(StrEnum):
+class PauseCause(StrEnum):
     """Why a provider refuses until somebody acts. A closed set."""
 
     REFUSED = "refused"  # the key
@@ -37,7 +37,7 @@ class Cause(StrEnum):
 class Paused(NamedTuple):
     """A pause: why, since when (wall clock), what to do about it, and how many evaluations it has cost so far."""
 
-    cause: Cause
+    cause: PauseCause
     since: float
     why: str
     remedy: str
@@ -110,7 +110,7 @@ class Pause:
         if scope.cancelled_caught:
             raise self.fault()
 
-    def refused(self, cause: Cause, why: str) -> None:
+    def refused(self, cause: PauseCause, why: str) -> None:
         """Begin a pause, or continue one: a call was refused for `cause`. `why` says how, in our own words."""
         before = self._now
         if before is None:
@@ -162,11 +162,11 @@ class Pause:
         """Return the error for a question that is not asked."""
         return JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {self._now.why}" if self._now else "paused")
 
-    def _remedy(self, cause: Cause) -> str:
+    def _remedy(self, cause: PauseCause) -> str:
         place = self._place
-        if cause is Cause.UNPAID:
+        if cause is PauseCause.UNPAID:
             return f"pay the provider of {place} or raise the account's limit; the judge then resumes by itself"
-        if cause is Cause.GONE:
+        if cause is PauseCause.GONE:
             return (
                 f"check {place}.model and {place}.api_base, and whether the provider still offers the model; restart"
                 " the monitor after changing them"

@@ -18,7 +18,7 @@ class Exchange:
     fault: str = ""
 
 
-class Recording:
+class RecordingProvider:
     """Wraps a provider and appends each call to `exchanges` when it ends.
 
     With `send` False nothing is loaded or sent: each call is recorded, then fails with `CallFault(shutdown)`. So calls

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from monitor.errors import JudgeError
-from monitor.judge.pause import Cause
+from monitor.judge.pause import PauseCause
 from monitor.model.outcome import UnscoredReason
 
 _BASE, _LONGEST = 0.5, 20.0  # seconds
@@ -62,7 +62,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         sick: bool = False,
         retry_after: float | None = None,
         plain: bool = False,
-        pauses: Cause | None = None,
+        pauses: PauseCause | None = None,
     ) -> None:
         super().__init__(reason, message)
         self.again = again
@@ -110,12 +110,12 @@ def _lasting(status: int, told: str, error: Exception, what: str) -> CallFault |
     if _is_unpaid(status, head, told, error):
         message = f"the provider demands payment, or the account has reached a limit ({what})"
         reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
-        return CallFault(reason, message, pauses=Cause.UNPAID)
+        return CallFault(reason, message, pauses=PauseCause.UNPAID)
     if status in _UNAUTHORISED:
-        return CallFault(UnscoredReason.AUTH, f"the provider rejects the key ({what})", pauses=Cause.REFUSED)
+        return CallFault(UnscoredReason.AUTH, f"the provider rejects the key ({what})", pauses=PauseCause.REFUSED)
     if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(head)):
         message = f"the provider has no such model, or there is nothing at this address ({what})"
-        return CallFault(UnscoredReason.PROVIDER_ERROR, message, pauses=Cause.GONE)
+        return CallFault(UnscoredReason.PROVIDER_ERROR, message, pauses=PauseCause.GONE)
     return None
 
 

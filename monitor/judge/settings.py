@@ -9,8 +9,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from monitor.errors import ConfigError
 from monitor.quantities import Duration, Rate
-from monitor.serving.address_guard import check_address
 from monitor.stages import Component
+from monitor.transport.http.address_guard import check_address
 
 CLASSIFIER: Final = "classifier/"
 """The prefix of a model's name that marks a classifier of pairs of texts instead of a language model."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from monitor.model.foreign import ForeignVerdict
+from monitor.model.external import ExternalScore
 
 ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 
 
-class Status(StrEnum):
+class ReadingStatus(StrEnum):
     """What could be read of a trace. `ready` and `no_context` can be judged, the others cannot."""
 
     READY = "ready"
@@ -25,7 +25,7 @@ class Status(StrEnum):
     @property
     def judgeable(self) -> bool:
         """Whether evaluators run on such a case."""
-        return self in (Status.READY, Status.NO_CONTEXT)
+        return self in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT)
 
 
 class Traffic(StrEnum):
@@ -160,11 +160,11 @@ class Reading:
     of the request in its own trace.
     """
 
-    status: Status
+    status: ReadingStatus
     case: Case
     error: str = ""
     joined: tuple[Joined, ...] = field(default=(), compare=False, repr=False)
-    verdicts: tuple[ForeignVerdict, ...] = field(default=(), compare=False, repr=False)
+    verdicts: tuple[ExternalScore, ...] = field(default=(), compare=False, repr=False)
 
     def as_row(self) -> dict[str, Any]:
         """The row of the case with its `status` and `error` (null where there is none)."""

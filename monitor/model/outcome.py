@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from monitor.model.case import Case
-from monitor.model.foreign import Via
-from monitor.model.generation import Generation
+from monitor.model.external import ScoreSource
+from monitor.model.service_version import ServiceVersion
 
 
 class SkippedReason(StrEnum):
@@ -191,7 +191,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class Cost:
     """What one evaluation cost: US dollars, tokens, seconds of wall clock, calls made; 0 for a local evaluator.
 
     `tries` are all calls in their order, those of questions that came to nothing among them.
@@ -221,7 +221,7 @@ class Selection:
     shift: float = 0.0
 
 
-class Standing(StrEnum):
+class RateScope(StrEnum):
     """Whether a result counts in the rates that alerts look at."""
 
     LIVE = "live"
@@ -232,7 +232,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class EvaluationResult:
     """One result: a case, an evaluator in a version, and the outcome.
 
     `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
@@ -249,12 +249,12 @@ class Judged:
     weight: float
     level: str = ""
     defect: bool = False
-    spending: Spending = field(default_factory=Spending)
+    spending: Cost = field(default_factory=Cost)
     judged_at: float = 0.0
-    standing: Standing = Standing.LIVE
-    generation: Generation = field(default_factory=Generation)
+    standing: RateScope = RateScope.LIVE
+    generation: ServiceVersion = field(default_factory=ServiceVersion)
     selection: Selection | None = None
-    via: Via = Via.OWN
+    via: ScoreSource = ScoreSource.OWN
     key: str = ""
     origin: str = ""
 

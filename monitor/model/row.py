@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from monitor.model.receipt import Receipt
+from monitor.model.ack import Ack
 
 SOURCE: Final = "cases"
 """Under which rows stand in the ledger, whatever brought them."""
@@ -35,4 +35,4 @@ class RowBatch:
     rows: Sequence[Row]
     invalid: int = 0
     app: str = ""
-    receipt: Receipt | None = None
+    receipt: Ack | None = None

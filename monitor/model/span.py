@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from monitor.model.receipt import Receipt
+from monitor.model.ack import Ack
 
 # An attribute value as decoded from an OTLP AnyValue. An AnyValue without a value is None.
 Value: TypeAlias = "str | bool | int | float | bytes | Sequence[Value] | Mapping[str, Value] | None"
@@ -37,7 +37,7 @@ class SpanBatch:
     source: str
     signal: Signal
     groups: Sequence[EncodedGroup]
-    receipt: Receipt | None = None
+    receipt: Ack | None = None
 
 
 class Part(NamedTuple):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from monitor.config import Config
-from monitor.model.outcome import DefectRule, Judged, Score
+from monitor.model.outcome import DefectRule, EvaluationResult, Score
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.labelled import LabelledCase, read_labelled, sample
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.stages import Runtime
 from monitor.statistics.quality import plot
 from monitor.statistics.quality.quality import Labelled, Quality, Spread, Tested, measure, spread
@@ -29,7 +29,7 @@ class EvaluatorBenchmark:
     answers from the cache; None where there is none. `cost` is what all its results have cost, in US dollars.
     """
 
-    configured: Assignment
+    configured: ConfiguredEvaluator
     quality: Quality
     not_scored: Mapping[tuple[str, str], int]
     seconds: Spread | None
@@ -65,7 +65,7 @@ class FileBenchmark:
 
 async def benchmark_file(
     config: Config,
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     path: Path,
     *,
     limit: int | None = None,
@@ -91,10 +91,10 @@ async def benchmark_file(
     chosen = sample(labelled.cases, limit)
     # Numbers for ids: two rows of a file may well have the same, and still both are labelled.
     cases = [replace(one.case, request_id=str(number)) for number, one in enumerate(chosen)]
-    results: list[Judged] = []
+    results: list[EvaluationResult] = []
     runtime = Runtime.standalone()
 
-    async def deliver(one: Judged) -> None:
+    async def deliver(one: EvaluationResult) -> None:
         results.append(one)
 
     with progress.steps(len(cases), path.name) as scored, unwrap_errors():
@@ -145,7 +145,9 @@ def _printable(name: str) -> str:
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
 
 
-def _measure(one: Assignment, results: Sequence[Judged], rows: Sequence[LabelledCase]) -> EvaluatorBenchmark:
+def _measure(
+    one: ConfiguredEvaluator, results: Sequence[EvaluationResult], rows: Sequence[LabelledCase]
+) -> EvaluatorBenchmark:
     answers: list[Labelled] = []
     not_scored: Counter[tuple[str, str]] = Counter()
     for result in results:

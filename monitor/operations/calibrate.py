@@ -13,26 +13,26 @@ from typing import Any, NamedTuple
 import orjson
 from prometheus_client import CollectorRegistry, write_to_textfile
 
-from monitor import calibration
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import Standing
+from monitor.jobs import calibration
+from monitor.model.outcome import RateScope
 from monitor.sinks.jsonl import JsonLines
 from monitor.statistics.correction import (
     LABELS_NEEDED,
-    Cell,
-    Corrected,
+    ConfusionCell,
+    CorrectedRate,
+    JudgeQuality,
     Label,
-    Quality,
     by_difference,
     by_quality,
     quality,
 )
 from monitor.statistics.rates import Estimate, Sums, interval_95
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.metrics import Metrics
 
-_NOT_IN_RATES = (Standing.NON_PRODUCTION, Standing.BACKFILL, Standing.USER_DISLIKED)
+_NOT_IN_RATES = (RateScope.NON_PRODUCTION, RateScope.BACKFILL, RateScope.USER_DISLIKED)
 
 
 class _Version(NamedTuple):
@@ -59,11 +59,11 @@ class EvaluatorCalibration:
 
     evaluator: str
     version: str
-    quality: Quality
+    quality: JudgeQuality
     raw: Estimate
-    corrected: Corrected | None
+    corrected: CorrectedRate | None
     method: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ConfusionCell, ...]
     audited: Sums | None
 
 
@@ -204,10 +204,10 @@ def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bo
     )
 
 
-def _cells(labels: Sequence[Label]) -> Iterator[Cell]:
+def _cells(labels: Sequence[Label]) -> Iterator[ConfusionCell]:
     for verdict, truth in product((True, False), repeat=2):
         weights = [one.weight for one in labels if (one.verdict, one.truth) == (verdict, truth)]
-        yield Cell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))
+        yield ConfusionCell(verdict, truth, len(weights), math.fsum(weights), math.fsum(one**2 for one in weights))
 
 
 def _result(row: Mapping[str, Any]) -> _Result | None:
@@ -266,27 +266,27 @@ def _rows(files: Sequence[Path], parameter: str, problems: list[str]) -> Iterato
 
 def _history(path: Path, parameter: str) -> list[dict[str, Any]]:
     try:
-        return Reader(path).results(limit=-1)
+        return HistoryReader(path).results(limit=-1)
     except MonitorError as error:
         raise ConfigError(f"{parameter}: {error}") from None
 
 
-def _saved(evaluators: Iterable[EvaluatorCalibration]) -> list[calibration.Judge]:
+def _saved(evaluators: Iterable[EvaluatorCalibration]) -> list[calibration.JudgeCalibration]:
     return [
-        calibration.Judge(
+        calibration.JudgeCalibration(
             evaluator=one.evaluator,
             version=one.version,
-            cells=[calibration.Cell(**cell._asdict()) for cell in one.cells],
+            cells=[calibration.LabelCell(**cell._asdict()) for cell in one.cells],
             audited=list(_audited(one.audited)) if one.audited is not None else [],
         )
         for one in evaluators
     ]
 
 
-def _audited(raw: Sums) -> Iterator[calibration.Drawn]:
+def _audited(raw: Sums) -> Iterator[calibration.AuditedResults]:
     good = max(raw.weight - raw.defect_weight, 0.0)
     for defect, results, weight, squares in (
         (True, raw.defects, raw.defect_weight, raw.defect_weight_squares),
         (False, raw.judged - raw.defects, good, raw.good_weight_squares),
     ):
-        yield calibration.Drawn(verdict=defect, results=results, weight=weight, weight_squares=squares)
+        yield calibration.AuditedResults(verdict=defect, results=results, weight=weight, weight_squares=squares)

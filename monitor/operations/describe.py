@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.canary.cases import load
 from monitor.config import Config
-from monitor.pipeline.assignment import Assignment
+from monitor.jobs.canary.cases import load
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.quantities import format_duration, precise_percent
 from monitor.stages import type_name
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorSummary:
+class EvaluatorDescription:
     """An evaluator as configured. `works` is false where its judge has no model; `sample` is None if it is adaptive.
 
     `judge` is the model that it asks, None for a local evaluator; `defect` its defect rule in words.
@@ -26,10 +26,10 @@ class EvaluatorSummary:
     defect: str
 
 
-def evaluators(config: Config) -> list[EvaluatorSummary]:
+def evaluators(config: Config) -> list[EvaluatorDescription]:
     """Return a summary of each configured evaluator, in their order."""
     return [
-        EvaluatorSummary(
+        EvaluatorDescription(
             name=one.evaluator.name,
             works=config.works(one),
             judge=config.judge_of(one).model if one.evaluator.cost == "judge" else None,
@@ -110,7 +110,7 @@ def _traffic(config: Config) -> Iterator[str]:
         yield f"Slices rates by {', '.join(config.slices)}."
 
 
-def _evaluator(config: Config, one: Assignment) -> str:
+def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
     evaluator, rate, scale = one.evaluator, getattr(one.sampler, "rate", None), one.evaluator.scale
     if not config.works(one):
         return f"{evaluator.name} is off: it needs `judge.model`, and none is configured."

@@ -17,22 +17,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.config.sections import Storage
+from monitor.config.sections import StorageSettings
 from monitor.errors import MonitorError
-from monitor.foreign.rules import known_names
-from monitor.model.foreign import Via
-from monitor.model.trail import Trail
+from monitor.extraction.feedback.rules import known_names
+from monitor.model.external import ScoreSource
+from monitor.model.request_log import RequestRecord
 from monitor.operations.monitor_client import MonitorClient
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
-from monitor.quantities import format_duration
-from monitor.samplers.uniform import Uniform
-from monitor.stages import Runtime, type_name
-from monitor.statistics import consistent_sampling
-from monitor.storage import files
-from monitor.storage.history.reader import Reader as Results
-from monitor.storage.history.reader import Search
-from monitor.storage.request_log import Reader, Recorder, recording
-from monitor.why import (
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
+from monitor.pipeline.introspection.explain import (
     Cause,
     EvaluatorFacts,
     EvaluatorSetup,
@@ -45,6 +37,14 @@ from monitor.why import (
     explain_evaluator,
     explain_trace,
 )
+from monitor.quantities import format_duration
+from monitor.samplers.uniform import Uniform
+from monitor.stages import Runtime, type_name
+from monitor.statistics import consistent_sampling
+from monitor.storage import files
+from monitor.storage.history.reader import HistoryReader as Results
+from monitor.storage.history.reader import Search
+from monitor.storage.request_log import Recorder, RequestLogReader, recording
 
 FILE: Final = files.REQUEST_LOG
 """The name of the file within the storage folder."""
@@ -63,7 +63,7 @@ _ANSWER: Final = TypeAdapter(Explanation)
 class Live(Protocol):
     """A running monitor, asked on its event loop."""
 
-    def trail(self, request_id: str) -> Trail | None:
+    def trail(self, request_id: str) -> RequestRecord | None:
         """What is known so far of a request that is being worked on."""
         ...
 
@@ -85,7 +85,7 @@ class Live(Protocol):
         ...
 
 
-def record(storage: Storage, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
+def record(storage: StorageSettings, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
     """Keeps what becomes of requests, as configured; None where it is not to be kept."""
     if storage.request_log <= 0:
         return nullcontext()
@@ -109,7 +109,7 @@ class Inquiry:
         self._config = config
         self._clock = clock
         self._live = live
-        self._trails = Reader(config.storage.path / FILE)
+        self._trails = RequestLogReader(config.storage.path / FILE)
         self._results = config.storage.path / files.HISTORY
 
     def trace(self, request_id: str, evaluator: str = "") -> Explanation:
@@ -185,8 +185,8 @@ class Inquiry:
         results = Results(self._results)
         apps = (facts.app,) if facts.app else ()
         newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
-        via = newest[0].get("score_source", Via.OWN) if newest else expected_via(facts.name)
-        if via == Via.OWN or not (newest or expected):
+        via = newest[0].get("score_source", ScoreSource.OWN) if newest else expected_via(facts.name)
+        if via == ScoreSource.OWN or not (newest or expected):
             return None
         numbers = results.numbers(facts.name, facts.since, facts.app or None)
         return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
@@ -210,7 +210,7 @@ class Inquiry:
         )
 
 
-def evaluating(config: Config, index: int, one: Assignment) -> EvaluatorSetup:
+def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> EvaluatorSetup:
     """An entry of `evaluators`, the one with this number, as explanations need it."""
     sampler, judge = one.sampler, config.judge_of(one)
     return EvaluatorSetup(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from monitor.backfill import store as backfill
 from monitor.clock import Clock, SystemClock
 from monitor.config.model import Config
 from monitor.errors import ConfigError, MonitorError
+from monitor.jobs.backfill import store as backfill
 from monitor.privacy import audit, erasure, pseudonyms
-from monitor.sinks.history import History
+from monitor.sinks.history import HistorySink
 from monitor.storage import files
 from monitor.storage.history import erasing as history
 from monitor.storage.request_log import store as request_log
@@ -133,7 +133,7 @@ def _stores(config: Config) -> list[_Store]:
         _Store(folder / files.BACKFILL, backfill.erase, _waiting_of),
         _Store(folder / files.REQUEST_LOG, request_log.erase),
     ]
-    others = (sink.path for sink in config.sinks if isinstance(sink, History) and sink.path is not None)
+    others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink) and sink.path is not None)
     found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}
     return [one for one in found.values() if one.path.exists()]
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.outgoing.client import ClientTls
+from monitor.transport.http.client import ClientTls
 
 
-class Reply(NamedTuple):
+class FetchedResponse(NamedTuple):
     """An HTTP response: its status, its headers, and as much of its body as was allowed."""
 
     status: int
@@ -60,15 +60,15 @@ class HttpClient:
         self._max_bytes = max_bytes
         self._follow_redirects = follow_redirects
 
-    def get(self, path: str) -> Reply:
+    def get(self, path: str) -> FetchedResponse:
         """Send a GET request. Raises `MonitorError` that says why there is no response."""
         return self._send("GET", path)
 
-    def post(self, path: str, form: Mapping[str, str]) -> Reply:
+    def post(self, path: str, form: Mapping[str, str]) -> FetchedResponse:
         """Send a POST request with a form. Raises `MonitorError` that says why there is no response."""
         return self._send("POST", path, form)
 
-    def _send(self, method: str, path: str, form: Mapping[str, str] | None = None) -> Reply:
+    def _send(self, method: str, path: str, form: Mapping[str, str] | None = None) -> FetchedResponse:
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most commands send nothing
 
         body = bytearray()
@@ -90,7 +90,7 @@ class HttpClient:
             raise MonitorError(f"no response within {self._timeout:g} s") from None
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
             raise MonitorError(_reason(error)) from None
-        return Reply(response.status_code, response.headers, bytes(body[: self._max_bytes]))
+        return FetchedResponse(response.status_code, response.headers, bytes(body[: self._max_bytes]))
 
 
 def _reason(error: BaseException) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from monitor import coverage
-from monitor.content.settings import ReadingSettings
-from monitor.coverage import FIELDS, Coverage
+from monitor.extraction import coverage
+from monitor.extraction.coverage import FIELDS, Coverage
+from monitor.extraction.settings import ReadingSettings
 from monitor.operations.monitor_client import MonitorClient
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.progress import Report, ignore

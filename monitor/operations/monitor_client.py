@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.operations.http_client import HttpClient, Reply
+from monitor.operations.http_client import FetchedResponse, HttpClient
 
 DEFAULT_URL: Final = "http://127.0.0.1:9464"
 TOKEN_VARIABLE: Final = "RAG_MONITOR_TOKEN"  # noqa: S105 - its name
@@ -35,7 +35,7 @@ class Samples(NamedTuple):
         return sum(value for at, value in self.of(name) if labels.items() <= at.items())
 
 
-class Refused(MonitorError):  # noqa: N818 - it says what happened
+class ServerRefused(MonitorError):  # noqa: N818 - it says what happened
     """The server responds, but asking again would not help: wrong token, or not a monitor."""
 
 
@@ -80,17 +80,19 @@ class MonitorClient:
         reply = self._get("/metrics")
         if reply.status == HTTPStatus.UNAUTHORIZED:
             problem = "the token is not accepted" if self._has_token else "a token is needed"
-            raise Refused(f"{self.url}: {problem}: use --token-file or the variable {TOKEN_VARIABLE}")
+            raise ServerRefused(f"{self.url}: {problem}: use --token-file or the variable {TOKEN_VARIABLE}")
         text = reply.text
         if reply.status != HTTPStatus.OK or "ragmonitor_build_info" not in text:
-            raise Refused(f"{self.url}/metrics: responds with {reply.status}, but not with the metrics of a monitor")
+            raise ServerRefused(
+                f"{self.url}/metrics: responds with {reply.status}, but not with the metrics of a monitor"
+            )
         found: defaultdict[str, list[tuple[Mapping[str, str], float]]] = defaultdict(list)
         try:
             for family in text_string_to_metric_families("".join(_lines(text, names))):
                 for sample in family.samples:
                     found[sample.name].append((sample.labels, sample.value))
         except ValueError as error:
-            raise Refused(f"{self.url}/metrics: cannot be parsed: {error}") from None
+            raise ServerRefused(f"{self.url}/metrics: cannot be parsed: {error}") from None
         return Samples(found)
 
     def document(self, path: str) -> dict[str, Any] | None:
@@ -123,7 +125,7 @@ class MonitorClient:
         said = reply.text[:_LINE] + reply.headers.get("www-authenticate", "")
         return reply.status >= HTTPStatus.BAD_REQUEST and "rag-monitor" in said
 
-    def _get(self, path: str) -> Reply:
+    def _get(self, path: str) -> FetchedResponse:
         try:
             return self._client.get(path)
         except MonitorError as error:

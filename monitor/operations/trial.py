@@ -10,6 +10,9 @@ from pathlib import Path
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
+from monitor.jobs.trial import run
+from monitor.jobs.trial.kept import of_row
+from monitor.jobs.trial.run import TrialResult, TrialRun
 from monitor.model.case import Case, Reading
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.scoring import choose_evaluators
@@ -17,16 +20,13 @@ from monitor.operations.progress import Report, ignore
 from monitor.privacy import audit
 from monitor.stages import Runtime
 from monitor.storage import files
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.events import Event
-from monitor.trying import judging
-from monitor.trying.judging import Once, Tried
-from monitor.trying.kept import of_row
 
-__all__ = ["Once", "Tried", "find_case", "try_evaluator"]
+__all__ = ["TrialResult", "TrialRun", "find_case", "try_evaluator"]
 
 
-async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: int = 5) -> Tried:
+async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: int = 5) -> TrialResult:
     """Evaluate a case `times` times, one after the other, without any cache.
 
     A configured evaluator keeps its options and judge, and is asked together with its group, as in production; the type
@@ -34,9 +34,9 @@ async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: in
     an evaluator that does not exist, and where its judge cannot work.
     """
     (tried,) = choose_evaluators(config, [evaluator])
-    together = judging.group(tried, [one for one in config.assignments if config.works(one)])
+    together = run.group(tried, [one for one in config.assignments if config.works(one)])
     settings = config.judge_of(tried) if tried.evaluator.cost == "judge" else None
-    return await judging.run(together, case, times, settings=settings, runtime=Runtime.standalone())
+    return await run.run(together, case, times, settings=settings, runtime=Runtime.standalone())
 
 
 def find_case(config: Config, name: str, number: int | None = None, *, report: Report = ignore) -> Case:
@@ -82,7 +82,7 @@ def _in_history(config: Config, trace_id: str) -> Case:
     if not path.exists():
         raise ConfigError(f"case: {trace_id!r} is not a file, and there is no history at {path} to look for a trace")
     try:
-        found = Reader(path).by_trace(trace_id)
+        found = HistoryReader(path).by_trace(trace_id)
     except MonitorError as error:
         raise ConfigError(f"case: {error}") from None
     if not found:

@@ -18,19 +18,19 @@ from typing import Final, Self, TypeAlias
 
 import anyio
 
-from monitor import rows
-from monitor.assembly import Assembly, ClosedTrace
 from monitor.errors import TooLarge
+from monitor.extraction import rows
+from monitor.model.ack import Ack
 from monitor.model.case import Reading
-from monitor.model.receipt import Receipt
+from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
 from monitor.model.trace import Closed, Trace
-from monitor.model.trail import Trail
-from monitor.otlp import decode
-from monitor.pipeline.ledger import Fate, Ledger
-from monitor.pipeline.noting import Note, Notes
+from monitor.pipeline.assembly import Assembly, ClosedTrace
+from monitor.pipeline.introspection.request_notes import RequestNote, RequestNotes
+from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.stages import Runtime
 from monitor.telemetry.tracing import NOTHING, Work
+from monitor.transport.otlp import decode
 
 ReadTrace: TypeAlias = Callable[[Trace], Reading]
 
@@ -47,7 +47,7 @@ class Complete(ABC):
 
     app: str
     source: str
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[Ack, ...]
     received_at: float
     probability: float
 
@@ -70,9 +70,9 @@ class Complete(ABC):
     def read(self, read_trace: ReadTrace) -> Reading:
         """Read it, with `read_trace` for the trace that it is or holds. Raises `TooLarge` where not all was kept."""
 
-    def trail(self, closed_at: float) -> Trail:
+    def trail(self, closed_at: float) -> RequestRecord:
         """Begin its record in the request log; `closed_at` is a wall-clock second."""
-        return Trail(
+        return RequestRecord(
             request_id=self.request_id,
             app=self.app,
             source=self.source,
@@ -120,10 +120,10 @@ class WholeTrace(Complete):
             )
         )
 
-    def trail(self, closed_at: float) -> Trail:
+    def trail(self, closed_at: float) -> RequestRecord:
         """See `Complete`."""
         spans = sum(part.signal == "traces" for part in self.trace.parts)
-        return Trail(
+        return RequestRecord(
             request_id=self.request_id,
             app=self.app,
             source=self.source,
@@ -167,7 +167,9 @@ class InFlight:
         limit: requests that may wait to be read; beyond that `backlog` says so and closed traces wait.
     """
 
-    def __init__(self, assembly: Assembly, ledger: Ledger, notes: Notes, runtime: Runtime, *, limit: int) -> None:
+    def __init__(
+        self, assembly: Assembly, ledger: Ledger, notes: RequestNotes, runtime: Runtime, *, limit: int
+    ) -> None:
         self._assembly = assembly
         self._ledger = ledger
         self._notes = notes
@@ -175,9 +177,9 @@ class InFlight:
         self._limit = limit
         self._put, self._take = anyio.create_memory_object_stream[Complete](limit)
         self._rows: deque[Complete] = deque()
-        self._all: dict[Complete, Note | None] = {}
+        self._all: dict[Complete, RequestNote | None] = {}
         self._unread: dict[Complete, None] = {}
-        self._repeats: dict[str, list[Receipt]] = {}
+        self._repeats: dict[str, list[Ack]] = {}
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
         self._empty = anyio.Event()
@@ -203,7 +205,7 @@ class InFlight:
         if due is not None and due < self._sleeps_until:
             self._wake.set()
 
-    def repeated(self, request_id: str, receipt: Receipt) -> None:
+    def repeated(self, request_id: str, receipt: Ack) -> None:
         """Have a delivery that repeats a request wait for its end, if the request is being worked on."""
         repeats = self._repeats.get(request_id)
         if repeats is not None:
@@ -244,7 +246,7 @@ class InFlight:
         self._all[complete] = self._notes.begin(complete.trail(self._runtime.clock.now()))
         return complete
 
-    def end(self, complete: Complete, outcome: Fate, work: Work = NOTHING) -> None:
+    def end(self, complete: Complete, outcome: TraceOutcome, work: Work = NOTHING) -> None:
         """End a request that was begun, with all deliveries that repeated it; and `work`, our own trace of it."""
         self._ledger.ended(complete.app, complete.source, outcome)
         self._notes.end(self._all[complete], outcome)
@@ -303,12 +305,12 @@ class InFlight:
 
     def _drop(self, complete: Complete) -> None:
         """End a request that was not begun, and that another process receives again."""
-        self._ledger.ended(complete.app, complete.source, Fate.HANDED_OVER)
-        self._notes.drop(complete.trail(self._runtime.clock.now()), Fate.HANDED_OVER)
+        self._ledger.ended(complete.app, complete.source, TraceOutcome.HANDED_OVER)
+        self._notes.drop(complete.trail(self._runtime.clock.now()), TraceOutcome.HANDED_OVER)
         self._unread.pop(complete, None)
         self._settle(complete, [])
 
-    def _settle(self, complete: Complete, repeats: list[Receipt]) -> None:
+    def _settle(self, complete: Complete, repeats: list[Ack]) -> None:
         for receipt in (*complete.receipts, *repeats):
             receipt.settle()
         self._all.pop(complete, None)

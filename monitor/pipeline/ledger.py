@@ -15,12 +15,12 @@ from typing import NamedTuple
 from prometheus_client import Counter, Gauge
 
 from monitor.alerts.feed import AlertFeed
-from monitor.model.trail import Step
+from monitor.model.request_log import RequestStep
 from monitor.storage.request_log import Recorder
 from monitor.telemetry.metrics import Metrics
 
 
-class Fate(StrEnum):
+class TraceOutcome(StrEnum):
     """Where a trace can end. The values are the metric label `outcome`."""
 
     SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
@@ -43,7 +43,7 @@ class _Page(NamedTuple):
     app: str
     received: Counter
     pending: Gauge
-    outcomes: dict[Fate, Counter]
+    outcomes: dict[TraceOutcome, Counter]
 
 
 class Ledger:
@@ -80,16 +80,16 @@ class Ledger:
         if self._alerts is not None:
             self._alerts.on_received(page.app, 1)
 
-    def ended(self, app: str, source: str, outcome: Fate) -> None:
+    def ended(self, app: str, source: str, outcome: TraceOutcome) -> None:
         """A pending trace ended; `app` and `source` are those it was received under."""
         page = self._page(app, source)
         page.outcomes[outcome].inc()
         page.pending.dec()
         self.pending -= 1
         if self._recorder is not None:
-            self._recorder.count(Step(page.app, source, "", outcome.value), 1)
+            self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
 
-    def passed(self, app: str, source: str, outcome: Fate, traces: int = 1) -> None:
+    def passed(self, app: str, source: str, outcome: TraceOutcome, traces: int = 1) -> None:
         """Traces that were seen and ended at once."""
         page = self._page(app, source)
         page.received.inc(traces)
@@ -97,7 +97,7 @@ class Ledger:
         if self._alerts is not None:
             self._alerts.on_received(page.app, traces)
         if self._recorder is not None:
-            self._recorder.count(Step(page.app, source, "", outcome.value), traces)
+            self._recorder.count(RequestStep(page.app, source, "", outcome.value), traces)
 
     def _page(self, app: str, source: str) -> _Page:
         page = self._pages.get((app, source))
@@ -108,7 +108,7 @@ class Ledger:
                 labels[0],
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
-                {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in Fate},
+                {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in TraceOutcome},
             )
             if len(self._pages) > _MOST_PAGES:
                 self._pages.clear()

@@ -10,15 +10,15 @@ from typing import Final
 import anyio
 
 from monitor.model.case import Case
-from monitor.model.outcome import Judged, Score, Spending, Standing, Unscored, UnscoredReason
-from monitor.pipeline import noting
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.drawing import Drawing
-from monitor.pipeline.fair import LATE, Client, FairQueue
+from monitor.model.outcome import Cost, EvaluationResult, RateScope, Score, Unscored, UnscoredReason
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.fair_queue import LATE, FairQueue, QueueClient
+from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
+from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Chosen, Scorer, scores_of, skip_reason
-from monitor.stages import Drawn, Lesson, Runtime
+from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.statistics import consistent_sampling
 from monitor.telemetry.metrics import Metrics
 
@@ -42,7 +42,7 @@ class Rechecks:
             if one.evaluator.cost == "judge"
         }
 
-    async def check(self, one: Assignment, how: Drawn, case: Case, first: Judged) -> None:
+    async def check(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, first: EvaluationResult) -> None:
         """Where `case` is among those chosen: judge it again, and compare with `first`, which is a score."""
         if not consistent_sampling.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(one.judge, 0.0)):
             return
@@ -65,14 +65,14 @@ class LiveEvaluation:
     def __init__(
         self,
         scorer: Scorer,
-        drawing: Drawing,
+        drawing: CaseSampler,
         queue: FairQueue,
         publisher: Publisher,
-        counting: Counting,
+        counting: ResultMetrics,
         *,
         rechecks: Rechecks,
         runtime: Runtime,
-        missed: Callable[[Assignment, Case, Judged], None] = lambda _one, _case, _judged: None,
+        missed: Callable[[ConfiguredEvaluator, Case, EvaluationResult], None] = lambda _one, _case, _judged: None,
     ) -> None:
         self._scorer = scorer
         self._drawing = drawing
@@ -93,7 +93,7 @@ class LiveEvaluation:
         self._counting.prepare(app)
         self._drawing.prepare(app)
 
-    def heard(self, lesson: Lesson, *, delivered: bool) -> None:
+    def heard(self, lesson: PastResult, *, delivered: bool) -> None:
         """A result of an earlier process or of another replica: the samplers learn from it, once.
 
         `delivered`: what all replicas read has it, so that a case which comes here after another replica's end is not
@@ -104,12 +104,12 @@ class LiveEvaluation:
             self._publisher.remember([lesson.result])
         self._drawing.recall(lesson)
 
-    async def score_local(self, case: Case) -> list[Judged]:
+    async def score_local(self, case: Case) -> list[EvaluationResult]:
         """Have every local evaluator that draws `case` score it, one after the other. The results are to be delivered.
 
         Each may draw by the scores of those before it.
         """
-        results: list[Judged] = []
+        results: list[EvaluationResult] = []
         for one in self._local:
             how = self._draw(one, case, scores_of(results))
             if how is not None:
@@ -119,19 +119,19 @@ class LiveEvaluation:
                 results.append(result)
         return results
 
-    async def deliver(self, results: Sequence[Judged]) -> None:
+    async def deliver(self, results: Sequence[EvaluationResult]) -> None:
         """Returns when the sinks have `results`."""
         await self._publisher.all(results)
 
     def choose(self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0) -> list[Chosen]:
         """The judged evaluators that draw `case`, and how; `local` are the scores of the local ones.
 
-        `at_least` as in `Drawing.draw`.
+        `at_least` as in `CaseSampler.draw`.
         """
         drawn = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
         return [(one, how) for one, how in drawn if how is not None]
 
-    def not_chosen(self, case: Case, chosen: Sequence[Chosen]) -> tuple[Assignment, ...]:
+    def not_chosen(self, case: Case, chosen: Sequence[Chosen]) -> tuple[ConfiguredEvaluator, ...]:
         """The judged evaluators that apply to `case` and are not among `chosen`."""
         names = {one.evaluator.name for one, _ in chosen}
         left = (one for one in self._judged if one.evaluator.name not in names)
@@ -146,28 +146,30 @@ class LiveEvaluation:
                 theirs = [(one, how) for one, how in chosen if one.judge == judge]
                 side_by_side.start_soon(self._at_judge, judge, case, theirs)
 
-    async def score_disliked(self, case: Case, evaluators: Sequence[Assignment]) -> None:
+    async def score_disliked(self, case: Case, evaluators: Sequence[ConfiguredEvaluator]) -> None:
         """As `score_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
-        how = Drawn(1.0, 1.0, standing=Standing.USER_DISLIKED)
+        how = SamplingDecision(1.0, 1.0, standing=RateScope.USER_DISLIKED)
         new = [one for one in evaluators if not self._publisher.has(self._scorer.result_id(one, case))]
         await self.score_judged(case, [(one, how) for one in new])
 
-    def _draw(self, one: Assignment, case: Case, local: Mapping[str, Score], at_least: float = 0.0) -> Drawn | None:
+    def _draw(
+        self, one: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], at_least: float = 0.0
+    ) -> SamplingDecision | None:
         """How `case` was drawn, if it was chosen and has no result yet."""
         how = self._drawing.draw(one, case, local, at_least=at_least)
         if how is None or not self._publisher.has(self._scorer.result_id(one, case)):
             return how
-        if (note := noting.current()) is not None:
+        if (note := request_notes.current()) is not None:
             note.add(one.evaluator.name, chosen=False, repeated=True)
         return None
 
     async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen]) -> None:
         """Those in `chosen` that ask `judge`: they take one turn, since they may be asked in one call."""
-        began, note = self._clock.monotonic(), noting.current()
-        client = Client(case.app, LATE if self._scorer.is_late(case) else case.traffic)
+        began, note = self._clock.monotonic(), request_notes.current()
+        client = QueueClient(case.app, LATE if self._scorer.is_late(case) else case.traffic)
         chosen_by_name = {one.evaluator.name: (one, how) for one, how in chosen}
 
-        async def finish(result: Judged) -> None:
+        async def finish(result: EvaluationResult) -> None:
             one, how = chosen_by_name[result.evaluator]
             self._finish(one, how, case, result)
             await self._publisher.one(result)
@@ -187,12 +189,12 @@ class LiveEvaluation:
                 return
         for one, how in chosen:
             full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
-            await finish(self._scorer.result(one, case, full, how, Spending()))
+            await finish(self._scorer.result(one, case, full, how, Cost()))
 
-    def _finish(self, one: Assignment, how: Drawn, case: Case, result: Judged) -> None:
+    def _finish(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult) -> None:
         self._counting.finished(result, result.spending.seconds)
         self._drawing.judged(how, case, result)
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.PAUSED:
             self._missed(one, case, result)
-        if (note := noting.current()) is not None:
+        if (note := request_notes.current()) is not None:
             note.finished(result)

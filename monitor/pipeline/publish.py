@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime
 from monitor.telemetry.events import Event
 
@@ -42,7 +42,7 @@ class Publisher:
         delivered: Delivered | None,
         runtime: Runtime,
         *,
-        listeners: Sequence[Callable[[Judged], None]] = (),
+        listeners: Sequence[Callable[[EvaluationResult], None]] = (),
     ) -> None:
         self._sinks = sinks
         self._listeners = listeners
@@ -60,7 +60,7 @@ class Publisher:
         if self._delivered is not None:
             self._delivered.remember(results)
 
-    async def one(self, judged: Judged) -> None:
+    async def one(self, judged: EvaluationResult) -> None:
         """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
         for hear in self._listeners:
             try:
@@ -75,7 +75,7 @@ class Publisher:
                 self._failed(name, error)
         self.remember([judged.id])
 
-    async def all(self, results: Sequence[Judged]) -> None:
+    async def all(self, results: Sequence[EvaluationResult]) -> None:
         """Publish several results side by side, so that the answer of a broker is waited for only once."""
         async with anyio.create_task_group() as side_by_side:
             for judged in results:

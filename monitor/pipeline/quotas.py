@@ -12,7 +12,7 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.pipeline.traffic import Quota
-from monitor.share import Share
+from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics.limits import TokenBucket
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -27,7 +27,7 @@ _LEAST = 2.0  # judgements at once: with fewer a single one could cost more than
 class AppQuota:
     """What is left to one app. `room`, then `take`, for each case."""
 
-    def __init__(self, quota: Quota, clock: Clock, share: Share) -> None:
+    def __init__(self, quota: Quota, clock: Clock, share: ReplicaShare) -> None:
         self._clock = clock
         self._group = share
         self._share = share.of_budget
@@ -56,7 +56,7 @@ class AppQuota:
 class Quotas:
     """The quotas of all apps at work, as `traffic.quotas` has them by name."""
 
-    def __init__(self, quotas: Mapping[str, Quota], clock: Clock, share: Share) -> None:
+    def __init__(self, quotas: Mapping[str, Quota], clock: Clock, share: ReplicaShare) -> None:
         self._quotas = quotas
         self._clock = clock
         self._share = share

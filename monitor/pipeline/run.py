@@ -16,18 +16,18 @@ from functools import partial
 import anyio
 
 from monitor.alerts.feed import AlertFeed
-from monitor.assembly import Assembly
-from monitor.content.settings import ReadingSettings
-from monitor.pipeline.foreign.desk import Desk
+from monitor.extraction.settings import ReadingSettings
+from monitor.pipeline.assembly import Assembly
+from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
+from monitor.pipeline.introspection.request_notes import RequestNotes
 from monitor.pipeline.ledger import Ledger
 from monitor.pipeline.live_evaluation import LiveEvaluation
-from monitor.pipeline.noting import Notes
-from monitor.pipeline.private import Private
-from monitor.pipeline.readers import Readers
+from monitor.pipeline.privacy import PrivacyFilter
+from monitor.pipeline.read import Readers
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.storage.request_log import Recorder
@@ -68,15 +68,15 @@ class Pipeline:
         drain: float = 6.0,
         alerts: AlertFeed | None = None,
         recorder: Recorder | None = None,
-        private: Private | None = None,
-        desk: Desk | None = None,
+        private: PrivacyFilter | None = None,
+        desk: FeedbackProcessor | None = None,
     ) -> None:
         self._sources = sources
         self._assembly = assembly
         self._desk = desk
         self._runtime = runtime
         self._drain = drain
-        self.notes = Notes(recorder, runtime)
+        self.notes = RequestNotes(recorder, runtime)
         """What is known of the requests that are being worked on."""
         self._ledger = Ledger(runtime.metrics, evaluation.prepare, alerts=alerts, recorder=recorder)
         self._in_flight = InFlight(assembly, self._ledger, self.notes, runtime, limit=closed_limit)
@@ -86,7 +86,7 @@ class Pipeline:
             settings=reading,
             traffic=traffic,
             evaluation=evaluation,
-            private=private if private is not None else Private(),
+            private=private if private is not None else PrivacyFilter(),
             feedback=desk,
             runtime=runtime,
         )

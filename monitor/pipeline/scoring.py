@@ -20,8 +20,8 @@ from typing import Final, TypeAlias
 import anyio
 import anyio.to_thread
 
-from monitor.content import slices as facts
 from monitor.errors import ConfigError, JudgeError
+from monitor.extraction import slices as facts
 from monitor.judge.client import open_judge
 from monitor.judge.contradiction import contradicts
 from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup
@@ -30,32 +30,32 @@ from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
-from monitor.model.generation import Generation
 from monitor.model.outcome import (
-    Judged,
+    Cost,
+    EvaluationResult,
     Outcome,
+    RateScope,
     Score,
     Selection,
     Skipped,
     SkippedReason,
-    Spending,
-    Standing,
     Unscored,
     UnscoredReason,
     result_id,
 )
-from monitor.pipeline.assignment import Assignment
+from monitor.model.service_version import ServiceVersion
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.traffic import standing as standing_of
-from monitor.stages import Drawn, Evaluator, Judge, Runtime
+from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
 
 _log = logging.getLogger(__name__)
 
-Chosen: TypeAlias = tuple[Assignment, Drawn]
+Chosen: TypeAlias = tuple[ConfiguredEvaluator, SamplingDecision]
 """An evaluator that is to score a case, and how it came to choose the case."""
 
-EVERY: Final = Drawn(1.0, 1.0)
+EVERY: Final = SamplingDecision(1.0, 1.0)
 """How a case is chosen where nothing is sampled."""
 
 REPEAT_STEP: Final = 1_000
@@ -79,13 +79,13 @@ class Scorer:
 
     def __init__(
         self,
-        evaluators: Sequence[Assignment],
+        evaluators: Sequence[ConfiguredEvaluator],
         judges: Mapping[str, Judge] = _NO_JUDGES,
         *,
         runtime: Runtime | None = None,
         slices: Sequence[str] = (),
         late_after: float = math.inf,
-        standing: Standing | None = None,
+        standing: RateScope | None = None,
     ) -> None:
         for one in evaluators:
             if one.evaluator.cost == "judge" and one.judge not in judges:
@@ -106,8 +106,8 @@ class Scorer:
         *,
         repeat: int = 0,
         began: float | None = None,
-        each: Callable[[Judged], Awaitable[None]] | None = None,
-    ) -> list[Judged]:
+        each: Callable[[EvaluationResult], Awaitable[None]] | None = None,
+    ) -> list[EvaluationResult]:
         """Score `case` by those `chosen`, by default by all; one result for each, those of local evaluators first.
 
         Local evaluators run one after the other, each in a worker thread. The facts that they find become attributes of
@@ -122,9 +122,9 @@ class Scorer:
             each: awaited with each result as soon as it is there; no other evaluation waits for that.
         """
         everyone = chosen if chosen is not None else [(one, EVERY) for one in self.evaluators]
-        results: dict[str, Judged] = {}
+        results: dict[str, EvaluationResult] = {}
 
-        async def keep(result: Judged) -> None:
+        async def keep(result: EvaluationResult) -> None:
             results[result.evaluator] = result
             if each is not None:
                 await each(result)
@@ -138,7 +138,7 @@ class Scorer:
             return list(results.values())
         since = began if began is not None else self._runtime.clock.monotonic()
 
-        async def ask(one: Assignment, how: Drawn, grouped: GroupedJudge | None) -> None:
+        async def ask(one: ConfiguredEvaluator, how: SamplingDecision, grouped: GroupedJudge | None) -> None:
             judge = MeteredJudge(grouped or self._judges[one.judge], repeat)
             result = await self._judged(one, known, how, judge, since)
             if grouped is not None:
@@ -151,20 +151,22 @@ class Scorer:
         local = [one for one, _ in everyone if one.evaluator.cost == "local"]
         return [results[one.evaluator.name] for one in (*local, *(one for one, _ in judged))]
 
-    def result(self, one: Assignment, case: Case, outcome: Outcome, how: Drawn, spending: Spending) -> Judged:
+    def result(
+        self, one: ConfiguredEvaluator, case: Case, outcome: Outcome, how: SamplingDecision, spending: Cost
+    ) -> EvaluationResult:
         """The result of an evaluation that ends now with `outcome`; `how` its evaluator came to choose the case."""
         evaluator, now = one.evaluator, self._runtime.clock.now()
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
         standing = how.standing or self._standing or standing_of(case, now, self.late_after)
-        generation = Generation(
+        generation = ServiceVersion(
             evaluator=version,
             judge=spending.model,
             prompt=facts.value(case, "prompt.version"),
             index=facts.value(case, "index.version"),
             service=facts.value(case, "service.version"),
         )
-        return Judged(
+        return EvaluationResult(
             case=replace(case, attributes=facts.allowed(case, self._slices)),
             evaluator=evaluator.name,
             version=version,
@@ -179,13 +181,13 @@ class Scorer:
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
 
-    def result_id(self, one: Assignment, case: Case) -> str:
+    def result_id(self, one: ConfiguredEvaluator, case: Case) -> str:
         """The id that the result of this evaluator on `case` has."""
         return result_id(case.request_id, one.evaluator.name, self.versions[one.evaluator.name])
 
     def is_late(self, case: Case) -> bool:
         """Whether a result reached now would be late."""
-        return standing_of(case, self._runtime.clock.now(), self.late_after) is Standing.LATE
+        return standing_of(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
 
     def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
         """Return the common judge of each evaluator's group; None for an evaluator that is alone in it."""
@@ -194,12 +196,14 @@ class Scorer:
         found = (groups.get((one.group, one.judge)) for one, _ in judged)
         return [group.judge() if group is not None else None for group in found]
 
-    async def _local(self, one: Assignment, case: Case, how: Drawn) -> Judged:
+    async def _local(self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision) -> EvaluationResult:
         began = self._runtime.clock.monotonic()
         outcome = await self._outcome(one.evaluator, case, None)
-        return self.result(one, case, outcome, how, Spending(seconds=self._runtime.clock.monotonic() - began))
+        return self.result(one, case, outcome, how, Cost(seconds=self._runtime.clock.monotonic() - began))
 
-    async def _judged(self, one: Assignment, case: Case, how: Drawn, judge: MeteredJudge, began: float) -> Judged:
+    async def _judged(
+        self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, judge: MeteredJudge, began: float
+    ) -> EvaluationResult:
         with self._runtime.tracer.part(f"evaluate {one.evaluator.name}") as work:
             outcome = await self._outcome(one.evaluator, case, judge)
             spending = judge.spending(self._runtime.clock.monotonic() - began)
@@ -231,12 +235,12 @@ class Scorer:
 
 @asynccontextmanager
 async def open_scorer(
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     judges: Mapping[str, JudgeSettings],
     *,
     runtime: Runtime | None = None,
     slices: Sequence[str] = (),
-    standing: Standing | None = None,
+    standing: RateScope | None = None,
     pauses: Mapping[str, Pause] = _NO_PAUSES,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
 ) -> AsyncIterator[Scorer]:
@@ -254,7 +258,7 @@ async def open_scorer(
         yield Scorer(evaluators, opened, runtime=lent, slices=slices, standing=standing)
 
 
-def versions(evaluators: Sequence[Assignment], models: Mapping[str, str]) -> dict[str, str]:
+def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:
     """By evaluator, its version in this process; `models` are those of the judges, by the judge's name.
 
     With options of its own an evaluator is another instrument; a judged one also with another model, or asked together
@@ -263,7 +267,7 @@ def versions(evaluators: Sequence[Assignment], models: Mapping[str, str]) -> dic
     return {one.evaluator.name: _version(one, evaluators, models) for one in evaluators}
 
 
-def _version(one: Assignment, evaluators: Sequence[Assignment], models: Mapping[str, str]) -> str:
+def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:
     options = one.evaluator.model_dump_json(exclude_defaults=True)
     model = models.get(one.judge) if one.evaluator.cost == "judge" else None
     told = [] if options == "{}" else [options]
@@ -315,7 +319,7 @@ def run_local(evaluator: Evaluator, case: Case) -> Outcome:
     raise RuntimeError(f"the local evaluator {evaluator.name} waits for something; declare cost = 'judge'")
 
 
-def scores_of(results: Iterable[Judged]) -> dict[str, Score]:
+def scores_of(results: Iterable[EvaluationResult]) -> dict[str, Score]:
     """The scores among `results`, by evaluator."""
     return {one.evaluator: one.outcome for one in results if isinstance(one.outcome, Score)}
 
@@ -326,7 +330,7 @@ def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
     return replace(case, attributes={**case.attributes, **found}) if found else case
 
 
-def _describe(result: Judged, work: Work) -> None:
+def _describe(result: EvaluationResult, work: Work) -> None:
     """What came of an evaluation, for our own telemetry: no score, no text."""
     work.set(
         {

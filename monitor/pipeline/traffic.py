@@ -16,10 +16,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from monitor.content import slices
+from monitor.extraction import slices
 from monitor.model.case import Case, Reading, Traffic
-from monitor.model.outcome import Standing
-from monitor.pipeline.ledger import Fate
+from monitor.model.outcome import RateScope
+from monitor.pipeline.ledger import TraceOutcome
 from monitor.quantities import Duration, Rate
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
@@ -136,15 +136,15 @@ class TrafficRules:
         self._runtime = runtime
         self._announced: set[tuple[str, Traffic]] = set()
 
-    def sort(self, reading: Reading) -> Reading | Fate:
+    def sort(self, reading: Reading) -> Reading | TraceOutcome:
         """The reading with its class, its probability as it is now; or where the request ends instead."""
         case = reading.case
         if self._dropped_by(case):
-            return Fate.FILTERED
+            return TraceOutcome.FILTERED
         traffic = self.class_of(case)
         rate = self._settings.rates.get(traffic, 1.0) if reading.status.judgeable else 1.0
         if rate < 1 and not consistent_sampling.chosen(case.request_id, self._salt, rate):
-            return Fate.SAMPLED_OUT
+            return TraceOutcome.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:
             self._announce(case.app, traffic)
         return replace(reading, case=replace(case, traffic=traffic, probability=case.probability * rate))
@@ -185,9 +185,9 @@ def _is_health_check(attributes: Mapping[str, str]) -> bool:
     return any(map(_HEALTH_PATH.fullmatch, paths)) or any(map(_HEALTH_AGENT.fullmatch, agents))
 
 
-def standing(case: Case, judged_at: float, late_after: float) -> Standing:
+def standing(case: Case, judged_at: float, late_after: float) -> RateScope:
     """Whether a verdict reached at `judged_at` counts. A case that does not say when it was answered is never late."""
     if case.traffic is not Traffic.PRODUCTION:
-        return Standing.NON_PRODUCTION
+        return RateScope.NON_PRODUCTION
     late = case.answered_at > 0 and judged_at - case.answered_at > late_after
-    return Standing.LATE if late else Standing.LIVE
+    return RateScope.LATE if late else RateScope.LIVE

@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     user: str = ""
 
 
-class Forgotten:
+class ErasureMarks:
     """The marks of one folder. A file that cannot be read counts as empty."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from monitor.stages import Drawn, Runtime, Sampler
+from monitor.stages import Runtime, Sampler, SamplingDecision
 from monitor.statistics.budget_pacer import CAP, BudgetPacer
 
 HOURS: Final = 24.0
@@ -80,17 +80,17 @@ class SamplingBudget:
         *,
         shift: float = 0.0,
         part: float = 1.0,
-    ) -> Drawn:
+    ) -> SamplingDecision:
         """The probability of the case that has come.
 
-        `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `Drawn`.
+        `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
         """
         share = self._group.of_budget
         if share != self._share:
             self._pacer.scale(share / self._share)
             self._share = share
         paced = self._pacer.draw(risk, self._clock.monotonic(), trust, part)
-        return Drawn(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
+        return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
 
     def paid(self, dollars: float) -> None:
         """What a judgement has cost."""

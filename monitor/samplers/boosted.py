@@ -12,7 +12,7 @@ from pydantic import Field
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, SamplingBudget
-from monitor.stages import Drawn, Evaluator, Lesson, Runtime, Sampling
+from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDecision
 from monitor.statistics.defect_model import INPUTS, DefectModel, are_inputs, inputs
 from monitor.statistics.sampling_gain import DAYS, Watch
 from monitor.telemetry.events import Event
@@ -71,7 +71,7 @@ class _Boosting:
         self._shifts = [(*name.partition("=")[::2], math.log(odds)) for name, odds in options.odds.items()]
         self._apps: OrderedDict[str, _App] = OrderedDict()
 
-    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:
         seen = inputs(local, self._options.boost)
         if seen is None:
             return self._budget.draw(None, part=part)
@@ -81,7 +81,7 @@ class _Boosting:
         risk = app.learner.probability(seen, shift)
         return self._budget.draw(risk, seen, app.learner.trust, shift=shift, part=part)
 
-    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         self._budget.paid(dollars)
         if defect is None or not drawn.inputs:
             return
@@ -90,7 +90,7 @@ class _Boosting:
         if drawn.risk is not None:
             self._watch(case.app, app, min(weight, 2.0), defect=defect)
 
-    def recall(self, lesson: Lesson) -> None:
+    def recall(self, lesson: PastResult) -> None:
         self._budget.paid(lesson.dollars)
         if lesson.defect is not None and are_inputs(lesson.inputs):
             self._teach(lesson.app, lesson.inputs, lesson.emphasis, lesson.shift, defect=lesson.defect)

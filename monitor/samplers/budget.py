@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers._budget import Budgeted, SamplingBudget
-from monitor.stages import Drawn, Evaluator, Lesson, Runtime, Sampling
+from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDecision
 
 
-class Budget(Budgeted):
+class BudgetSampler(Budgeted):
     """So many judgements, or dollars, a day: the share of cases follows from the traffic, the same for all of them."""
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
@@ -21,14 +21,14 @@ class Budget(Budgeted):
 class _Spending:
     adaptive = True
 
-    def __init__(self, options: Budget, evaluator: Evaluator, runtime: Runtime) -> None:
+    def __init__(self, options: BudgetSampler, evaluator: Evaluator, runtime: Runtime) -> None:
         self._budget = SamplingBudget(options, evaluator.name, runtime)
 
-    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - the contract's
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:  # noqa: ARG002 - the contract's
         return self._budget.draw(None, part=part)
 
-    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
+    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
         self._budget.paid(dollars)
 
-    def recall(self, lesson: Lesson) -> None:
+    def recall(self, lesson: PastResult) -> None:
         self._budget.paid(lesson.dollars)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver
 
 _AT_ONCE = 256
@@ -17,7 +17,7 @@ _AT_ONCE = 256
 
 @asynccontextmanager
 async def batching(
-    write: Callable[[list[Judged]], None],
+    write: Callable[[list[EvaluationResult]], None],
     *,
     name: str,
     start: Callable[[], None],
@@ -31,11 +31,11 @@ async def batching(
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-    waiting: list[tuple[Judged, asyncio.Future[None]]] = []
+    waiting: list[tuple[EvaluationResult, asyncio.Future[None]]] = []
     wake = asyncio.Event()
     closing = False
 
-    async def deliver(judged: Judged) -> None:
+    async def deliver(judged: EvaluationResult) -> None:
         done = loop.create_future()
         waiting.append((judged, done))
         wake.set()

@@ -19,12 +19,12 @@ from pydantic import Field, model_validator
 from monitor import __version__
 from monitor.clock import Clock
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
-from monitor.model.outcome import Judged
-from monitor.outgoing.client import Address, ClientTls
+from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
 from monitor.sinks._together import together
 from monitor.stages import Deliver, Runtime, Sink, type_name
 from monitor.storage.history.rows import dump, load
+from monitor.transport.http.client import Address, ClientTls
 
 if TYPE_CHECKING:
     import httpx
@@ -71,7 +71,7 @@ class HttpSink(Sink):
         """The headers that authenticate this process."""
 
     @abstractmethod
-    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+    async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """Write up to `at_once` results, idempotently. Raises as `_together.Send` does."""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
@@ -93,7 +93,7 @@ class HttpSink(Sink):
         async with httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify) as client:
             api = Api(client, self.url, runtime.clock, random.Random(), name=name)
 
-            async def send(results: Sequence[Judged]) -> None:
+            async def send(results: Sequence[EvaluationResult]) -> None:
                 try:
                     with anyio.fail_after(self.timeout):
                         await self.write(api, results)
@@ -106,7 +106,7 @@ class HttpSink(Sink):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SinkResponse:
     """The answer of the server: 2xx with JSON or without content, or one of the accepted statuses."""
 
     status: int
@@ -130,7 +130,7 @@ class Api:
 
     async def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, also: Collection[int] = ()
-    ) -> Answer:
+    ) -> SinkResponse:
         """Call the API, with retries until the caller's deadline; the answer is 2xx or one of `also`.
 
         Raises `InvalidData` where the server refuses the content, `Overloaded` where the deadline comes before the next
@@ -150,7 +150,7 @@ class Api:
             await anyio.sleep(pause)
         raise Overloaded(f"{self._name}: {self.trouble}", retry_after=wait or 1.0)
 
-    async def _try(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[Answer | None, float]:
+    async def _try(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[SinkResponse | None, float]:
         """Make one attempt: the answer, None without one, and the seconds that the server asks to wait."""
         import httpx  # noqa: PLC0415 - loaded already, by the caller that made the client
 
@@ -165,7 +165,7 @@ class Api:
         self.trouble = f"{self.where} answered {got.status_code}"
         if got.is_success and not _is_json(text):
             raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is this the address of its API?")
-        return Answer(got.status_code, text), self._asked_for(got)
+        return SinkResponse(got.status_code, text), self._asked_for(got)
 
     def _asked_for(self, answer: httpx.Response) -> float:
         """Read `Retry-After`, in seconds, from either of its forms; 0 without it."""

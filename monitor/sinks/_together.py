@@ -11,21 +11,21 @@ import anyio
 
 from monitor.clock import Clock
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver
 
 _FIRST_PAUSE: Final = 1.0  # seconds; doubled after each failure
 _LAST_PAUSE: Final = 30.0
 
-Send = Callable[[Sequence[Judged]], Awaitable[None]]
+Send = Callable[[Sequence[EvaluationResult]], Awaitable[None]]
 """Sends a batch within a bounded time, its own retries included.
 
-Raises `Refused` where only some results were accepted; `InvalidData` where none was, because of the content of one;
+Raises `ResultsRefused` where only some results were accepted; `InvalidData` where none was, because of the content of one;
 `Overloaded` while there is no receiver; any other `MonitorError` where none was accepted.
 """
 
 
-class Refused(InvalidData):
+class ResultsRefused(InvalidData):
     """Of the results in a batch those with these `ids` were refused; the others were accepted."""
 
     def __init__(self, message: str, ids: Collection[str]) -> None:
@@ -83,7 +83,7 @@ async def together(send: Send, *, at_once: int, in_flight: int, clock: Clock) ->
             await asyncio.gather(*sender.under_way, return_exceptions=True)
 
 
-_Waits = tuple[Judged, asyncio.Future[None]]
+_Waits = tuple[EvaluationResult, asyncio.Future[None]]
 
 
 class _Together:
@@ -96,7 +96,7 @@ class _Together:
         self.awaited: set[asyncio.Future[None]] = set()
         self.under_way: set[asyncio.Task[None]] = set()
 
-    async def deliver(self, judged: Judged) -> None:
+    async def deliver(self, judged: EvaluationResult) -> None:
         self._line.enter()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((judged, done))
@@ -141,7 +141,7 @@ class _Together:
         self._line.works()
 
     async def _sort_out(self, taken: list[_Waits], error: InvalidData) -> None:
-        if isinstance(error, Refused):
+        if isinstance(error, ResultsRefused):
             _settle([one for one in taken if one[0].id in error.ids], error)
             _settle([one for one in taken if one[0].id not in error.ids])
         elif len(taken) == 1:
@@ -164,7 +164,7 @@ def _settle(those: list[_Waits], error: Exception | None = None) -> None:
 
 def _again(error: Exception) -> Exception:
     """Make an exception for each caller: raising one in several places would mix up their tracebacks."""
-    if isinstance(error, Refused):
+    if isinstance(error, ResultsRefused):
         return InvalidData(str(error))
     if isinstance(error, (InvalidData, Overloaded)) or type(error) is MonitorError:
         return type(error)(str(error))

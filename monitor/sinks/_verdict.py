@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from monitor.model.foreign import Via
-from monitor.model.outcome import Judged, Score, Skipped
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, Score, Skipped
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 half a surrogate pair
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
@@ -37,7 +37,7 @@ class Told(NamedTuple):
     facts: Mapping[str, str | float | bool] = MappingProxyType({})
 
 
-def tell(judged: Judged, *, explanations: bool) -> Told:
+def tell(judged: EvaluationResult, *, explanations: bool) -> Told:
     """Convert a result; without `explanations` nothing that may quote the request or the answer."""
     case, outcome = judged.case, judged.outcome
     score = outcome if isinstance(outcome, Score) else None
@@ -51,7 +51,7 @@ def tell(judged: Judged, *, explanations: bool) -> Told:
         "weight": judged.weight,
         "model": clean(judged.spending.model),
     }
-    if judged.via is not Via.OWN:
+    if judged.via is not ScoreSource.OWN:
         facts["score_source"] = judged.via.value
     if score is not None:
         facts |= {"defect": judged.defect, "level": clean(judged.level)}

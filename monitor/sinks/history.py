@@ -12,18 +12,18 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from monitor.errors import ConfigError
-from monitor.model.generation import Known
+from monitor.model.service_version import SeenVersion
 from monitor.sinks._batches import batching
-from monitor.stages import Deliver, Lesson, Runtime, Sink
+from monitor.stages import Deliver, PastResult, Runtime, Sink
 from monitor.storage import files
-from monitor.storage.history.reader import Reader, Search, Sums
+from monitor.storage.history.reader import HistoryReader, MinuteSums, Search
 from monitor.storage.history.settings import HistoryOptions, ResultRetention
 from monitor.storage.history.writer import TIDY_EVERY, Writer
 
 _AT_ONCE = 100  # lessons between which other tasks have their turn
 
 
-class History(Sink, HistoryOptions):
+class HistorySink(Sink, HistoryOptions):
     """Keep results in a local database, for the page and for restarts."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
@@ -32,7 +32,7 @@ class History(Sink, HistoryOptions):
     """The database file. Default: `history.db` in the storage folder."""
 
     @classmethod
-    def in_folder(cls, folder: Path, kept: ResultRetention) -> History:
+    def in_folder(cls, folder: Path, kept: ResultRetention) -> HistorySink:
         """Make the sink for the storage folder, with the options of the section `storage`."""
         return cls(path=folder / files.HISTORY, **{name: getattr(kept, name) for name in ResultRetention.model_fields})
 
@@ -48,7 +48,7 @@ class History(Sink, HistoryOptions):
         writer = Writer(self._file(), self, runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
 
-    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Report the newest 5,000 results that samplers learn from, oldest first."""
         for number, lesson in enumerate(await anyio.to_thread.run_sync(self._reader.lessons)):
             heard(lesson)
@@ -86,14 +86,14 @@ class History(Sink, HistoryOptions):
         """All results of one trace (its id in hex), oldest first."""
         return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
 
-    async def sums_since(self, since: float) -> list[Sums]:
+    async def sums_since(self, since: float) -> list[MinuteSums]:
         """Sums of scored results by the minute, oldest first, from the minute that contains `since` (wall clock).
 
         Versions of an evaluator are never in one sum.
         """
         return await anyio.to_thread.run_sync(self._reader.sums_since, since)
 
-    async def hourly_sums(self, since: float, until: float) -> list[Sums]:
+    async def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
         """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
@@ -101,13 +101,13 @@ class History(Sink, HistoryOptions):
         """Which of these results, by id, exist and are not `unscored`; none where there is no history yet."""
         return await anyio.to_thread.run_sync(self._reader.verdicts, ids) if self._file().exists() else set()
 
-    async def generations(self) -> list[Known]:
+    async def generations(self) -> list[SeenVersion]:
         """The versions of services that have results."""
         return await anyio.to_thread.run_sync(self._reader.generations)
 
     @property
-    def _reader(self) -> Reader:
-        return Reader(self._file())
+    def _reader(self) -> HistoryReader:
+        return HistoryReader(self._file())
 
     def _file(self) -> Path:
         if self.path is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import Field
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Size
 from monitor.sinks._batches import batching
 from monitor.stages import Deliver, Runtime, Sink
@@ -46,11 +46,11 @@ class JsonLines(Sink):
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure."""
         del runtime
-        file = _File(self)
+        file = _RotatingFile(self)
         return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
 
 
-class _File:
+class _RotatingFile:
     def __init__(self, options: JsonLines) -> None:
         self._options = options
         self._path = options.path
@@ -62,7 +62,7 @@ class _File:
         except OSError as error:
             raise ConfigError(f"jsonl: path: {self._path} cannot be opened: {error.strerror}") from None
 
-    def write(self, results: list[Judged]) -> None:
+    def write(self, results: list[EvaluationResult]) -> None:
         """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
         if not results:
             return

@@ -13,14 +13,14 @@ from anyio import lowlevel
 from pydantic import Field
 
 from monitor.errors import InvalidData
-from monitor.kafka.connection import KafkaConnection
-from monitor.kafka.follow import follow
-from monitor.kafka.producer import Producer, Sending, open_producer
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration, Size
-from monitor.stages import Deliver, Lesson, Runtime, Sink
+from monitor.stages import Deliver, PastResult, Runtime, Sink
 from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
 from monitor.telemetry.events import Event
+from monitor.transport.kafka.connection import KafkaConnection
+from monitor.transport.kafka.producer import Producer, Sending, open_producer
+from monitor.transport.kafka.tail import follow
 
 _AT_ONCE = 100  # lessons between which other tasks have their turn
 _LONGEST_REASON = 500
@@ -31,7 +31,7 @@ _SHORT: Final = (
 )  # fmt: skip
 
 
-class Kafka(KafkaConnection, Sink):
+class KafkaSink(KafkaConnection, Sink):
     """Send each result to a Kafka topic as JSON, and let samplers learn from the results of other replicas there."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
@@ -76,7 +76,7 @@ class Kafka(KafkaConnection, Sink):
         topics = (self.topic, self.dead_letters) if self.dead_letters else (self.topic,)
         async with open_producer(self, sending, runtime, topics) as producer:
 
-            async def deliver(judged: Judged) -> None:
+            async def deliver(judged: EvaluationResult) -> None:
                 row = as_json(judged, texts=self.include_texts)
                 key = judged.case.request_id.encode("utf-8", "replace")
                 try:
@@ -99,7 +99,7 @@ class Kafka(KafkaConnection, Sink):
         }
         await producer.send(topic, key, dump(letter))
 
-    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:
+    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:
         """Report the newest `replay` results in the topic, oldest first, then new ones, until cancelled."""
         results = follow(self, self.topic, _lesson, runtime.events, runtime.clock, newest=self.replay)
         async with aclosing(results):
@@ -110,7 +110,7 @@ class Kafka(KafkaConnection, Sink):
                         await lowlevel.checkpoint()
 
 
-def _lesson(value: bytes) -> Lesson | None:
+def _lesson(value: bytes) -> PastResult | None:
     try:
         row = load(value)
     except ValueError:

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
 from monitor.sinks._verdict import clean, tell
 
 _ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
 
-class Langfuse(HttpSink):
+class LangfuseSink(HttpSink):
     """Write a numeric score on the observation, under the evaluator's name, with the explanation as its comment.
 
     The score's id is the result's id, so a repeat replaces it; level, label and version are its metadata. Its
@@ -35,14 +35,14 @@ class Langfuse(HttpSink):
         pair = f"{self.public_key}:{self.secret_key.get_secret_value()}"
         return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
-    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+    async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """See `HttpSink`."""
         for one in results:
             score = self._score(one)
             if score is not None:
                 await api.call("POST", "/api/public/scores", score)
 
-    def _score(self, judged: Judged) -> dict[str, Any] | None:
+    def _score(self, judged: EvaluationResult) -> dict[str, Any] | None:
         told = tell(judged, explanations=self.include_explanations)
         if told.score is None:
             return None

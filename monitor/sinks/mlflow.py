@@ -16,7 +16,7 @@ import anyio
 from pydantic import SecretStr
 
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
 from monitor.sinks._verdict import Told, clean, tell
 
@@ -49,7 +49,7 @@ class Mlflow(HttpSink):
             return {"authorization": f"Bearer {secret}"}
         return {"authorization": f"Basic {base64.b64encode(f'{self.username}:{secret}'.encode()).decode()}"}
 
-    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+    async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """See `HttpSink`."""
         for one in results:
             told = tell(one, explanations=self.include_explanations)

@@ -16,16 +16,16 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor import __version__
-from monitor.content.slices import RESPONSE_ID
 from monitor.errors import MonitorError
-from monitor.model.outcome import Judged
-from monitor.outgoing.client import Address
-from monitor.outgoing.otlp import Sender
-from monitor.outgoing.settings import RESOURCE, SERVICE, OtlpSettings
+from monitor.extraction.slices import RESPONSE_ID
+from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
 from monitor.sinks._together import together
 from monitor.sinks._verdict import clean, tell
 from monitor.stages import Deliver, Runtime, Sink
+from monitor.transport.http.client import Address
+from monitor.transport.otlp.exporter import OtlpSender
+from monitor.transport.otlp.exporter_settings import RESOURCE, SERVICE, OtlpSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -77,9 +77,9 @@ class OtelEvents(OtlpSettings, Sink):
     async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         target, where = self.target("otel_events"), urlsplit(self.endpoint).netloc
         write = await anyio.to_thread.run_sync(_writer)
-        idle = [await anyio.to_thread.run_sync(Sender, target) for _ in range(_IN_FLIGHT)]
+        idle = [await anyio.to_thread.run_sync(OtlpSender, target) for _ in range(_IN_FLIGHT)]
 
-        async def send(results: Sequence[Judged]) -> None:
+        async def send(results: Sequence[EvaluationResult]) -> None:
             records = [write(one, self.include_explanations) for one in results]
             sender = idle.pop()
             try:
@@ -97,7 +97,7 @@ class OtelEvents(OtlpSettings, Sink):
                 sender.close()
 
 
-def _writer() -> Callable[[Judged, bool], ReadableLogRecord]:
+def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
     """Make the function that writes the record of a result. Imports the SDK, which takes 0.2 s."""
     from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415
     from opentelemetry.context import Context  # noqa: PLC0415
@@ -109,7 +109,7 @@ def _writer() -> Callable[[Judged, bool], ReadableLogRecord]:
     resource = Resource.create(RESOURCE)
     scope = InstrumentationScope(SERVICE, __version__)
 
-    def write(judged: Judged, explanations: bool) -> ReadableLogRecord:
+    def write(judged: EvaluationResult, explanations: bool) -> ReadableLogRecord:
         told = tell(judged, explanations=explanations)
         trace_id = int(told.trace_id or "0", 16)
         span = SpanContext(
@@ -132,7 +132,7 @@ def _writer() -> Callable[[Judged, bool], ReadableLogRecord]:
     return write
 
 
-def attributes(judged: Judged, *, explanations: bool) -> dict[str, str | float | bool]:
+def attributes(judged: EvaluationResult, *, explanations: bool) -> dict[str, str | float | bool]:
     """The attributes of a result's event; see `OtelEvents`."""
     told = tell(judged, explanations=explanations)
     found: dict[str, str | float | bool | None] = {

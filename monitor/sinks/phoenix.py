@@ -13,9 +13,9 @@ import anyio
 from pydantic import SecretStr
 
 from monitor.errors import MonitorError
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
-from monitor.sinks._together import Refused
+from monitor.sinks._together import ResultsRefused
 from monitor.sinks._verdict import Told, tell
 
 _PATH: Final = "/v1/span_annotations?sync=true"
@@ -41,7 +41,7 @@ class Phoenix(HttpSink):
         """See `HttpSink`."""
         return {"authorization": f"Bearer {self.api_key.get_secret_value()}"} if self.api_key is not None else {}
 
-    async def write(self, api: Api, results: Sequence[Judged]) -> None:
+    async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """See `HttpSink`."""
         told = [tell(one, explanations=self.include_explanations) for one in results]
         absent = await _annotate(api, [one for one in told if one.span_id and one.score is not None])
@@ -50,7 +50,7 @@ class Phoenix(HttpSink):
             absent = await _annotate(api, absent)
         if absent:
             ids = {str(one.facts["result_id"]) for one in absent}
-            raise Refused(f"phoenix: it has no span {absent[0].span_id}", ids)
+            raise ResultsRefused(f"phoenix: it has no span {absent[0].span_id}", ids)
 
 
 async def _annotate(api: Api, told: list[Told]) -> list[Told]:

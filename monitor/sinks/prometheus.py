@@ -18,12 +18,12 @@ from prometheus_client import exposition
 from pydantic import Field
 
 from monitor.errors import Unauthenticated
-from monitor.model.outcome import Judged
-from monitor.serving.auth import Gate, open_gate
-from monitor.serving.listener import Listener, bind, in_words
+from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
-from monitor.telemetry.site import VIEWER, Answer, Viewer
+from monitor.telemetry.site import VIEWER, HttpResponse, Viewer
+from monitor.transport.http.auth import Gate, open_gate
+from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -34,7 +34,7 @@ _LARGEST_BODY = 16 * 1024
 _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 
-class Prometheus(Listener, Sink):
+class PrometheusSink(ListenerOptions, Sink):
     """Serve `/metrics` (Prometheus text, and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the page.
 
     A token may also come as the password of HTTP Basic authentication, under any user name: browsers ask for it.
@@ -61,7 +61,7 @@ class Prometheus(Listener, Sink):
             tasks.cancel_scope.cancel()
 
     async def _serve(self, runtime: Runtime, up: anyio.Event) -> None:
-        from monitor.serving import http_server  # noqa: PLC0415 - uvicorn is slow to import
+        from monitor.transport.http import http_server  # noqa: PLC0415 - uvicorn is slow to import
 
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None
         gate = self.auth.gate(runtime.clock, runtime.events) if self.auth else open_gate
@@ -77,7 +77,7 @@ class Prometheus(Listener, Sink):
             await http_server.serve(_Endpoints(runtime, gate), bound, tls, timeouts, listening)
 
 
-async def _already_counted(_: Judged) -> None:
+async def _already_counted(_: EvaluationResult) -> None:
     return
 
 
@@ -121,17 +121,19 @@ class _Endpoints:
             return 200, kind, encode(self._runtime.metrics.registry)
         return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
 
-    async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> Answer | None:
+    async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> HttpResponse | None:
         site = self._runtime.site
         if self._gate is open_gate and not site.is_named(headers.get("host", "")):
             known = b"this page is not served under that name: set ui.url or ui.hosts to what people use\n"
-            return Answer(421, _TEXT, known)
+            return HttpResponse(421, _TEXT, known)
         VIEWER.set(_viewer(scope, headers, known=self._gate is not open_gate))
         if scope["method"] != "POST":
             return await site.answer(scope["path"], scope["query_string"].decode("latin-1"), headers)
         body = await _body(receive)
         if body is None:
-            return Answer(413, _TEXT, f"at most {_LARGEST_BODY} bytes are read\n".encode(), {"connection": "close"})
+            return HttpResponse(
+                413, _TEXT, f"at most {_LARGEST_BODY} bytes are read\n".encode(), {"connection": "close"}
+            )
         return await site.take(scope["path"], headers, body)
 
     def _ready(self, authorization: str | None) -> tuple[int, str, bytes]:

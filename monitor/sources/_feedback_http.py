@@ -8,11 +8,11 @@ from urllib.parse import parse_qs
 import orjson
 
 from monitor.errors import InvalidData, TooLarge
-from monitor.foreign import feedback
-from monitor.model.foreign import LONGEST_NAME, FeedbackBatch
-from monitor.otlp import json_mapping
-from monitor.otlp.http_app import PostedBody, Route
+from monitor.extraction.feedback import feedback
+from monitor.model.external import LONGEST_NAME, FeedbackBatch
 from monitor.stages import Intake
+from monitor.transport.otlp import json_mapping
+from monitor.transport.otlp.http_app import PostedBody, Route
 
 _ERRORS_TOLD: Final = 20
 _LARGEST: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments

@@ -9,17 +9,17 @@ from typing import Any, Final, NamedTuple
 import anyio
 import anyio.lowlevel
 
-from monitor import rows
 from monitor.errors import InvalidData, Overloaded, TooLarge
-from monitor.kafka.consumer import Consumer, Partition, Unreadable
-from monitor.kafka.dead_letters import DeadLetters, Letter
-from monitor.model.receipt import Receipt
+from monitor.extraction import rows
+from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, RowBatch
 from monitor.model.span import SpanBatch
-from monitor.otlp import json_mapping, limits, wire
 from monitor.sources._kafka_topics import Topic
 from monitor.stages import Intake, Runtime
 from monitor.telemetry.events import Event
+from monitor.transport.kafka.consumer import Consumer, Partition, Unreadable
+from monitor.transport.kafka.dead_letters import DeadLetters, Letter
+from monitor.transport.otlp import json_mapping, limits, wire
 
 _NAME: Final = "kafka"
 _LARGE: Final = 256 * 1024  # reading more than this takes long enough to keep others on the event loop waiting
@@ -150,7 +150,7 @@ class Messages:
             topic=topic,
         )
 
-    async def _deliver(self, record: Any, receipt: Receipt) -> None:
+    async def _deliver(self, record: Any, receipt: Ack) -> None:
         topic, body = self._topics[record.topic], record.value
         if topic.encoding == "case":
             await self._deliver_rows(body, topic.app, receipt)
@@ -171,7 +171,7 @@ class Messages:
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
             raise _AllRejected(accepted.message)
 
-    async def _deliver_rows(self, body: bytes, app: str, receipt: Receipt) -> None:
+    async def _deliver_rows(self, body: bytes, app: str, receipt: Ack) -> None:
         large = len(body) > _LARGE
         found = await asyncio.to_thread(self._read_rows, body, app) if large else self._read_rows(body, app)
         await self._intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app, receipt))
@@ -182,7 +182,7 @@ class Messages:
         json_mapping.check_values(body)
         return rows.take(body, app=app, at_most=self._bounds.items, largest=self._bounds.item_bytes)
 
-    async def _put_aside(self, record: Any, reason: str, error: str, receipt: Receipt) -> None:
+    async def _put_aside(self, record: Any, reason: str, error: str, receipt: Ack) -> None:
         letter = Letter(
             topic=record.topic,
             partition=record.partition,

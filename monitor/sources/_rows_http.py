@@ -8,13 +8,13 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from monitor import rows
 from monitor.errors import InvalidData
+from monitor.extraction import rows
 from monitor.model.row import SOURCE, RowBatch
-from monitor.otlp import json_mapping
-from monitor.otlp.http_app import PostedBody, Route
-from monitor.otlp.receiver import OtlpReceiver
 from monitor.stages import Intake
+from monitor.transport.otlp import json_mapping
+from monitor.transport.otlp.http_app import PostedBody, Route
+from monitor.transport.otlp.receiver import OtlpReceiver
 
 _TYPES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
 _ERRORS_TOLD: Final = 20

@@ -9,17 +9,17 @@ from typing import Any, Final, Literal, Self
 import anyio
 from pydantic import Field, field_validator, model_validator
 
-from monitor.kafka.connection import KafkaConnection, quiet_client
 from monitor.quantities import Duration, Size
 from monitor.sources._kafka_topics import Topic, in_full
 from monitor.stages import Intake, Runtime, Source
+from monitor.transport.kafka.connection import KafkaConnection, quiet_client
 
 _NAME: Final = "kafka"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LETTER_LIMIT: Final = 32 * 1024**2
 
 
-class Kafka(KafkaConnection, Source):
+class KafkaSource(KafkaConnection, Source):
     """Reads traces, logs and rows from Apache Kafka. More replicas with the same `group` share the partitions.
 
     At least once, to the end: an offset is committed when every result of its message, and of all before it, has
@@ -126,9 +126,9 @@ class Kafka(KafkaConnection, Source):
         self, intake: Intake, runtime: Runtime, listening: Callable[[str], None], stop: anyio.Event
     ) -> None:
         """All of it, until `stop`; being cancelled does not cut it short."""
-        from monitor.kafka.consumer import Consumer  # noqa: PLC0415 - kafka-python is slow to import
-        from monitor.kafka.dead_letters import DeadLetters  # noqa: PLC0415
         from monitor.sources._kafka_messages import Bounds, Messages  # noqa: PLC0415
+        from monitor.transport.kafka.consumer import Consumer  # noqa: PLC0415 - kafka-python is slow to import
+        from monitor.transport.kafka.dead_letters import DeadLetters  # noqa: PLC0415
 
         quiet_client()
         with anyio.CancelScope(shield=True):
@@ -154,14 +154,14 @@ class Kafka(KafkaConnection, Source):
         """A producer for dead letters, connected with the first of them."""
         from contextlib import nullcontext  # noqa: PLC0415
 
-        from monitor.kafka.producer import Sending, open_producer  # noqa: PLC0415
+        from monitor.transport.kafka.producer import Sending, open_producer  # noqa: PLC0415
 
         if self.dead_letters is None:
             return nullcontext()
         return open_producer(self, Sending(delivery_timeout=30.0, largest=_LETTER_LIMIT), runtime, [self.dead_letters])
 
     def _settings(self) -> Any:
-        from monitor.kafka.client import ConsumerSettings  # noqa: PLC0415
+        from monitor.transport.kafka.client import ConsumerSettings  # noqa: PLC0415
 
         return ConsumerSettings(
             client=self.client_options(),

@@ -7,9 +7,9 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from monitor.otlp.receiver import OtlpReceiver, Reception
 from monitor.quantities import Duration
 from monitor.stages import Intake, Runtime
+from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpGrpc(OtlpReceiver):
@@ -32,7 +32,7 @@ class OtlpGrpc(OtlpReceiver):
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
-        from monitor.otlp import grpc_server  # noqa: PLC0415 - grpc is slow to import
+        from monitor.transport.otlp import grpc_server  # noqa: PLC0415 - grpc is slow to import
 
         reception = Reception("otlp_grpc", self, intake, runtime, grpc_server.CODES)
         tls = grpc_server.credentials(self.tls, runtime.clock, runtime.events) if self.tls is not None else None

@@ -7,10 +7,10 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from monitor.otlp.receiver import OtlpReceiver, Reception
 from monitor.quantities import Duration
-from monitor.serving.listener import bind, in_words
 from monitor.stages import Intake, Runtime
+from monitor.transport.http.listener import bind, in_words
+from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpHttp(OtlpReceiver):
@@ -64,9 +64,9 @@ class OtlpHttp(OtlpReceiver):
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
-        from monitor.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
-        from monitor.serving import http_server  # noqa: PLC0415
         from monitor.sources import _feedback_http, _rows_http  # noqa: PLC0415
+        from monitor.transport.http import http_server  # noqa: PLC0415
+        from monitor.transport.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
 
         reception = Reception("otlp_http", self, intake, runtime, http_app.CODES)
         tls = self.tls.reloading_context(runtime.clock, runtime.events) if self.tls is not None else None

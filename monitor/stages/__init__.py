@@ -16,27 +16,27 @@ from monitor.stages.component import Component, Runtime, type_name
 from monitor.stages.incoming import Accepted, Convention, Intake, Observation, Source
 from monitor.stages.judging import Evaluator, Judge, Measures, Needs, Prompt, Question, Verdict
 from monitor.stages.outgoing import Deliver, Sink
-from monitor.stages.sampling import Drawn, FixedSampler, Lesson, Sampler, Sampling
+from monitor.stages.sampling import FixedSampler, PastResult, Sampler, Sampling, SamplingDecision
 
 __all__ = [
     "Accepted",
     "Component",
     "Convention",
     "Deliver",
-    "Drawn",
     "Evaluator",
     "FixedSampler",
     "Intake",
     "Judge",
-    "Lesson",
     "Measures",
     "Needs",
     "Observation",
+    "PastResult",
     "Prompt",
     "Question",
     "Runtime",
     "Sampler",
     "Sampling",
+    "SamplingDecision",
     "Sink",
     "Source",
     "Verdict",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from monitor.clock import Clock, SystemClock
-from monitor.share import Share
+from monitor.stages.replica_share import ReplicaShare
 from monitor.telemetry.events import Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
@@ -38,7 +38,7 @@ class Runtime:
     metrics: Metrics
     events: Events
     health: Health
-    share: Share = field(default_factory=Share)
+    share: ReplicaShare = field(default_factory=ReplicaShare)
     site: Site = field(default_factory=Site)
     tracer: Tracer = field(default_factory=Tracer)
 

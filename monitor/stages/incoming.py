@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol
 
+from monitor.model.ack import Ack
 from monitor.model.case import Document, Message, Usage
-from monitor.model.foreign import FeedbackBatch
-from monitor.model.receipt import Receipt
+from monitor.model.external import FeedbackBatch
 from monitor.model.row import RowBatch
 from monitor.model.span import LogRecord, Span, SpanBatch
 from monitor.stages.component import Component, Runtime
@@ -36,7 +36,7 @@ class Intake(Protocol):
         """
         ...
 
-    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+    def hand_over(self, receipts: Iterable[Ack]) -> None:
         """What hangs on these receipts belongs to another process now, which will receive it again from the start.
 
         Makes them void. What is not yet being judged is dropped, counted as handed over, and taken anew should it come

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Literal
 
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.stages.component import Component, Runtime, type_name
-from monitor.stages.sampling import Lesson
+from monitor.stages.sampling import PastResult
 
-Deliver = Callable[[Judged], Awaitable[None]]
+Deliver = Callable[[EvaluationResult], Awaitable[None]]
 
 
 class Sink(Component, ABC):
@@ -36,7 +36,7 @@ class Sink(Component, ABC):
         """
         return type_name(self)
 
-    async def recall(self, heard: Callable[[Lesson], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Tell what the sink holds: the newest few thousand results, oldest first; then, of a fleet, each that comes.
 
         Called once, beside the pipeline; a sink that holds nothing, or only the past, returns. `heard` is quick and

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from monitor.model.case import Case
-from monitor.model.outcome import Score, Standing
+from monitor.model.outcome import RateScope, Score
 from monitor.stages.component import Component, Runtime
 from monitor.stages.judging import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SamplingDecision:
     """With which `probability` a case is judged, 0 to 1, and how that came about.
 
     `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
@@ -29,14 +29,14 @@ class Drawn:
     inputs: tuple[float, ...] = ()
     thinned: bool = False
     shift: float = 0.0
-    standing: Standing | None = None
+    standing: RateScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class PastResult:
     """A result of an earlier process, or of another replica, as far as it teaches: what `Sampling.learn` was told then.
 
-    `result` is its id. `inputs` and `shift` as in `Drawn`, no inputs where the sampler saw nothing; `emphasis` how many
+    `result` is its id. `inputs` and `shift` as in `SamplingDecision`, no inputs where the sampler saw nothing; `emphasis` how many
     cases it stands for, relative to an even draw; `defect` None where it is no verdict on production traffic.
     """
 
@@ -60,7 +60,7 @@ class Sampling(Protocol):
 
     adaptive: bool
 
-    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:
         """The probability of `case`, of which `local` are the scores of the local evaluators, by name.
 
         Of it only `part`, above 0 to 1, will be used, since the app's quota is nearly spent: the pipeline multiplies,
@@ -68,11 +68,11 @@ class Sampling(Protocol):
         """
         ...
 
-    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         """A case that was drawn has been judged, for `dollars`; `defect` is None where no verdict came about."""
         ...
 
-    def recall(self, lesson: Lesson) -> None:
+    def recall(self, lesson: PastResult) -> None:
         """The same of a case that another process has judged, with an evaluator of this name and version."""
         ...
 
@@ -108,12 +108,12 @@ class _Fixed:
     def __init__(self, probability: Callable[[Case], float]) -> None:
         self._probability = probability
 
-    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> Drawn:  # noqa: ARG002 - as above
+    def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:  # noqa: ARG002 - as above
         probability = self._probability(case)
-        return Drawn(probability, probability)
+        return SamplingDecision(probability, probability)
 
-    def learn(self, case: Case, drawn: Drawn, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         pass
 
-    def recall(self, lesson: Lesson) -> None:
+    def recall(self, lesson: PastResult) -> None:
         pass

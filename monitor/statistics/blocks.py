@@ -15,8 +15,8 @@ from monitor.statistics.change import (
     DAYS_LOST,
     HOURS_LOST,
     WINDOWS,
-    Change,
     ChangeWindow,
+    RateChange,
     change,
     is_incident,
     spread,
@@ -82,7 +82,7 @@ class Blocks:
         self._bad_hours = {end for end in self._bad_hours if end > last - _KEPT}
         self._bad_days = {end for end in self._bad_days if end > last - _KEPT}
 
-    def changes(self, day: dict[float, Sums], now: float) -> dict[float, Change]:
+    def changes(self, day: dict[float, Sums], now: float) -> dict[float, RateChange]:
         """The windows that end `now` beside their baselines, by length; left out where there is nothing to compare.
 
         `day` has the sums of the windows up to a day, by length; longer ones are whole hours.
@@ -116,7 +116,7 @@ class Blocks:
         if is_incident(changes, DAYS_LOST):
             self._bad_days.add(end)
 
-    def _change(self, window: ChangeWindow, now: Sums) -> Change | None:
+    def _change(self, window: ChangeWindow, now: Sums) -> RateChange | None:
         if now.weight <= 0:
             return None
         baseline = self._baselines.get(window.length)

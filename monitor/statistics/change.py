@@ -85,7 +85,7 @@ DAYS_LOST = (IncidentLimit(DAY, 3.1, 1.6),)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RateChange:
     """A window beside its baseline: both rates (the baseline's with one pseudo defect), their ratio, and how sure.
 
     `z` is None where the window has no defect: there is nothing to be sure of.
@@ -116,7 +116,7 @@ def spread(blocks: Sequence[Sums]) -> float:
     return max(FLOOR**2, (deviations - squares) / (rate**2 * math.fsum(block.weight**2 for block in blocks)))
 
 
-def change(now: Sums, base: Sums, spread: float) -> Change | None:
+def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
     """A window beside its baseline, whose blocks vary by `spread`. None where either was not judged at all."""
     if now.weight <= 0 or base.weight <= 0 or base.judged <= 0:
         return None
@@ -127,14 +127,14 @@ def change(now: Sums, base: Sums, spread: float) -> Change | None:
     rate, base_rate = now.defect_weight / now.weight, defects / base.weight
     ratio = rate / base_rate
     if now.defect_weight <= 0:
-        return Change(rate, base_rate, ratio, None, now)
+        return RateChange(rate, base_rate, ratio, None, now)
     b1 = now.defect_weight_squares / now.defect_weight**2 / 9
     b2 = ((base.defect_weight_squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)) / 9
     x = (ratio / MARGIN) ** (1 / 3)
-    return Change(rate, base_rate, ratio, ((1 - b1) * x - (1 - b2)) / math.sqrt(b1 * x * x + b2), now)
+    return RateChange(rate, base_rate, ratio, ((1 - b1) * x - (1 - b2)) / math.sqrt(b1 * x * x + b2), now)
 
 
-def fired(changes: Mapping[float, Change], family: Mapping[float, float]) -> tuple[float, ...]:
+def fired(changes: Mapping[float, RateChange], family: Mapping[float, float]) -> tuple[float, ...]:
     """The windows (by length) that fire, the shortest first.
 
     Three days count only while the last of them is above the margin as well: else they remember for long what is over.
@@ -150,12 +150,12 @@ def fired(changes: Mapping[float, Change], family: Mapping[float, float]) -> tup
     return tuple(found)
 
 
-def held(changes: Mapping[float, Change]) -> bool:
+def held(changes: Mapping[float, RateChange]) -> bool:
     """Whether an alert that fires goes on, even if nothing fires any more: some window is still rather above."""
     return bool(fired(changes, HELD))
 
 
-def is_incident(changes: Mapping[float, Change], limits: Sequence[IncidentLimit]) -> bool:
+def is_incident(changes: Mapping[float, RateChange], limits: Sequence[IncidentLimit]) -> bool:
     """Whether the windows that end with a block, by length, show an incident by any of `limits`."""
     for limit in limits:
         one = changes.get(limit.length)

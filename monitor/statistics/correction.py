@@ -29,7 +29,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareInterval:
     """A share with limits that hold together in 95 cases of 100, and how many equally weighted labels it is worth."""
 
     value: float
@@ -39,14 +39,14 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
+class JudgeQuality:
     """How good a judge is: the share of defects that it finds, and of good answers that it calls good.
 
     None where there is no label of that kind.
     """
 
-    sensitivity: Share | None
-    specificity: Share | None
+    sensitivity: ShareInterval | None
+    specificity: ShareInterval | None
     defects: int
     good: int
 
@@ -57,7 +57,7 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
+class CorrectedRate:
     """A defect rate as people would have judged it, 0 <= lower <= rate <= upper <= 1, with 95 % limits."""
 
     rate: float
@@ -65,7 +65,7 @@ class Corrected:
     upper: float
 
 
-class Cell(NamedTuple):
+class ConfusionCell(NamedTuple):
     """The labels with one verdict of the judge and one of people, whether defects: number, weights, squares."""
 
     verdict: bool
@@ -75,13 +75,13 @@ class Cell(NamedTuple):
     weight_squares: float
 
 
-def quality_of(cells: Iterable[Cell]) -> Quality:
+def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
     """As `quality`, of labels that were summed up before: one cell of a kind at most."""
-    found: dict[bool, list[Cell]] = {True: [], False: []}
+    found: dict[bool, list[ConfusionCell]] = {True: [], False: []}
     for cell in cells:
         if cell.labels:
             found[cell.truth].append(cell)
-    return Quality(
+    return JudgeQuality(
         _share_of(found[True], right=True),
         _share_of(found[False], right=False),
         sum(cell.labels for cell in found[True]),
@@ -89,14 +89,14 @@ def quality_of(cells: Iterable[Cell]) -> Quality:
     )
 
 
-def quality(labels: Sequence[Label]) -> Quality:
+def quality(labels: Sequence[Label]) -> JudgeQuality:
     """Sensitivity and specificity over all traffic: every label counts by the weight of its result.
 
     They are true of labels whose choice had nothing to do with the verdict. Labels that were picked from what the
     judge called defective make it look more sensitive and less specific than it is.
     """
     defects, good = [one for one in labels if one.truth], [one for one in labels if not one.truth]
-    return Quality(
+    return JudgeQuality(
         _share((one.weight, one.verdict) for one in defects),
         _share((one.weight, not one.verdict) for one in good),
         len(defects),
@@ -104,7 +104,7 @@ def quality(labels: Sequence[Label]) -> Quality:
     )
 
 
-def by_quality(raw: Sums, judge: Quality) -> Corrected | None:
+def by_quality(raw: Sums, judge: JudgeQuality) -> CorrectedRate | None:
     """The rate of all traffic by the judge's sensitivity and specificity (Rogan and Gladen, American Journal of
     Epidemiology 107, 1978, p. 71), with the limits of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014,
     p. 13), which allow for both being estimates.
@@ -137,7 +137,7 @@ def by_quality(raw: Sums, judge: Quality) -> Corrected | None:
     return _within(rate, middle + shift - Z_95 * spread, middle + shift + Z_95 * spread)
 
 
-def by_difference(raw: Sums, audits: Sequence[Label]) -> Corrected | None:
+def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
     """The rate of all traffic from audits: the raw rate, plus the mean difference between people and the judge.
 
     For labels of results that were drawn at random from those that `raw` sums up; twice `LABELS_NEEDED` of them at
@@ -166,29 +166,29 @@ def by_difference(raw: Sums, audits: Sequence[Label]) -> Corrected | None:
     return _within(rate, rate - half, rate + half)
 
 
-def _share(parts: Iterable[tuple[float, bool]]) -> Share | None:
+def _share(parts: Iterable[tuple[float, bool]]) -> ShareInterval | None:
     counted = list(parts)
     weight, squares = math.fsum(one for one, _ in counted), math.fsum(one**2 for one, _ in counted)
     return _shared(math.fsum(one for one, right in counted if right), weight, squares) if counted else None
 
 
-def _share_of(cells: Sequence[Cell], *, right: bool) -> Share | None:
+def _share_of(cells: Sequence[ConfusionCell], *, right: bool) -> ShareInterval | None:
     weight, squares = math.fsum(one.weight for one in cells), math.fsum(one.weight_squares for one in cells)
     agreed = math.fsum(one.weight for one in cells if one.verdict == right)
     return _shared(agreed, weight, squares) if weight > 0 and squares > 0 else None
 
 
-def _shared(part: float, weight: float, squares: float) -> Share:
+def _shared(part: float, weight: float, squares: float) -> ShareInterval:
     effective = weight**2 / squares
     value = min(part / weight, 1.0)
-    return Share(value, *score_interval(value, effective, Z_95), effective)
+    return ShareInterval(value, *score_interval(value, effective, Z_95), effective)
 
 
-def _pulled(share: Share, by: float) -> tuple[float, float]:
+def _pulled(share: ShareInterval, by: float) -> tuple[float, float]:
     number = share.effective + by
     return (share.effective * share.value + by / 2) / number, number
 
 
-def _within(rate: float, lower: float, upper: float) -> Corrected:
+def _within(rate: float, lower: float, upper: float) -> CorrectedRate:
     rate = min(max(rate, 0.0), 1.0)
-    return Corrected(rate, min(max(lower, 0.0), rate), max(min(upper, 1.0), rate))
+    return CorrectedRate(rate, min(max(lower, 0.0), rate), max(min(upper, 1.0), rate))

@@ -20,7 +20,7 @@ MOST_MORE: Final = 1_000_000
 """Judged answers beyond which it is not said how many it takes: the rate is too close to the limit to tell."""
 
 
-class Answer(StrEnum):
+class GateDecision(StrEnum):
     """What a gate says."""
 
     PASS = "pass"  # noqa: S105 - no password
@@ -36,7 +36,7 @@ class Decision:
     is decided, None where so many cannot be had.
     """
 
-    answer: Answer
+    answer: GateDecision
     value: float | None
     lower: float | None
     upper: float | None
@@ -67,7 +67,7 @@ def below(now: Sums, limit: float) -> Decision:
     def decide(sums: Sums) -> Decision:
         found = estimate(sums, Z_95)
         if found is None:
-            return Decision(Answer.NOT_ENOUGH_DATA, None, None, None, None)
+            return Decision(GateDecision.NOT_ENOUGH_DATA, None, None, None, None)
         return _decided(found.rate, found.lower, found.upper, limit)
 
     return _with_more(decide, now)
@@ -79,7 +79,7 @@ def at_most_times(now: Sums, base: Base, times: float) -> Decision:
     def decide(sums: Sums) -> Decision:
         found = ratio(sums, base)
         if found is None:
-            return Decision(Answer.NOT_ENOUGH_DATA, None, None, None, None)
+            return Decision(GateDecision.NOT_ENOUGH_DATA, None, None, None, None)
         return _decided(*found, times)
 
     # Without a defect in the base no answer to the release can bound the ratio.
@@ -134,10 +134,10 @@ def _one_more(sums: Sums) -> Sums:
 
 def _decided(value: float, lower: float, upper: float, limit: float) -> Decision:
     if lower > limit:
-        return Decision(Answer.FAIL, value, lower, upper, 0)
+        return Decision(GateDecision.FAIL, value, lower, upper, 0)
     if upper < limit:
-        return Decision(Answer.PASS, value, lower, upper, 0)
-    return Decision(Answer.NOT_ENOUGH_DATA, value, lower, upper, None)
+        return Decision(GateDecision.PASS, value, lower, upper, 0)
+    return Decision(GateDecision.NOT_ENOUGH_DATA, value, lower, upper, None)
 
 
 def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
@@ -146,15 +146,15 @@ def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
     Where none was judged so far: how many it takes if all are good.
     """
     found = decide(now)
-    if found.answer is not Answer.NOT_ENOUGH_DATA:
+    if found.answer is not GateDecision.NOT_ENOUGH_DATA:
         return found
     shape = now if now.judged else Sums(1, 0, 1.0, good_weight_squares=1.0)
     few, many = now.judged, now.judged + MOST_MORE
-    if decide(_scaled(shape, many)).answer is Answer.NOT_ENOUGH_DATA:
+    if decide(_scaled(shape, many)).answer is GateDecision.NOT_ENOUGH_DATA:
         return found
     while many - few > 1:
         middle = (few + many) // 2
-        if decide(_scaled(shape, middle)).answer is Answer.NOT_ENOUGH_DATA:
+        if decide(_scaled(shape, middle)).answer is GateDecision.NOT_ENOUGH_DATA:
             few = middle
         else:
             many = middle

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 
-from monitor.statistics.change import BASELINE_DAYS, HOUR, WINDOWS, Change, change, fired, spread
+from monitor.statistics.change import BASELINE_DAYS, HOUR, WINDOWS, RateChange, change, fired, spread
 from monitor.statistics.rates import Sums, estimate
 
 LOOK = 300.0
@@ -30,7 +30,7 @@ class Noticed:
     within_a_day: float
 
 
-class Counts:
+class SimulatedCounts:
     """Judged and defective answers of a simulated stream, added up from look to look."""
 
     def __init__(self, parts: Sequence[tuple[int, int]]) -> None:
@@ -60,7 +60,7 @@ class High:
         self._fewest: dict[tuple[int, float], int] = {}
         self._most: dict[int, int] = {}
 
-    def fires(self, counts: Counts, look: int) -> bool:
+    def fires(self, counts: SimulatedCounts, look: int) -> bool:
         """Whether it fires at a look."""
         judged, defects = counts.window(self.windows[0][0], look)
         if judged and defects <= self._most_below(judged):
@@ -107,9 +107,9 @@ class Regression:
             for window in WINDOWS
         }
 
-    def fires(self, counts: Counts, look: int) -> bool:
+    def fires(self, counts: SimulatedCounts, look: int) -> bool:
         """Whether it fires at a look."""
-        changes: dict[float, Change] = {}
+        changes: dict[float, RateChange] = {}
         for window in WINDOWS:
             judged, defects = counts.window(window.length, look)
             if judged:
@@ -124,7 +124,7 @@ def counted(judged: int, defects: int) -> Sums:
     return Sums(judged, defects, judged, defects, defects, judged - defects)
 
 
-def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> Counts:
+def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> SimulatedCounts:
     """Answers judged at random times: the rate of each look, and how many are judged between two on average."""
     draws: dict[float, tuple[Callable[[], int], Callable[[], int]]] = {}
     parts = []
@@ -133,7 +133,7 @@ def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -
         if pair is None:
             pair = draws[rate] = (_poisson(judged_per_look * (1 - rate), rng), _poisson(judged_per_look * rate, rng))
         parts.append((pair[0](), pair[1]()))
-    return Counts(parts)
+    return SimulatedCounts(parts)
 
 
 def high_delay(
@@ -176,7 +176,7 @@ def episodes(firing: Iterator[bool] | Sequence[bool], merged_within: float = HOU
     return alarms
 
 
-def _first(rule: High | Regression, counts: Counts, warm: int) -> float | None:
+def _first(rule: High | Regression, counts: SimulatedCounts, warm: int) -> float | None:
     """Hours from the end of the warm-up to the first look that fires."""
     for look in range(warm + 1, len(counts) + 1):
         if rule.fires(counts, look):

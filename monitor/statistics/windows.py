@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from monitor.clock import Clock
 from monitor.statistics.blocks import REMEMBERED, Blocks
-from monitor.statistics.change import DAY, WINDOWS, Change
+from monitor.statistics.change import DAY, WINDOWS, RateChange
 from monitor.statistics.rates import Sums
 
 _FINE: tuple[tuple[int, int], ...] = ((10, 600), (60, 7200))  # seconds in a bucket, seconds in the row
@@ -139,7 +139,7 @@ class Windows:
                 found[at] += part
         return found
 
-    def changes(self, app: str, evaluator: str, now: float) -> tuple[dict[float, Change], int]:
+    def changes(self, app: str, evaluator: str, now: float) -> tuple[dict[float, RateChange], int]:
         """The windows of `change.WINDOWS` beside their baselines, by length, and how many days the baseline has.
 
         Windows that cannot be compared are left out; nothing can without `baselines`.

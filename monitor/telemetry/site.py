@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer over HTTP; `headers` are those besides the type and the length of the body."""
 
     status: int
@@ -30,11 +30,11 @@ _NOBODY: Final = Viewer()
 VIEWER: ContextVar[Viewer] = ContextVar("viewer", default=_NOBODY)
 """Of the request that is being answered; set by whoever serves the port."""
 
-Handler = Callable[[str, str, Mapping[str, str]], Awaitable[Answer | None]]
+Handler = Callable[[str, str, Mapping[str, str]], Awaitable[HttpResponse | None]]
 """Gets the path, decoded, the query as it was sent, and the headers by their names in lower case. None: no such page.
 Never raises for what a client has sent."""
 
-Taker = Callable[[str, Mapping[str, str], bytes], Awaitable[Answer]]
+Taker = Callable[[str, Mapping[str, str], bytes], Awaitable[HttpResponse]]
 """Gets the path, the headers by their names in lower case, and the body of what is posted. Never raises, either."""
 
 
@@ -64,11 +64,11 @@ class Site:
         """Whether something may be posted to `path`."""
         return path in self._posts
 
-    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer | None:
+    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse | None:
         """What is answered to `body`, posted to `path`; None where nobody takes it."""
         return await self._taker(path, headers, body) if self._taker is not None and self.takes(path) else None
 
-    async def answer(self, path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+    async def answer(self, path: str, query: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """What is mounted answers; None where nothing is, or it has no such page."""
         return await self._handler(path, query, headers) if self._handler is not None else None
 

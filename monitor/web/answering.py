@@ -7,20 +7,20 @@ from typing import Final
 import anyio.to_thread
 from pydantic import BaseModel
 
-from monitor.telemetry.site import Answer
+from monitor.telemetry.site import HttpResponse
 from monitor.web.sent import HEADERS
 
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
 
 
-async def json(view: BaseModel, status: int = 200) -> Answer:
+async def json(view: BaseModel, status: int = 200) -> HttpResponse:
     """A view for programs."""
     body = await anyio.to_thread.run_sync(lambda: view.model_dump_json().encode())
-    return Answer(status, JSON, body, HEADERS)
+    return HttpResponse(status, JSON, body, HEADERS)
 
 
-async def html(name: str, status: int = 200, **values: object) -> Answer:
+async def html(name: str, status: int = 200, **values: object) -> HttpResponse:
     """The page of the template `name`; `values` are those of `html.render`."""
 
     def write() -> bytes:
@@ -28,4 +28,4 @@ async def html(name: str, status: int = 200, **values: object) -> Answer:
 
         return html.render(name, **values)  # type: ignore[arg-type] # `now` is among the values
 
-    return Answer(status, HTML, await anyio.to_thread.run_sync(write), HEADERS)
+    return HttpResponse(status, HTML, await anyio.to_thread.run_sync(write), HEADERS)

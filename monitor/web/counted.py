@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge, Info
 
-from monitor.model.foreign import Via
+from monitor.model.external import ScoreSource
 from monitor.telemetry.metrics import Metrics, samples
 
 Pair = tuple[str, str]
@@ -60,9 +60,9 @@ def counted(metrics: Metrics) -> Counted:
 
 
 def foreign(metrics: Metrics) -> dict[str, str]:
-    """The evaluators that are not ours and have said something, by name, and how: one of `Via`."""
+    """The evaluators that are not ours and have said something, by name, and how: one of `ScoreSource`."""
     sources = {labels["evaluator"]: labels["source"] for labels, _ in _samples(metrics.evaluator_info)}
-    return {name: source for name, source in sorted(sources.items()) if source != Via.OWN}
+    return {name: source for name, source in sorted(sources.items()) if source != ScoreSource.OWN}
 
 
 def _by_reason(family: Counter) -> dict[Pair, dict[str, int]]:

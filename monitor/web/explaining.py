@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from monitor.pipeline.introspection.explain import Explanation
 from monitor.web import views
 from monitor.web.facts import Asked
 from monitor.web.queries import BadQueryError, WhyQuery
-from monitor.why import Explanation
 
 
 async def why(asked: Asked, query: WhyQuery, now: float) -> views.Why:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from monitor.model.generation import Change
 from monitor.model.outcome import DefectRule
+from monitor.model.service_version import VersionChange
+from monitor.pipeline.introspection.explain import Explanation
 from monitor.stages import Evaluator, Runtime
 from monitor.statistics.rates import Estimate
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.web.trials import Tries
-from monitor.why import Explanation
 
 
 class Alert(Protocol):
@@ -106,7 +106,7 @@ class Standing(Protocol):
 
     @property
     def state(self) -> str:
-        """One of the closed set of `monitor/evaluator_status.py`."""
+        """One of the closed set of `monitor/pipeline/introspection/evaluator_status.py`."""
         ...
 
     @property
@@ -180,7 +180,7 @@ class Facts:
     thresholds: Callable[[str, str], Mapping[str, float]]
     standings: Callable[[], Mapping[str, Standing]]
     decisive: str
-    changed: Callable[[str, str], Change | None]
+    changed: Callable[[str, str], VersionChange | None]
     keeps: float
     keeps_texts: bool
     asked: Asked | None = None

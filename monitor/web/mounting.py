@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from monitor.telemetry.site import Answer
+from monitor.telemetry.site import HttpResponse
 from monitor.web.facts import Facts
 from monitor.web.settings import PageSettings
 
@@ -35,10 +35,10 @@ def mount(facts: Facts, settings: PageSettings) -> None:
                     made.append(await anyio.to_thread.run_sync(make))
         return made[0]
 
-    async def answer(path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+    async def answer(path: str, query: str, headers: Mapping[str, str]) -> HttpResponse | None:
         return await (await pages())(path, query, headers)
 
-    async def take(path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def take(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         return await (await pages()).take(path, headers, body)
 
     facts.runtime.site.mount(answer, names=settings.names)

@@ -9,9 +9,9 @@ from typing import Final, cast, get_args
 import anyio.lowlevel
 
 from monitor import __version__
-from monitor.model.foreign import Via
+from monitor.model.external import ScoreSource
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
-from monitor.statistics.correction import Quality
+from monitor.statistics.correction import JudgeQuality
 from monitor.statistics.rates import interval_95
 from monitor.web import slices, views
 from monitor.web.counted import Counted, Ledger, counted
@@ -151,7 +151,7 @@ def _rate(
     pair: tuple[str, str],
     alerts: Sequence[views.Alert],
     known: Counted,
-    judge: Quality | None,
+    judge: JudgeQuality | None,
     *,
     window: str,
     now: float,
@@ -165,7 +165,7 @@ def _rate(
     return views.Rate(
         app=pair[0],
         evaluator=pair[1],
-        source=known.foreign.get(pair[1], Via.OWN),
+        source=known.foreign.get(pair[1], ScoreSource.OWN),
         state=state,
         why=why,
         firing=firing,

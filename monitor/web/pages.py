@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from monitor.errors import MonitorError
 from monitor.quantities import human_duration
-from monitor.telemetry.site import Answer
+from monitor.telemetry.site import HttpResponse
 from monitor.web import cases, explaining, overview, queries
 from monitor.web.answering import html as _html
 from monitor.web.answering import json as _json
@@ -37,7 +37,7 @@ _LONGEST_VALUE: Final = 256
 _JSON, _SVG = "application/json", "image/svg+xml"
 _API: Final = "/api/v1/"
 
-_Made = Awaitable[Answer]
+_Made = Awaitable[HttpResponse]
 
 
 class Pages:
@@ -63,14 +63,14 @@ class Pages:
             f"{_API}openapi.json": self._openapi,
         }
 
-    async def __call__(self, path: str, query: str, _headers: Mapping[str, str]) -> Answer | None:
+    async def __call__(self, path: str, query: str, _headers: Mapping[str, str]) -> HttpResponse | None:
         """The page at `path`; None where there is none."""
         page = self._page(path)
         if page is None:
             return None
         if self._waiting >= _WAITING:
             message = "too many requests at once; try again"
-            return Answer(503, "text/plain; charset=utf-8", f"{message}\n".encode(), {"retry-after": "2"})
+            return HttpResponse(503, "text/plain; charset=utf-8", f"{message}\n".encode(), {"retry-after": "2"})
         self._waiting += 1
         try:
             async with self._turns:
@@ -82,7 +82,7 @@ class Pages:
         finally:
             self._waiting -= 1
 
-    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """What is answered to what is posted to `path`."""
         if self._trying is None:
             return await self._fault(path, HTTPStatus.NOT_FOUND, "Nothing can be tried here.")
@@ -94,7 +94,7 @@ class Pages:
                 return partial(page, path[len(start) :])
         return self._pages.get(path)
 
-    async def _overview(self, query: str) -> Answer:
+    async def _overview(self, query: str) -> HttpResponse:
         view = await self._overview_view(query)
         app = queries.read(query, queries.OVERVIEW).get("app", "")
         since = view.at - queries.WINDOWS[view.window].seconds
@@ -107,7 +107,7 @@ class Pages:
             "overview", now=view.at, up="", view=view, app=app, worst=worst, texts_kept=self._facts.keeps_texts
         )
 
-    async def _overview_json(self, query: str) -> Answer:
+    async def _overview_json(self, query: str) -> HttpResponse:
         return await _json(await self._overview_view(query))
 
     async def _overview_view(self, query: str) -> Overview:
@@ -117,7 +117,7 @@ class Pages:
             self._facts, window=window, app=given.get("app", ""), started_at=self._started_at
         )
 
-    async def _answers(self, query: str) -> Answer:
+    async def _answers(self, query: str) -> HttpResponse:
         asked = self._asked(query)
         view = await cases.answers(self._facts, asked)
         await self._viewed.note("/answers", view.answers)
@@ -133,7 +133,7 @@ class Pages:
             levels=self._levels(asked.evaluator),
         )
 
-    async def _answers_json(self, query: str) -> Answer:
+    async def _answers_json(self, query: str) -> HttpResponse:
         view = await cases.answers(self._facts, self._asked(query))
         await self._viewed.note(f"{_API}answers", view.answers)
         return await _json(view)
@@ -155,7 +155,7 @@ class Pages:
                 found.update(dict.fromkeys(level.name for level in one.evaluator.scale.levels))
         return list(found)
 
-    async def _case(self, trace_id: str, query: str) -> Answer:
+    async def _case(self, trace_id: str, query: str) -> HttpResponse:
         queries.read(query, ())
         view = await cases.case(self._facts, self._settings, trace_id) if len(trace_id) <= _LONGEST_ID else None
         if view is None:
@@ -171,7 +171,7 @@ class Pages:
             trying=self._trying.offered(view) if self._trying is not None else None,
         )
 
-    async def _case_json(self, trace_id: str, query: str) -> Answer:
+    async def _case_json(self, trace_id: str, query: str) -> HttpResponse:
         queries.read(query, ())
         view = await cases.case(self._facts, self._settings, trace_id) if len(trace_id) <= _LONGEST_ID else None
         if view is None:
@@ -179,7 +179,7 @@ class Pages:
         await self._viewed.note(f"{_API}cases", [view])
         return await _json(view)
 
-    async def _tried(self, name: str, query: str) -> Answer:
+    async def _tried(self, name: str, query: str) -> HttpResponse:
         queries.read(query, ())
         found = await self._trying.page(name) if self._trying is not None else None
         gone = "Nothing tried under this address is known: what was tried is kept for an hour, and in memory alone."
@@ -189,23 +189,23 @@ class Pages:
         kept = human_duration(self._facts.keeps)
         return f"No result of the trace {plain(trace_id[:80])!r} is kept. Results are kept for {kept}."
 
-    async def _alerts(self, query: str) -> Answer:
+    async def _alerts(self, query: str) -> HttpResponse:
         queries.read(query, ())
         view = overview.alerts(self._facts)
         return await _html("alerts", now=view.at, up="", view=view)
 
-    async def _alerts_json(self, query: str) -> Answer:
+    async def _alerts_json(self, query: str) -> HttpResponse:
         queries.read(query, ())
         return await _json(overview.alerts(self._facts))
 
-    async def _why(self, query: str) -> Answer:
+    async def _why(self, query: str) -> HttpResponse:
         asked = self._why_asked(query)
         now = self._facts.runtime.clock.now()
         names = self._names()
         view = await self._why_view(query) if asked.trace or asked.evaluator else None
         return await _html("why", now=now, up="", view=view, asked=asked, evaluators=names)
 
-    async def _why_json(self, query: str) -> Answer:
+    async def _why_json(self, query: str) -> HttpResponse:
         return await _json(await self._why_view(query))
 
     async def _why_view(self, query: str) -> Why:
@@ -216,13 +216,13 @@ class Pages:
     def _why_asked(self, query: str) -> queries.WhyQuery:
         return queries.why(queries.read(query, queries.WHY), self._facts.runtime.clock.now())
 
-    async def _openapi(self, query: str) -> Answer:
+    async def _openapi(self, query: str) -> HttpResponse:
         from monitor.web.openapi import document  # noqa: PLC0415 - asked for once in a while
 
         queries.read(query, ())
-        return Answer(200, _JSON, await anyio.to_thread.run_sync(document), HEADERS)
+        return HttpResponse(200, _JSON, await anyio.to_thread.run_sync(document), HEADERS)
 
-    async def _icon(self, query: str) -> Answer:
+    async def _icon(self, query: str) -> HttpResponse:
         state = queries.read(query, ("state",)).get("state", "")
         colour = {"critical": "#c62828", "warning": "#c77700", "ok": "#2e7d4f"}.get(state, "#6b7280")
         drawn = (
@@ -230,9 +230,9 @@ class Pages:
             f'<circle cx="8" cy="8" r="7" fill="{colour}"/>'
             '<path d="M3 9h2.5l1.5-4 2 7 1.5-3H13" fill="none" stroke="#fff" stroke-width="1.5"/></svg>'
         )
-        return Answer(200, _SVG, drawn.encode(), HEADERS)
+        return HttpResponse(200, _SVG, drawn.encode(), HEADERS)
 
-    async def _fault(self, path: str, status: HTTPStatus, message: str, why: str = "") -> Answer:
+    async def _fault(self, path: str, status: HTTPStatus, message: str, why: str = "") -> HttpResponse:
         if path.startswith(_API):
             return await _json(Fault(error=message), status)
         up = "../" if path.startswith(("/case/", "/tried/")) else ""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.statistics.correction import Cell, Quality, by_quality, quality_of
+from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
 from monitor.statistics.rates import Sums, effective_judged, interval_95
 from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
@@ -43,7 +43,7 @@ def _place(one: view.SliceRate) -> tuple[bool, bool, float, str]:
     return one.others, not one.enough, -(one.rate or 0.0), one.value
 
 
-def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, Quality]:
+def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, JudgeQuality]:
     """By evaluator, what people's labels say of the version that judges now."""
     parts = (metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares)
     sums: defaultdict[tuple[str, bool, bool], list[float]] = defaultdict(list)
@@ -51,13 +51,13 @@ def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, Qualit
         for at, value in samples(gauge):
             if versions.get(at["evaluator"]) == at["version"]:
                 sums[at["evaluator"], at["verdict"] == "defect", at["truth"] == "defect"].append(value)
-    cells: defaultdict[str, list[Cell]] = defaultdict(list)
+    cells: defaultdict[str, list[ConfusionCell]] = defaultdict(list)
     for (evaluator, verdict, truth), (labels, weight, squares) in sums.items():
-        cells[evaluator].append(Cell(verdict, truth, int(labels), weight, squares))
+        cells[evaluator].append(ConfusionCell(verdict, truth, int(labels), weight, squares))
     return {evaluator: quality_of(found) for evaluator, found in cells.items()}
 
 
-def corrected(sums: Sums, judge: Quality | None) -> view.Corrected | None:
+def corrected(sums: Sums, judge: JudgeQuality | None) -> view.Corrected | None:
     """The rate as people would have judged it; None where too little is known of the judge."""
     found = by_quality(sums, judge) if judge is not None else None
     if judge is None or found is None:

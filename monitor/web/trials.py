@@ -9,14 +9,14 @@ import anyio
 
 from monitor.judge.recording import Exchange
 from monitor.judge.settings import JudgeSettings
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 
 
 class Once(Protocol):
     """One time: the result, and the calls that were made for it."""
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> EvaluationResult:
         """The result."""
         ...
 
@@ -45,7 +45,7 @@ class Tried(Protocol):
         ...
 
     @property
-    def scored(self) -> Sequence[Judged]:
+    def scored(self) -> Sequence[EvaluationResult]:
         """The results that are verdicts."""
         ...
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.telemetry.events import Event
-from monitor.telemetry.site import VIEWER, Answer
+from monitor.telemetry.site import VIEWER, HttpResponse
 from monitor.web import answering, tried, views
 from monitor.web.facts import Facts
 from monitor.web.posting import Door, RefusedError, Wanted
@@ -55,7 +55,7 @@ class Trying:
         first = chosen if chosen in names else next(iter([*judged, *known, *names]), "")
         return Offered(names, first, times, self._door.token)
 
-    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """What is answered to what is posted. Never raises for what a client has sent."""
         as_json = path == JSON
         try:
@@ -77,9 +77,9 @@ class Trying:
             return await answering.json(await self._view(trial))
         with anyio.move_on_after(_SOON):
             await trial.over.wait()
-        return Answer(HTTPStatus.SEE_OTHER, "text/plain", b"", {**HEADERS, "location": f"tried/{trial.name}"})
+        return HttpResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {**HEADERS, "location": f"tried/{trial.name}"})
 
-    async def page(self, name: str) -> Answer | None:
+    async def page(self, name: str) -> HttpResponse | None:
         """What came of the one of this name, as long as its case is kept; None where there is none."""
         trial = self._tries.find(name)
         row = await self._row(trial.trace_id) if trial is not None else None
@@ -117,10 +117,12 @@ class Trying:
     async def _view(self, trial: Trial) -> tried.TryResult:
         return await anyio.to_thread.run_sync(tried.view, trial, self._facts.runtime.clock.now())
 
-    async def _refused(self, status: HTTPStatus, message: str, headers: Mapping[str, str], *, as_json: bool) -> Answer:
+    async def _refused(
+        self, status: HTTPStatus, message: str, headers: Mapping[str, str], *, as_json: bool
+    ) -> HttpResponse:
         if as_json:
             found = await answering.json(views.Fault(error=message), status)
         else:
             now = self._facts.runtime.clock.now()
             found = await answering.html("fault", status, now=now, up="", title=status.phrase, message=message, why="")
-        return Answer(found.status, found.kind, found.body, {**found.headers, **headers})
+        return HttpResponse(found.status, found.kind, found.body, {**found.headers, **headers})

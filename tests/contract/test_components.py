@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from monitor import registry
 from monitor.alerts import notify
 from monitor.errors import ConfigError
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.model.span import LogRecord, Span
 from monitor.stages import Component, Evaluator, Observation, Sampler, Sink, Source
 from tests.support.evaluators import case
@@ -83,7 +83,7 @@ async def test_a_sink_takes_a_result_and_the_same_result_again(
         broker.create_topics("contract")
         options["kafka"] = {"brokers": broker.address, "topic": "contract"}
     sink = registry.component("sinks", name, Sink).model_validate(options.get(name, {}))
-    result = Judged(
+    result = EvaluationResult(
         case=case(), evaluator="any", version="1", outcome=Score(1, "because"), weight=2.0, level="1", defect=True
     )
     async with sink.open(runtime()) as deliver:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 from tests.support.command import command, write_rows
 from tests.support.kafka import Broker
 from tests.support.kafka_traces import rag_trace, trace_id
@@ -122,7 +122,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
 
             assert "0 evaluations queued" in backfill(monitor, "--missed")
             assert len(llm.requests) == asked_before + 6, "the same again changes nothing"
-        found = Reader(tmp_path / "state" / "history.db").results(limit=100)
+        found = HistoryReader(tmp_path / "state" / "history.db").results(limit=100)
         judged = [one for one in found if one["evaluator"] == "relevance"]
         assert [(one["standing"], one["origin"], one["outcome"]) for one in judged] == [
             ("backfill", "missed", "score")
@@ -152,7 +152,7 @@ def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_pa
             assert len(llm.requests) == before + 5
             told = backfill(monitor, rows(tmp_path, 8), "--evaluators", "relevance")
             assert "8 already scored" in told
-        found = Reader(tmp_path / "state" / "history.db").results(limit=100)
+        found = HistoryReader(tmp_path / "state" / "history.db").results(limit=100)
         assert {one["trace_id"] for one in found} == {f"case-{one}" for one in range(8)}
         assert len(found) == 8
 
@@ -190,7 +190,7 @@ def test_without_a_monitor_it_says_so_and_judges_here_where_asked_to(tmp_path) -
         ended = command("backfill", "--here", "-c", tmp_path / "config.yaml")
         assert ended.exit_code == 0, ended.output
         assert len(llm.requests) == 3
-        found = Reader(tmp_path / "state" / "history.db").results(limit=10)
+        found = HistoryReader(tmp_path / "state" / "history.db").results(limit=10)
         assert {(one["standing"], one["origin"]) for one in found} == {("backfill", "file")}
 
 
@@ -243,7 +243,7 @@ def test_topics_are_read_again_from_a_time_on_and_the_group_is_left_alone(tmp_pa
         )
         assert ended.exit_code == 0, ended.output + ended.stderr
         assert "done: 4 passed" in ended.stdout
-        found = Reader(tmp_path / "state" / "history.db").results(limit=10)
+        found = HistoryReader(tmp_path / "state" / "history.db").results(limit=10)
         assert {one["trace_id"] for one in found} == {*ids[1:], "case-9"}
         assert {(one["standing"], one["origin"]) for one in found} == {("backfill", "kafka")}
         assert kafka.group_offsets("backfilled") == {}

@@ -15,7 +15,7 @@ import pytest
 
 from monitor import app, config
 from monitor.alerts.self_alerts.evaluator_paused import NAME
-from monitor.evaluator_status import State
+from monitor.pipeline.introspection.evaluator_status import State
 from tests.support.llm import LLMServer, Reply, Script, bad_key, hang, no_quota, not_found, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService

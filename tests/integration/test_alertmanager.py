@@ -22,10 +22,10 @@ from monitor.clock import SystemClock
 from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
+from tests.support.alerts import counted, runtime, until
 from tests.support.prometheus import Webhook, alertmanager, amtool, get_json, webhook
+from tests.support.results import judged
 from tests.support.tools import free_port
-from tests.unit.alerts.parts import counted, runtime, until
-from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 README = Path(__file__).parent.parent.parent / "docs" / "runbooks" / "README.md"

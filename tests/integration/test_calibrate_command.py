@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor import calibration
 from monitor.alerts.prometheus.rules import render
+from monitor.jobs import calibration
 from monitor.storage.history.rows import dump
 from tests.support.command import command, write_rows
 from tests.support.prometheus import get_json, prometheus

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor import coverage, registry
+from monitor import registry
 from monitor.cli.coverage import lines
-from monitor.coverage import Coverage
+from monitor.extraction import coverage
+from monitor.extraction.coverage import Coverage
+from monitor.extraction.rows.shapes import SHAPES
 from monitor.operations.instrumentation import summarise
-from monitor.rows.shapes import SHAPES
 from tests.support.monitor import MonitorProcess
 from tests.support.tools import wait_until
 from tests.support.traces import SETUPS

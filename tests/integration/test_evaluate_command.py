@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from monitor.model.case import Case
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.storage.history.rows import as_json
 from tests.support import llm as say
 from tests.support.command import cells, command, judged_by, read_rows, start, write_rows
@@ -56,7 +56,7 @@ def test_every_case_gets_one_result_of_each_evaluator_in_the_schema_of_the_jsonl
     traces = {trace for trace, _ in pairs}
     assert traces > {"case-1", "case-2"}
     assert len(pairs) == 2 * len(traces)
-    shown = Judged(case=Case(request_id=""), evaluator="", version="", outcome=Score(0, ""), weight=1)
+    shown = EvaluationResult(case=Case(request_id=""), evaluator="", version="", outcome=Score(0, ""), weight=1)
     assert all(list(one) == list(as_json(shown, texts=False)) for one in results)
 
 

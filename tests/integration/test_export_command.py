@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import Result
 
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 from tests.support.command import command, read_rows, write_rows
 from tests.support.monitor import MonitorProcess
 from tests.support.service import BAD, CONTEXT, GOOD
@@ -23,7 +23,7 @@ MAIL = "jane.doe@gmail.com"
 
 def judged(monitor: MonitorProcess, number: int) -> None:
     """Until so many verdicts are in the history."""
-    history = Reader(monitor.folder / "state" / "history.db")
+    history = HistoryReader(monitor.folder / "state" / "history.db")
     wait_until(lambda: len(history.results(limit=-1)) == number, 60, f"{number} verdicts")
 
 

@@ -12,23 +12,23 @@ import anyio
 import pytest
 import yaml
 
-from monitor.backfill.cases import Item, Origin
-from monitor.backfill.store import Store
 from monitor.clock import ManualClock
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
+from monitor.jobs.backfill.store import BackfillQueue
 from monitor.model.case import Case
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.operations import erase
 from monitor.privacy import pseudonyms
-from monitor.sinks.history import History
-from monitor.storage.spool.format import Record, encode
+from monitor.sinks.history import HistorySink
+from monitor.storage.spool.format import SpoolRecord, encode
 from monitor.storage.spool.retained import NAME, Retained, read
 from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
 from tests.support.llm import LLMServer, hang, slow, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.results import judged, runtime
 from tests.support.service import CONTEXT, GOOD
 from tests.support.tools import wait_until
-from tests.unit.sinks.results import judged, runtime
 
 TRACE = f"{1:032x}"
 PRICE = {"input_per_million": 1.0, "output_per_million": 1.0}
@@ -47,8 +47,8 @@ def configured(folder: Path, **more: Any) -> Path:
     return path
 
 
-def keep(folder: Path, *results: Judged) -> History:
-    history = History(path=folder / "state" / "history.db", texts="all", retention=1e12)
+def keep(folder: Path, *results: EvaluationResult) -> HistorySink:
+    history = HistorySink(path=folder / "state" / "history.db", texts="all", retention=1e12)
 
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:
@@ -59,12 +59,12 @@ def keep(folder: Path, *results: Judged) -> History:
     return history
 
 
-def traces(history: History) -> set[str]:
+def traces(history: HistorySink) -> set[str]:
     return {row["trace_id"] for row in anyio.run(history.results)}
 
 
-def queue(folder: Path) -> Store:
-    return Store(folder / "state" / "backfill.db", at_most=1 << 20, clock=ManualClock())
+def queue(folder: Path) -> BackfillQueue:
+    return BackfillQueue(folder / "state" / "backfill.db", at_most=1 << 20, clock=ManualClock())
 
 
 def trails(folder: Path) -> set[str]:
@@ -80,7 +80,7 @@ def waiting(user: str, trace: str) -> Item:
         case=Case(request_id=trace, user_id=user, response="It is two years."),
         evaluator="groundedness",
         version="1",
-        origin=Origin.FILE,
+        origin=BackfillOrigin.FILE,
     )
 
 
@@ -121,7 +121,7 @@ def test_a_user_is_forgotten_with_all_that_was_asked_and_is_waiting(tmp_path: Pa
 
 
 def test_a_user_is_found_where_only_verdicts_are_kept(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "state" / "history.db", texts="none", retention=1e12)
+    history = HistorySink(path=tmp_path / "state" / "history.db", texts="none", retention=1e12)
 
     async def deliver() -> None:
         async with history.open(runtime()) as one_more:
@@ -163,7 +163,7 @@ def test_deliveries_that_are_retained_and_hold_it_go_whole_and_others_stay(tmp_p
     path = tmp_path / "state" / NAME
     kept = Retained(path, keep=1e6, at_most=1 << 20, clock=ManualClock(1000.0), metrics=Metrics())
     payloads = [b"x" + bytes.fromhex(TRACE) + b"x", b'{"request_id": "other", "user_id": "u-7"}', b"neither"]
-    kept.take([encode(n, Record("otlp_http", "traces", 999.0, payload)) for n, payload in enumerate(payloads)])
+    kept.take([encode(n, SpoolRecord("otlp_http", "traces", 999.0, payload)) for n, payload in enumerate(payloads)])
     kept.close()
     assert command("forget", "--trace", TRACE, "-c", configured(tmp_path)).stdout.startswith("retained.db, records: 1")
     assert [one.payload for one in read(path, 0)] == payloads[1:]
@@ -211,7 +211,7 @@ def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path) -> None:
             wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the end of it")
             assert_balanced(monitor.samples())
             assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 1
-            history = History(path=tmp_path / "state" / "history.db")
+            history = HistorySink(path=tmp_path / "state" / "history.db")
             assert traces(history) == set()
             later = {"request_id": "later", "user_id": "ole", **row}
             assert monitor.post(json.dumps(later).encode(), "/v1/cases", "application/json") == 200

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import Result
 
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 from tests.support.command import command
 from tests.support.monitor import MonitorProcess
 from tests.support.prometheus import get_json, prometheus
@@ -38,7 +38,7 @@ def send(
 
 def judged(monitor: MonitorProcess, number: int) -> None:
     """Until so many verdicts are in the history."""
-    history = Reader(monitor.folder / "state" / "history.db")
+    history = HistoryReader(monitor.folder / "state" / "history.db")
     wait_until(lambda: len(history.results(limit=-1)) == number, 60, f"{number} verdicts")
 
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
 from monitor.judge.client import open_judge
-from monitor.judge.pause import Cause
+from monitor.judge.pause import PauseCause
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
@@ -304,17 +304,17 @@ async def test_a_redirect_is_not_followed(rig, llm):
 
 
 # What no waiting mends, as OpenAI and others word it, and how the state of the judge then begins.
-LASTING: dict[str, tuple[Callable[[], Script], UnscoredReason, Cause]] = {
-    "401": (say.bad_key, UnscoredReason.AUTH, Cause.REFUSED),
-    "403": (lambda: say.status(403), UnscoredReason.AUTH, Cause.REFUSED),
-    "402": (lambda: say.status(402, message="Insufficient Balance"), UnscoredReason.PROVIDER_ERROR, Cause.UNPAID),
-    "429 quota": (say.no_quota, UnscoredReason.RATE_LIMITED, Cause.UNPAID),
-    "404": (say.not_found, UnscoredReason.PROVIDER_ERROR, Cause.GONE),
-    "410": (lambda: say.status(410), UnscoredReason.PROVIDER_ERROR, Cause.GONE),
+LASTING: dict[str, tuple[Callable[[], Script], UnscoredReason, PauseCause]] = {
+    "401": (say.bad_key, UnscoredReason.AUTH, PauseCause.REFUSED),
+    "403": (lambda: say.status(403), UnscoredReason.AUTH, PauseCause.REFUSED),
+    "402": (lambda: say.status(402, message="Insufficient Balance"), UnscoredReason.PROVIDER_ERROR, PauseCause.UNPAID),
+    "429 quota": (say.no_quota, UnscoredReason.RATE_LIMITED, PauseCause.UNPAID),
+    "404": (say.not_found, UnscoredReason.PROVIDER_ERROR, PauseCause.GONE),
+    "410": (lambda: say.status(410), UnscoredReason.PROVIDER_ERROR, PauseCause.GONE),
     "400 gone": (
         lambda: say.status(400, message="The model has been decommissioned", kind="model_decommissioned"),
         UnscoredReason.PROVIDER_ERROR,
-        Cause.GONE,
+        PauseCause.GONE,
     ),
 }
 

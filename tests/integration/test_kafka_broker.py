@@ -12,7 +12,7 @@ from kafka.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from monitor.otlp import json_mapping, wire
+from monitor.transport.otlp import json_mapping, wire
 from tests.support.certificates import Authority
 from tests.support.collector import Collector
 from tests.support.kafka import PASSWORD, USER, Broker

@@ -12,14 +12,14 @@ import anyio
 import pytest
 
 from monitor.errors import MonitorError
-from monitor.kafka.connection import KafkaConnection
-from monitor.kafka.producer import Sending, open_producer
 from monitor.model.outcome import Selection
-from monitor.sinks.kafka import Kafka
-from monitor.stages import Lesson
+from monitor.sinks.kafka import KafkaSink
+from monitor.stages import PastResult
+from monitor.transport.kafka.connection import KafkaConnection
+from monitor.transport.kafka.producer import Sending, open_producer
 from tests.support.kafka import Broker
+from tests.support.results import judged, runtime
 from tests.support.runtime import total
-from tests.unit.sinks.results import judged, runtime
 
 pytestmark = [
     pytest.mark.anyio,
@@ -50,8 +50,8 @@ def collected() -> Iterator[None]:
     gc.collect()
 
 
-def sink(broker: Broker, topic: str, **options: Any) -> Kafka:
-    return Kafka(**{"brokers": broker.address, "topic": topic, "delivery_timeout": 60, **options})
+def sink(broker: Broker, topic: str, **options: Any) -> KafkaSink:
+    return KafkaSink(**{"brokers": broker.address, "topic": topic, "delivery_timeout": 60, **options})
 
 
 def read(broker: Broker, topic: str, expected: int, seconds: float = 20.0) -> list[Any]:
@@ -123,7 +123,7 @@ async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_secon
             await anyio.sleep(10)
             mortal.resume()
 
-    heard: list[Lesson] = []
+    heard: list[PastResult] = []
     options = sink(mortal, topic)
     async with anyio.create_task_group() as beside:
         beside.start_soon(options.recall, heard.append, lent)
@@ -199,7 +199,7 @@ async def test_a_topic_that_is_made_late_gets_what_has_waited(broker: Broker) ->
 
 
 async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent(broker: Broker) -> None:
-    nowhere = Kafka(brokers=("127.0.0.1:1",), topic="any")
+    nowhere = KafkaSink(brokers=("127.0.0.1:1",), topic="any")
     failed: list[MonitorError] = []
     lent = runtime()
     async with anyio.create_task_group() as tasks:
@@ -221,7 +221,7 @@ async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent
 
 async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that_comes(broker: Broker) -> None:
     broker.create_topics("sink.memory")
-    heard: list[Lesson] = []
+    heard: list[PastResult] = []
     options = sink(broker, "sink.memory", replay=60)
 
     def one(number: int) -> Any:

@@ -25,22 +25,22 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError, Overloaded
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.ingest.head import HeadSampling
-from monitor.serving.auth import Auth
 from monitor.sinks.otel_events import OtelEvents, attributes
 from monitor.sources.otlp_grpc import OtlpGrpc
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.http.auth import Auth
 from tests.support.certificates import Authority
 from tests.support.collector import Collector
 from tests.support.http_api import HttpApi, Says
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.otlp import ScriptedIntake, Serving, serving
+from tests.support.results import judged
 from tests.support.runtime import runtime
 from tests.support.service import BAD, RagService
 from tests.support.tools import wait_until
-from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 KINDS = pytest.mark.parametrize("kind", ["grpc", "http"])
@@ -55,7 +55,7 @@ def sink(kind: str, at: Serving | str, **options: Any) -> OtelEvents:
     return OtelEvents.model_validate({"endpoint": endpoint, "protocol": kind, **options})
 
 
-async def deliver(to: OtelEvents, *results: Judged) -> None:
+async def deliver(to: OtelEvents, *results: EvaluationResult) -> None:
     async with to.open(runtime(SystemClock())) as deliver_one:
         for one in results or (judged(1),):
             await deliver_one(one)

@@ -17,7 +17,7 @@ import pytest
 
 from monitor.sources.otlp_grpc import OtlpGrpc
 from tests.support.otlp import ReceiverProcess, as_otlp_json, serving, span_request
-from tests.unit.otlp.test_limits import field
+from tests.unit.transport.otlp.test_limits import field
 
 MIB = 1024**2
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"

@@ -23,9 +23,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse as Response
 
 from monitor.errors import ConfigError, InvalidData, Overloaded
-from monitor.otlp import wire
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.otlp import wire
 from tests.support.otlp import ScriptedIntake, Serving, as_otlp_json, log_request, serving, span_request
 from tests.support.runtime import total
 from tests.support.tools import wait_until

@@ -20,11 +20,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
-from monitor.outgoing.otlp import Sender, Target
-from monitor.selfwatch.spans import RecordingTracer
+from monitor.jobs.self_telemetry.spans import RecordingTracer
 from monitor.sources.otlp_grpc import OtlpGrpc
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.otlp.exporter import OtlpSender, Target
 from tests.support.llm import LLMServer, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.otlp import ScriptedIntake, Serving, serving
@@ -227,7 +227,7 @@ async def test_spans_that_a_receiver_rejects_are_not_taken_for_sent(protocol: Li
         pass
     source = OtlpHttp(port=0) if protocol == "http" else OtlpGrpc(port=0)
     with serving(source, ScriptedIntake(Accepted(1, "not this one"))) as receiver:
-        sender = Sender(Target(f"http://{receiver.address}", protocol, {}, 2.0, gzip=True), "traces")
+        sender = OtlpSender(Target(f"http://{receiver.address}", protocol, {}, 2.0, gzip=True), "traces")
         with pytest.raises(MonitorError, match="1 of the batch rejected: not this one"):
             await sender.send(ended)
         await sender.send(ended)  # and the next is taken

@@ -16,8 +16,8 @@ from monitor.clock import SystemClock
 from monitor.judge.litellm_provider import LiteLLM, count_tokens
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Judged, Score, Selection
-from monitor.sinks.history import History
+from monitor.model.outcome import EvaluationResult, Score, Selection
+from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
 from tests.support import llm as say
@@ -170,7 +170,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
     now = SystemClock().now()
 
     async def write() -> None:
-        history = History(path=tmp_path / "history.db", texts="all")
+        history = HistorySink(path=tmp_path / "history.db", texts="all")
         async with history.open(Runtime.standalone()) as deliver:
             for number in range(20):
                 case = Case(
@@ -180,7 +180,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
                     response=f"{ANSWER} {number}",
                     answered_at=now - 3600 + 60 * number,
                 )
-                judged = Judged(
+                judged = EvaluationResult(
                     case=case,
                     evaluator="groundedness",
                     version="1",

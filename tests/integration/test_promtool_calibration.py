@@ -13,7 +13,7 @@ import yaml
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.promtool import REPLICAS, STEP, counter_values, input_series
 from monitor.alerts.prometheus.rules import render
-from monitor.statistics.correction import Corrected, Label, by_difference, by_quality, quality
+from monitor.statistics.correction import CorrectedRate, Label, by_difference, by_quality, quality
 from monitor.statistics.rates import Sums, effective_judged
 from tests.support.prometheus import promtool
 
@@ -138,7 +138,7 @@ def test_rate_and_limits_are_those_of_python_for_the_versions_with_labels_enough
 ) -> None:
     looks = []
     for span, days in (("1d", 1), ("1w", 7)):
-        corrected: dict[str, Corrected] = {}
+        corrected: dict[str, CorrectedRate] = {}
         effective = {}
         for (app, evaluator, version), rates in TRAFFIC.items():
             raw, names = sums(app, rates[-days:]), f'app="{app}", evaluator="{evaluator}", version="{version}"'

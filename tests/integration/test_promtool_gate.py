@@ -12,7 +12,7 @@ import yaml
 
 from monitor.alerts.prometheus import release_gate
 from monitor.alerts.prometheus.promtool import REPLICAS, counter_values, input_series
-from monitor.statistics.gating import Answer, Base, at_most_times, below
+from monitor.statistics.gating import Base, GateDecision, at_most_times, below
 from monitor.statistics.rates import Sums
 from tests.support.prometheus import promtool
 
@@ -22,7 +22,7 @@ FILES = {
     "flagger/metric-template.yaml": release_gate.flagger,
 }
 STEPS = 6  # of five minutes in the window of half an hour
-STATE = {Answer.FAIL: 1, Answer.PASS: -1, Answer.NOT_ENOUGH_DATA: 0}
+STATE = {GateDecision.FAIL: 1, GateDecision.PASS: -1, GateDecision.NOT_ENOUGH_DATA: 0}
 
 # By version of the service: good and defective answers a step in each replica, and the weight of either.
 SIDES = {

@@ -14,7 +14,7 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.rules import render
 from monitor.clock import ManualClock
 from monitor.quantities import format_duration
-from monitor.statistics.change import FAMILIES, Change, fired
+from monitor.statistics.change import FAMILIES, RateChange, fired
 from monitor.statistics.windows import Windows
 from tests.support.prometheus import promtool
 
@@ -91,7 +91,7 @@ class Fortnight:
         ]
 
 
-def expected(name: str, values: dict[str, dict[float, Change]], of: str) -> list[tuple[str, list[dict[str, Any]]]]:
+def expected(name: str, values: dict[str, dict[float, RateChange]], of: str) -> list[tuple[str, list[dict[str, Any]]]]:
     """Expressions for one series of every window, rounded to four decimals, and what they must be."""
     found = []
     for window in FAMILIES["default"]:

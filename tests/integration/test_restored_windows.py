@@ -12,13 +12,13 @@ import pytest
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.state import AlertState, Status
+from monitor.alerts.state import AlertState, AlertStatus
+from monitor.app.warm_start import fill
 from monitor.clock import ManualClock
-from monitor.restore import fill
-from monitor.sinks.history import History
+from monitor.sinks.history import HistorySink
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.windows import Windows
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 MIDNIGHT = 19_675 * DAY
@@ -28,7 +28,7 @@ HOURS = 12 * 24 + 5
 async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) -> None:
     clock = ManualClock(MIDNIGHT)
     before = Windows(clock, baselines=True)
-    history = History(path=tmp_path / "history.db", retention=HOUR)
+    history = HistorySink(path=tmp_path / "history.db", retention=HOUR)
     async with history.open(runtime(clock)) as deliver:
         for number in range(HOURS * 4):
             defect = number % 9 == 0 or 700 < number < 720
@@ -47,7 +47,7 @@ async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) ->
 
 async def test_windows_without_baselines_read_no_more_than_they_need(tmp_path: Path) -> None:
     clock = ManualClock(MIDNIGHT)
-    history = History(path=tmp_path / "history.db")
+    history = HistorySink(path=tmp_path / "history.db")
     async with history.open(runtime(clock)) as deliver:
         await deliver(replace(judged(1), judged_at=clock.now() - 2 * DAY))
         windows = Windows(clock)
@@ -60,7 +60,7 @@ class Days:
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock(MIDNIGHT)
-        self.history = History(path=folder / "history.db")
+        self.history = HistorySink(path=folder / "history.db")
         self.number = 0
 
     async def pass_hours(self, hours: int, rate: float, version: str) -> None:
@@ -86,10 +86,10 @@ async def test_another_version_is_not_compared_with_what_the_one_before_it_judge
     await days.pass_hours(9 * 24, 0.05, "1")
     await days.pass_hours(6, 0.25, "2")
     state = await days.state_after_a_restart("2")
-    assert state.status is Status.NOT_ENOUGH_DATA
+    assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert "0 of the 3 days" in state.annotations["description"]
     assert state.labels["version"] == "2"
-    assert (await days.state_after_a_restart("1")).status is Status.OK
+    assert (await days.state_after_a_restart("1")).status is AlertStatus.OK
 
 
 async def test_the_same_rise_in_one_version_is_a_regression(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_the_same_rise_in_one_version_is_a_regression(tmp_path: Path) -> N
     await days.pass_hours(9 * 24, 0.05, "1")
     await days.pass_hours(6, 0.25, "1")
     state = await days.state_after_a_restart("1")
-    assert state.status is Status.FIRING
+    assert state.status is AlertStatus.FIRING
     assert dict(state.labels) == {
         "alertname": "RagDefectRateRegression",
         "app": "shop",
@@ -112,4 +112,4 @@ async def test_a_version_that_comes_back_has_its_baseline_again(tmp_path: Path) 
     await days.pass_hours(8 * 24, 0.05, "1")
     await days.pass_hours(24, 0.05, "2")
     await days.pass_hours(6, 0.25, "1")
-    assert (await days.state_after_a_restart("1")).status is Status.FIRING
+    assert (await days.state_after_a_restart("1")).status is AlertStatus.FIRING

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from monitor.errors import Overloaded
-from monitor.otlp import wire
 from monitor.sources.otlp_grpc import OtlpGrpc
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.otlp import wire
 from tests.support.otlp import ScriptedIntake, serving
 from tests.support.tools import require, unavailable
 

@@ -20,10 +20,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from monitor.errors import Overloaded
-from monitor.otlp import wire
 from monitor.sources.otlp_grpc import OtlpGrpc
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from monitor.transport.otlp import wire
 from tests.support.otlp import ScriptedIntake, serving
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["http", "grpc"])

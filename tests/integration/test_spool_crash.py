@@ -20,7 +20,7 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import Overloaded
-from monitor.storage.spool import Record, Spool, open_spool
+from monitor.storage.spool import Spool, SpoolRecord, open_spool
 from monitor.storage.spool.format import PAGE
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
@@ -35,8 +35,8 @@ def opened(path: Path, metrics: Metrics | None = None, at_most: int = 1 << 28) -
     return open_spool(path, at_most=at_most, keep=3600, clock=SystemClock(), metrics=metrics, events=events)
 
 
-def record(payload: bytes) -> Record:
-    return Record("otlp_http", "traces", time.time(), payload)
+def record(payload: bytes) -> SpoolRecord:
+    return SpoolRecord("otlp_http", "traces", time.time(), payload)
 
 
 async def left(path: Path, metrics: Metrics | None = None) -> list[bytes]:

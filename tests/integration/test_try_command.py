@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Judged, Score
-from monitor.sinks.history import History
+from monitor.model.outcome import EvaluationResult, Score
+from monitor.sinks.history import HistorySink
 from monitor.stages import Runtime
 from tests.support import llm as say
 from tests.support.command import command, judged_by, write_rows
@@ -157,10 +157,12 @@ def kept(folder: Path, *, texts: str) -> Path:
         retrieved_context=(Document(CONTEXT),),
         response=ANSWER,
     )
-    judged = Judged(case=case, evaluator="groundedness", version="1", outcome=Score(5, ""), weight=1, judged_at=1e9)
+    judged = EvaluationResult(
+        case=case, evaluator="groundedness", version="1", outcome=Score(5, ""), weight=1, judged_at=1e9
+    )
 
     async def write() -> None:
-        history = History(path=folder / "history.db", texts=texts, retention=1e12)
+        history = HistorySink(path=folder / "history.db", texts=texts, retention=1e12)
         async with history.open(Runtime.standalone()) as deliver:
             await deliver(judged)
 

@@ -15,16 +15,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from monitor.clock import SystemClock
 from monitor.errors import InvalidData
-from monitor.model.outcome import Judged, Unscored, UnscoredReason
+from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
 from monitor.sinks.mlflow import Mlflow
 from monitor.sinks.phoenix import Phoenix
 from monitor.stages import Sink
 from tests.backends import servers
 from tests.support.monitor import MonitorProcess
+from tests.support.results import judged
 from tests.support.runtime import runtime
 from tests.support.service import BAD, RagService
 from tests.support.tools import wait_until
-from tests.unit.sinks.results import judged
 
 EVALUATOR = "overlap_groundedness"
 
@@ -57,7 +57,7 @@ def judged_trace(folder: Path, sink: dict[str, Any], exporter: OTLPSpanExporter)
     return trace
 
 
-def deliver(sink: Sink, *results: Judged) -> None:
+def deliver(sink: Sink, *results: EvaluationResult) -> None:
     async def run() -> None:
         async with sink.open(runtime(SystemClock())) as deliver_one:
             for one in results:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from monitor import compose, registry
+from monitor import registry
 from monitor.errors import InvalidData
+from monitor.extraction import compose
 from monitor.model.span import EncodedGroup, Part, Signal
-from monitor.otlp import json_mapping, wire
-from tests.property.support import KEYS, ODDITIES, TIMES, assert_sound, decoded, examples
+from monitor.transport.otlp import json_mapping, wire
+from tests.support.hostile_traces import KEYS, ODDITIES, TIMES, assert_sound, decoded, examples
 from tests.support.traces import SETUPS
 
 pytestmark = pytest.mark.timeout(300)

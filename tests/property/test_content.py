@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import compose, registry
-from monitor.content import documents, messages, prompt, slices, values
-from monitor.content.settings import AttributeMap, ReadingSettings
+from monitor import registry
+from monitor.extraction import compose, documents, messages, prompt, slices, values
+from monitor.extraction.settings import AttributeMap, ReadingSettings
 from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
-from tests.property.support import KEYS, VALUES, WORDS, assert_sound, examples
+from tests.support.hostile_traces import KEYS, VALUES, WORDS, assert_sound, examples
 from tests.support.traces import TRACE_ID
 
 pytestmark = pytest.mark.timeout(300)

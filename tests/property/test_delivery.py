@@ -15,16 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import compose, registry
-from monitor.assembly import Assembly, AssemblySettings, ClosedTrace
+from monitor import registry
 from monitor.clock import ManualClock
+from monitor.extraction import compose
 from monitor.model.case import Reading
 from monitor.model.span import EncodedGroup, Part, SpanBatch
 from monitor.model.trace import Closed
-from monitor.otlp import wire
-from monitor.otlp.decode import decode
+from monitor.pipeline.assembly import Assembly, AssemblySettings, ClosedTrace
 from monitor.pipeline.ingest.head import HeadSampling
-from tests.property.support import TRACES, examples, read_parts
+from monitor.transport.otlp import wire
+from monitor.transport.otlp.decode import decode
+from tests.support.hostile_traces import TRACES, examples, read_parts
 from tests.support.traces import SETUPS, captured_parts
 
 SETTINGS = AssemblySettings()

@@ -11,23 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import compose, registry
-from monitor.content.forest import ask
-from monitor.model.case import Status
+from monitor import registry
+from monitor.extraction import compose
+from monitor.extraction.forest import ask
+from monitor.model.case import ReadingStatus
 from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, Value
 from monitor.model.trace import Trace
 from monitor.stages import Convention, Observation
-from tests.property.support import (
-    KEYS,
-    TIMES,
-    TRACES,
-    VALUES,
-    WORDS,
-    assert_sound,
-    decoded,
-    examples,
-    read_parts,
-)
+from tests.support.hostile_traces import KEYS, TIMES, TRACES, VALUES, WORDS, assert_sound, decoded, examples, read_parts
 from tests.support.traces import SETUPS, TRACE_ID, Builder, captured_parts
 
 pytestmark = pytest.mark.timeout(300)
@@ -226,7 +217,7 @@ def test_a_trace_with_parts_missing_still_gets_a_status(
     _, trace_id, parts = trace
     kept = data.draw(st.lists(st.sampled_from(range(len(parts))), unique=True))
     reading = read_parts(trace_id, [parts[at] for at in kept])
-    assert reading.status in Status
+    assert reading.status in ReadingStatus
     if reading.status.judgeable and not any(parts[at].is_root for at in kept):
         spans = decoded(trace_id, [parts[at] for at in kept]).spans
         seen = [one for span in spans if (one := ask(span, (), CONVENTIONS)) is not None]

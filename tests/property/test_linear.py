@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import monitor.content
 import pytest
 
-import monitor.content
 import monitor.conventions
-from monitor.content import documents, evidence, messages, prompt, values
-from monitor.content.template import PromptTemplate
-from tests.property.support import TIMES
+from monitor.extraction import documents, evidence, messages, prompt, values
+from monitor.extraction.template import PromptTemplate
+from tests.support.hostile_traces import TIMES
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -31,7 +31,7 @@ SECONDS = 1.0
 def _patterns() -> dict[str, re.Pattern[str]]:
     """Every compiled pattern of the readers and of the dialects, by where it stands."""
     found = {}
-    for package in (monitor.content, monitor.conventions):
+    for package in (monitor.extraction, monitor.conventions):
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for name, value in vars(importlib.import_module(info.name)).items():
                 for at, one in enumerate(value if isinstance(value, tuple) else (value,)):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.content import documents, prompt
-from monitor.content.template import PromptTemplate
-from tests.property.support import examples
+from monitor.extraction import documents, prompt
+from monitor.extraction.template import PromptTemplate
 from tests.property.test_round_trips import is_plain
+from tests.support.hostile_traces import examples
 
 pytestmark = pytest.mark.timeout(300)
 

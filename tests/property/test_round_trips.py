@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.content import documents, messages, values
+from monitor.extraction import documents, messages, values
 from monitor.model.case import Document, Message
 from monitor.model.span import Value
-from tests.property.support import examples
+from tests.support.hostile_traces import examples
 
 pytestmark = pytest.mark.timeout(300)
 

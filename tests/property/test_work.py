@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from monitor import compose, registry
-from monitor.model.case import Status
+from monitor import registry
+from monitor.extraction import compose
+from monitor.model.case import ReadingStatus
 from monitor.model.trace import Trace
 from tests.property.test_linear import READERS
 from tests.support.traces import Builder
@@ -190,4 +191,4 @@ def test_a_chain_of_thousands_of_spans_is_read_without_recursion() -> None:
     for _ in range(3000):
         parent = build.span("deep", None, parent)
     build.llm("Context: x\nQuestion: Why?", "Because.", parent)
-    assert build.read().status is Status.READY
+    assert build.read().status is ReadingStatus.READY

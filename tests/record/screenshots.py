@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from monitor.cli.embedded import start
+from monitor.cli.demo.embedded import start
 from tests.support.browser import PHONE, Browser
 from tests.support.llm import LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import anyio
 
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import DefectRule, Judged, Level, Outcome, Scale, Score
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.drawing import Drawing, Draws
-from monitor.pipeline.fair import FairQueue
+from monitor.model.outcome import DefectRule, EvaluationResult, Level, Outcome, Scale, Score
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
+from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Delivered, Publisher
+from monitor.pipeline.sampling import CaseSampler, Draws
 from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.samplers.uniform import Uniform
@@ -98,18 +98,18 @@ def case(number: int = 0, context: str = "facts", **more: Any) -> Case:
     )
 
 
-def configured(evaluator: Evaluator, sampler: Sampler | None = None, **more: Any) -> Assignment:
+def configured(evaluator: Evaluator, sampler: Sampler | None = None, **more: Any) -> ConfiguredEvaluator:
     """An evaluator as configured with its own defect rule; by default it draws every case."""
-    return Assignment(evaluator, sampler or Uniform(rate=1.0), evaluator.default_defect, **more)
+    return ConfiguredEvaluator(evaluator, sampler or Uniform(rate=1.0), evaluator.default_defect, **more)
 
 
 def live(
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     *,
     judges: Mapping[str, Judge] | None = None,
     sinks: Mapping[str, Deliver] | None = None,
     lent: Runtime | None = None,
-    counting: Counting | None = None,
+    counting: ResultMetrics | None = None,
     memory: Delivered | None = None,
     draws: Draws | None = None,
     queue: FairQueue | None = None,
@@ -118,7 +118,7 @@ def live(
     recheck: float = 0.0,
     slices: Sequence[str] = (),
     late_after: float = math.inf,
-    listeners: Sequence[Callable[[Judged], None]] = (),
+    listeners: Sequence[Callable[[EvaluationResult], None]] = (),
     **more: Any,
 ) -> LiveEvaluation:
     """Live scoring as the application builds it, with the salt `s`."""
@@ -126,7 +126,7 @@ def live(
     scorer = Scorer(evaluators, judges or {}, runtime=lent, slices=slices, late_after=late_after)
     return LiveEvaluation(
         scorer,
-        Drawing(
+        CaseSampler(
             evaluators,
             versions=scorer.versions,
             draws=draws,
@@ -137,7 +137,7 @@ def live(
         ),
         queue or FairQueue({}, limit=1_000_000, shares={}, clock=lent.clock, patience=late_after),
         Publisher(sinks or {}, memory, lent, listeners=listeners),
-        counting or Counting(lent.metrics),
+        counting or ResultMetrics(lent.metrics),
         rechecks=Rechecks(scorer, dict.fromkeys(judges or {}, recheck), salt="s", metrics=lent.metrics),
         runtime=lent,
         **more,

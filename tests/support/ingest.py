@@ -10,16 +10,16 @@ from typing import Any
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from monitor.assembly import Assembly, AssemblySettings
 from monitor.clock import Clock, ManualClock
 from monitor.model.span import SpanBatch
-from monitor.otlp import wire
+from monitor.pipeline.assembly import Assembly, AssemblySettings
 from monitor.pipeline.ingest import Ingest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.pipeline.ledger import Ledger
 from monitor.stages import Runtime
 from monitor.storage.spool import Spool, open_spool
+from monitor.transport.otlp import wire
 from tests.support.runtime import runtime, total
 
 

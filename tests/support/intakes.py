@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.errors import Overloaded
-from monitor.model.foreign import FeedbackBatch
-from monitor.model.receipt import Receipt
+from monitor.model.ack import Ack
+from monitor.model.external import FeedbackBatch
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
-from monitor.otlp import wire
 from monitor.stages import Accepted
+from monitor.transport.otlp import wire
 
 
 class RecordingIntake:
@@ -22,14 +22,14 @@ class RecordingIntake:
         self.reject = 0
         self.fault: Exception | None = None
         self.batches: list[SpanBatch | RowBatch | FeedbackBatch] = []
-        self.held: list[Receipt] = []
-        self.void: list[Receipt] = []
+        self.held: list[Ack] = []
+        self.void: list[Ack] = []
 
     async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
         self._take(batch)
         return Accepted(self.reject, "invalid" if self.reject else "")
 
-    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+    def hand_over(self, receipts: Iterable[Ack]) -> None:
         for receipt in receipts:
             receipt.make_void()
             self.void.append(receipt)

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from monitor.errors import JudgeError
-from monitor.judge.client import Client
+from monitor.judge.client import JudgeClient
 from monitor.judge.prices import Tariff
 from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
@@ -63,7 +63,7 @@ class Rig:
         self.runtime = Runtime(LoopClock(), metrics, Events(metrics), Health())
         settings = JudgeSettings.model_validate({"model": "m", "cache": {"max_entries": 0}, **options})
         tariff = Tariff(0.001, 0.001)
-        self.judge = Client(settings, self.runtime, provider, tariff, rng=rng or random.Random(1))
+        self.judge = JudgeClient(settings, self.runtime, provider, tariff, rng=rng or random.Random(1))
         self.judge.ready()
 
     async def ask(self, text: str = "r") -> Verdict:

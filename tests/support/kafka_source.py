@@ -10,7 +10,7 @@ import anyio
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from monitor.clock import SystemClock
-from monitor.sources.kafka import Kafka
+from monitor.sources.kafka import KafkaSource
 from monitor.stages import Runtime
 from tests.support.intakes import RecordingIntake
 from tests.support.kafka import Broker
@@ -48,7 +48,7 @@ async def reading(broker: Broker, intake: RecordingIntake, **options: Any) -> As
     """The source while the context lasts, ready at its begin unless `ready=False`."""
     ready = options.pop("ready", True)
     made = made_runtime(SystemClock())
-    source = Kafka.model_validate({"brokers": broker.address, "session_timeout": "6s", **options})
+    source = KafkaSource.model_validate({"brokers": broker.address, "session_timeout": "6s", **options})
     running = Running(intake, made)
     async with anyio.create_task_group() as work:
 

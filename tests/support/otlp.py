@@ -22,8 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.clock import SystemClock
 from monitor.model.span import SpanBatch
-from monitor.otlp import wire
 from monitor.stages import Accepted, Runtime, Source
+from monitor.transport.otlp import wire
 from tests.support.runtime import runtime as make_runtime
 
 

@@ -21,19 +21,19 @@ from monitor.alerts.policy import AlertPolicy, policy_for
 from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
-from monitor.evaluator_status import EvaluatorStatus, State
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.generation import Change
-from monitor.model.outcome import Evidence, Judged, Score, Spending
+from monitor.model.outcome import Cost, EvaluationResult, Evidence, Score
+from monitor.model.service_version import VersionChange
 from monitor.operations.diagnosis import Inquiry
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
 from monitor.samplers.uniform import Uniform
-from monitor.sinks.history import History
-from monitor.sinks.prometheus import Prometheus
+from monitor.sinks.history import HistorySink
+from monitor.sinks.prometheus import PrometheusSink
 from monitor.stages import Evaluator, Runtime
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
-from monitor.telemetry.site import Answer
+from monitor.telemetry.site import HttpResponse
 from monitor.web.facts import Facts
 from monitor.web.mounting import mount
 from monitor.web.pages import Pages
@@ -48,9 +48,9 @@ POLICIES = (
 )
 
 
-def assigned(name: str) -> Assignment:
+def assigned(name: str) -> ConfiguredEvaluator:
     evaluator = registry.read("evaluators", {"type": name}, Evaluator, "here")
-    return Assignment(evaluator, Uniform(rate=1.0), evaluator.default_defect)
+    return ConfiguredEvaluator(evaluator, Uniform(rate=1.0), evaluator.default_defect)
 
 
 def answer(
@@ -60,7 +60,7 @@ def answer(
     response: str = "The return label is valid for six months.",
     question: str = "How long is the label valid?",
     **fields: Any,
-) -> Judged:
+) -> EvaluationResult:
     """One scored answer, a defect where `value` is below 0.45."""
     case = Case(
         request_id=fields.pop("trace_id", f"{number:032x}"),
@@ -84,10 +84,10 @@ def answer(
         "level": "unsupported" if value < 0.45 else "supported",
         "defect": value < 0.45,
         "judged_at": NOW - 10 + number / 1000,
-        "spending": Spending(),
+        "spending": Cost(),
         **fields,
     }
-    return Judged(case=case, **chosen)
+    return EvaluationResult(case=case, **chosen)
 
 
 @dataclass(slots=True)
@@ -99,13 +99,13 @@ class Site:
     settings: PageSettings = field(default_factory=PageSettings)
     evaluators: tuple[str, ...] = ("overlap_groundedness", "groundedness")
     idle: tuple[str, ...] = ()
-    changes: Mapping[tuple[str, str], Change] = field(default_factory=dict)
+    changes: Mapping[tuple[str, str], VersionChange] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
     standings: Mapping[str, EvaluatorStatus] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     runtime: Runtime = field(init=False)
     windows: Windows = field(init=False)
-    history: History = field(init=False)
+    history: HistorySink = field(init=False)
     sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
     engine: AlertEngine = field(init=False)
@@ -114,7 +114,7 @@ class Site:
     def __post_init__(self) -> None:
         self.runtime = runtime(self.clock)
         self.windows = Windows(self.clock, baselines=True)
-        self.history = History(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
+        self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
         self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
         facts = Facts(
@@ -158,12 +158,12 @@ class Site:
         """Look at the alerts."""
         self.states = list(self.engine.evaluate(self.clock.now()))
 
-    async def store(self, results: Iterable[Judged]) -> None:
+    async def store(self, results: Iterable[EvaluationResult]) -> None:
         async with self.history.open(self.runtime) as deliver:
             for one in results:
                 await deliver(one)
 
-    async def get(self, path: str) -> Answer:
+    async def get(self, path: str) -> HttpResponse:
         """What the page answers to `path` with its query."""
         bare, _, query = path.partition("?")
         found = await self.pages(unquote(bare), query, {})
@@ -179,7 +179,7 @@ class Site:
 
         async def serve() -> None:
             holder["stop"] = anyio.Event()
-            async with Prometheus(port=port, **options).open(self.runtime):
+            async with PrometheusSink(port=port, **options).open(self.runtime):
                 up.set()
                 await holder["stop"].wait()
 

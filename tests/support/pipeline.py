@@ -9,12 +9,13 @@ from dataclasses import replace
 import anyio
 import anyio.lowlevel
 
-from monitor import registry, rows
-from monitor.assembly import Assembly, AssemblySettings
+from monitor import registry
 from monitor.clock import SystemClock
-from monitor.content.settings import ReadingSettings
-from monitor.model.receipt import Receipt
+from monitor.extraction import rows
+from monitor.extraction.settings import ReadingSettings
+from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
+from monitor.pipeline.assembly import Assembly, AssemblySettings
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.stages import Source
@@ -43,7 +44,7 @@ class At:
         self.settled = []
 
     def receipt(self, name):
-        return Receipt(lambda: self.settled.append(name))
+        return Ack(lambda: self.settled.append(name))
 
     async def rows(self, *ids, receipt):
         said = {"request": "Why?", "response": "So.", "retrieved_context": [{"content": "facts"}]}

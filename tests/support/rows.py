@@ -6,7 +6,8 @@ import json
 from functools import partial
 from typing import Any
 
-from monitor import compose, registry, rows
+from monitor import registry
+from monitor.extraction import compose, rows
 from monitor.model.case import Reading
 
 READ_TRACE = partial(compose.read, conventions=registry.conventions())

@@ -7,9 +7,9 @@ from typing import Any
 
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
-from monitor.model.outcome import Judged
-from monitor.pipeline.drawing import Draws
+from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.publish import Delivered
+from monitor.pipeline.sampling import Draws
 from monitor.stages import Judge, Sampler
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live, run_local
 from tests.support.runtime import runtime, total
@@ -29,7 +29,7 @@ class SamplingBench:
         draws: Draws | None = None,
     ) -> None:
         self.runtime = runtime()
-        self.results: list[Judged] = []
+        self.results: list[EvaluationResult] = []
         self.draws = draws if draws is not None else KeptDraws()
         self.evaluation = live(
             [configured(JudgedEvaluator(), sampler), configured(OverlapGroundedness())],
@@ -40,7 +40,7 @@ class SamplingBench:
             lent=self.runtime,
         )
 
-    async def take(self, judged: Judged) -> None:
+    async def take(self, judged: EvaluationResult) -> None:
         if judged.evaluator == "judged":
             self.results.append(judged)
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from monitor import compose, registry
+from monitor import registry
+from monitor.extraction import compose
 from monitor.model.case import Reading
 from monitor.model.span import LogRecord, Origin, Part, Signal, Span, SpanStatus, Value
 from monitor.model.trace import Closed, Trace
-from monitor.otlp import json_mapping, wire
+from monitor.transport.otlp import json_mapping, wire
 
 _DATA = Path(__file__).parents[1] / "data"
 CAPTURES, RECORDED = _DATA / "captures", _DATA / "recorded"

@@ -10,7 +10,7 @@ from typing import Final
 
 from monitor.alerts.policy import Severity
 from monitor.alerts.self_alert import Condition, Observed
-from monitor.alerts.state import Finding, Status, Subject
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.canary import CanaryRun
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Sums, estimate
@@ -30,17 +30,17 @@ class JudgeDrift(Condition):
         """Remember a run."""
         self._runs.setdefault((run.evaluator, run.version), []).append(run)
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each evaluator and version."""
         for (evaluator, version), runs in self._runs.items():
             runs[:] = [one for one in runs if one.at > now - WINDOW]
             yield Subject(NAME, Severity.WARNING, evaluator=evaluator, version=version), _decide(evaluator, runs)
 
 
-def _decide(evaluator: str, runs: list[CanaryRun]) -> Finding:
+def _decide(evaluator: str, runs: list[CanaryRun]) -> ConditionResult:
     moved, judged = sum(one.moved for one in runs), sum(one.judged for one in runs)
     if len(runs) < AT_LEAST or not judged:
-        return Finding(Status.NOT_ENOUGH_DATA, f"{evaluator}: too few canary runs in the last day.")
+        return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, f"{evaluator}: too few canary runs in the last day.")
     tolerance = max(one.tolerance for one in runs)
     lower = surely_moved(moved, judged)
     stricter, milder = sum(one.stricter for one in runs), sum(one.milder for one in runs)
@@ -50,4 +50,4 @@ def _decide(evaluator: str, runs: list[CanaryRun]) -> Finding:
         f" stricter, {milder} more lenient."
     )
     found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
-    return Finding(Status.FIRING if lower > tolerance else Status.OK, text, tolerance, WINDOW, found)
+    return ConditionResult(AlertStatus.FIRING if lower > tolerance else AlertStatus.OK, text, tolerance, WINDOW, found)

@@ -15,8 +15,8 @@ from typing import Final
 
 from monitor.alerts.policy import Severity
 from monitor.alerts.self_alert import Condition, Observed
-from monitor.alerts.state import Finding, Status, Subject
-from monitor.model.outcome import Judged, Score
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
+from monitor.model.outcome import EvaluationResult, Score
 
 NAME: Final = "RagEvaluationsMissing"
 
@@ -31,7 +31,7 @@ _HOUR, _DAY, _STEP = 3600.0, 86400.0, 600
 _KEPT = math.ceil(USUAL / _STEP) + 1
 
 
-class _Counts:
+class _TrafficCounts:
     """Counts events in steps of ten minutes; `since` is how far back they are known."""
 
     def __init__(self, since: float) -> None:
@@ -74,15 +74,15 @@ class EvaluationsMissing(Condition):
         self._clock = observed.clock
         self._began = self._clock.now()
         self._arrived: defaultdict[str, int] = defaultdict(int)
-        self._received: dict[str, _Counts] = {}
-        self._scored: dict[tuple[str, str], _Counts] = {}
+        self._received: dict[str, _TrafficCounts] = {}
+        self._scored: dict[tuple[str, str], _TrafficCounts] = {}
         self._missing_since: dict[tuple[str, str], float] = {}
 
     def on_received(self, app: str, traces: int) -> None:
         """Count arrivals. Quick: it is called for every trace."""
         self._arrived[app] += traces
 
-    def on_result(self, result: Judged, app: str) -> None:
+    def on_result(self, result: EvaluationResult, app: str) -> None:
         """Count a score."""
         if isinstance(result.outcome, Score):
             self.on_history(app, result.evaluator, result.judged_at, 1)
@@ -92,31 +92,31 @@ class EvaluationsMissing(Condition):
         now = self._clock.now()
         if at <= now - USUAL:
             return
-        counts = self._scored.setdefault((app, evaluator), _Counts(now))
+        counts = self._scored.setdefault((app, evaluator), _TrafficCounts(now))
         counts.add(min(at, now), scored)
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each app and evaluator."""
         for app, number in self._arrived.items():
-            self._received.setdefault(app, _Counts(now)).add(now, number)
+            self._received.setdefault(app, _TrafficCounts(now)).add(now, number)
         self._arrived.clear()
         for (app, evaluator), scored in self._scored.items():
             yield Subject(NAME, Severity.WARNING, app, evaluator), self._decide(app, evaluator, scored, now)
 
-    def _decide(self, app: str, evaluator: str, scored: _Counts, now: float) -> Finding:
+    def _decide(self, app: str, evaluator: str, scored: _TrafficCounts, now: float) -> ConditionResult:
         expected = 0.0 if scored.between(now - _HOUR, now) else self._expected(app, scored, now)
         if expected <= AT_LEAST:
             self._missing_since.pop((app, evaluator), None)
             text = f"{evaluator} scores answers from {app}, or too few are expected to tell."
-            return Finding(Status.OK, text, window=_HOUR)
+            return ConditionResult(AlertStatus.OK, text, window=_HOUR)
         since = min(self._missing_since.setdefault((app, evaluator), now), now)
         text = (
             f"{evaluator} scored no answers from {app} in the last hour. Given its traffic and the last three days,"
             f" about {expected:.0f} were expected."
         )
-        return Finding(Status.FIRING if now - since >= PENDING else Status.OK, text, window=_HOUR)
+        return ConditionResult(AlertStatus.FIRING if now - since >= PENDING else AlertStatus.OK, text, window=_HOUR)
 
-    def _expected(self, app: str, scored: _Counts, now: float) -> float:
+    def _expected(self, app: str, scored: _TrafficCounts, now: float) -> float:
         """How many evaluations the last hour should have had."""
         received = self._received.get(app)
         arrived = received.between(now - _HOUR, now) if received is not None else 0.0
@@ -128,7 +128,7 @@ class EvaluationsMissing(Condition):
         return expected
 
 
-def _same_hour(scored: _Counts, now: float) -> float:
+def _same_hour(scored: _TrafficCounts, now: float) -> float:
     """The mean at this time of day over the previous days that are known; 0 where none is."""
     days = [now - day * _DAY for day in (1, 2, 3) if scored.since <= now - day * _DAY - _HOUR]
     return sum(scored.between(at - _HOUR, at) for at in days) / len(days) if days else 0.0

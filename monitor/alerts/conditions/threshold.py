@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.alerts.policy import AlertPolicy, AlertWindow
-from monitor.alerts.state import Finding, Status
+from monitor.alerts.state import AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
 from monitor.statistics.windows import Windows
@@ -43,16 +43,16 @@ def estimate_windows(
     return [WindowEstimate(one, estimate(found, one.z), estimate(found, Z_OVER)) for one, found in sums]
 
 
-def decide(estimates: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str) -> Finding:
+def decide(estimates: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str) -> ConditionResult:
     """Whether the alert fires; `estimates` has the shortest window first."""
     over = estimates[0].likely is not None and estimates[0].likely.upper < threshold
     fired = [one for one in estimates if one.surely is not None and one.surely.lower > threshold]
     if fired and not over:
-        return _found(Status.FIRING, fired[0], threshold, app, evaluator)
+        return _found(AlertStatus.FIRING, fired[0], threshold, app, evaluator)
     able = [one for one in estimates if _could_tell(one, threshold)]
     if able:
-        return _found(Status.OK, able[0], threshold, app, evaluator)
-    return _found(Status.NOT_ENOUGH_DATA, estimates[-1], threshold, app, evaluator)
+        return _found(AlertStatus.OK, able[0], threshold, app, evaluator)
+    return _found(AlertStatus.NOT_ENOUGH_DATA, estimates[-1], threshold, app, evaluator)
 
 
 def _could_tell(one: WindowEstimate, threshold: float) -> bool:
@@ -61,21 +61,21 @@ def _could_tell(one: WindowEstimate, threshold: float) -> bool:
     return one.likely.upper < threshold or one.likely.judged >= judged_to_tell(threshold, doubled(threshold), one.at.z)
 
 
-def _found(status: Status, one: WindowEstimate, threshold: float, app: str, evaluator: str) -> Finding:
+def _found(status: AlertStatus, one: WindowEstimate, threshold: float, app: str, evaluator: str) -> ConditionResult:
     span = format_duration(one.at.window)
     limit = precise_percent(threshold)
     found = one.surely
     if found is None:
         nothing = f"{evaluator} scored no answers from {app} in the last {span}."
-        return Finding(status, nothing, threshold, one.at.window)
+        return ConditionResult(status, nothing, threshold, one.at.window)
     measured = (
         f"{precise_percent(found.rate)} of the answers from {app} in the last {span} are defective according to"
         f" {evaluator} (at least {precise_percent(found.lower)}, {found.judged} scored). The threshold is {limit}."
     )
-    if status is Status.NOT_ENOUGH_DATA:
+    if status is AlertStatus.NOT_ENOUGH_DATA:
         clear = doubled(threshold)
         needed = judged_to_tell(threshold, clear, one.at.z)
         measured += (
             f" Not enough data: about {needed} scored answers are needed to detect a rate of {precise_percent(clear)}."
         )
-    return Finding(status, measured, threshold, one.at.window, found)
+    return ConditionResult(status, measured, threshold, one.at.window, found)

@@ -26,7 +26,7 @@ _Key = tuple[str, str, str, Severity]
 
 
 @dataclass(slots=True)
-class _Entry:
+class _StoredAlert:
     state: AlertState
     ended: float | None = None
     told: bool = False  # that it fires
@@ -49,7 +49,7 @@ class DeliveryState:
         self._resend = resend
         self._forgets_after = forgets_after
         self._inhibits = inhibits
-        self._entries: dict[_Key, _Entry] = {}
+        self._entries: dict[_Key, _StoredAlert] = {}
         self._held_back: frozenset[_Key] = frozenset()
 
     def update(self, states: Iterable[AlertState], now: float, wall: float) -> int:
@@ -72,7 +72,7 @@ class DeliveryState:
                 superseded += 1
                 del self._entries[key]
         for key, state in firing.items():
-            entry = self._entries.setdefault(key, _Entry(state))
+            entry = self._entries.setdefault(key, _StoredAlert(state))
             entry.state, entry.ended = state, None
         if self._inhibits:
             self._held_back = frozenset(_key(state) for state in held_back(list(firing.values())))
@@ -96,7 +96,7 @@ class DeliveryState:
         """When something must be sent again if nothing changes; infinity if nothing must."""
         return min((self._due_at(entry) for entry in self._entries.values()), default=float("inf"))
 
-    def _due_at(self, entry: _Entry) -> float:
+    def _due_at(self, entry: _StoredAlert) -> float:
         if entry.ended is not None:
             return 0.0
         if not entry.told:

@@ -20,7 +20,7 @@ _BY_VERSION: Final = "by (version)"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GateSubject:
     """Selects results: of an evaluator, of one app or all, of one value of a slice or all.
 
     The fields may be placeholders of a template.
@@ -43,7 +43,7 @@ class Part:
         return f"sum {by} (increase({family}{counted}_total{{{selector}}}[{window}]))"
 
 
-def sums(part: Part, window: str) -> Mapping[str, str]:
+def sums(part: GateSubject, window: str) -> Mapping[str, str]:
     """One query for each field of `rates.Sums` that the limits need, by app and version."""
     return {
         "judged": part.increase("s", window, _BY),
@@ -54,13 +54,13 @@ def sums(part: Part, window: str) -> Mapping[str, str]:
     }
 
 
-def began(part: Part) -> str:
+def began(part: GateSubject) -> str:
     """When the newest generation began, by app, in seconds since 1970."""
     selector = f"evaluator={quoted(part.evaluator)}" + (f",app={quoted(part.app)}" if part.app is not None else "")
     return f"max by (app) (ragmonitor_service_version_start_timestamp_seconds{{{selector}}})"
 
 
-def rate_state(part: Part, window: str, limit: str) -> str:
+def rate_state(part: GateSubject, window: str, limit: str) -> str:
     """1: the rate of some version is surely above `limit`; -1: the rates of all versions are surely below; else 0."""
     found = _Sums(part, window)
     count = f"({found.defects} ^ 2 / {found.squares})"
@@ -72,7 +72,7 @@ def rate_state(part: Part, window: str, limit: str) -> str:
     return _state(f"{lower}\n> bool {limit}", f"{upper}\n< bool {limit}")
 
 
-def ratio_state(now: Part, base: Part, window: str, times: str) -> str:
+def ratio_state(now: GateSubject, base: GateSubject, window: str, times: str) -> str:
     """1: the rate of `now` is surely more than `times` that of `base`, for some version; -1: surely less; else 0.
 
     Both sides are read over the same window.
@@ -88,7 +88,7 @@ def ratio_state(now: Part, base: Part, window: str, times: str) -> str:
 class _Sums:
     """The sums of one part by version, as expressions."""
 
-    def __init__(self, part: Part, window: str) -> None:
+    def __init__(self, part: GateSubject, window: str) -> None:
         self.judged = part.increase("s", window, _BY_VERSION)
         self.weight = part.increase("_weight", window, _BY_VERSION)
         self.defects = part.increase("_weight", window, _BY_VERSION, defect=True)
@@ -121,8 +121,10 @@ def argo_rollouts() -> str:
     """Analysis templates for Argo Rollouts: a rate against a limit, and a canary against the stable version."""
     common = {"window": "30m", "evaluator": "groundedness", "prometheus": "http://prometheus:9090"}
     arg = _placeholder("{{{{args.{}}}}}")
-    part = Part(arg["evaluator"], arg["app"])
-    canary, stable = (Part(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable"))
+    part = GateSubject(arg["evaluator"], arg["app"])
+    canary, stable = (
+        GateSubject(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable")
+    )
     templates = [
         _analysis("rag-defect-rate", {"app": None, "limit": "0.05"} | common,
                   rate_state(part, arg["window"], arg["limit"])),
@@ -137,8 +139,10 @@ def flagger() -> str:
     """Metric templates for Flagger. The window is the metric's `interval`."""
     arg = _placeholder("{{{{ variables.{} }}}}")
     window = "{{ interval }}"
-    part = Part(arg["evaluator"], arg["app"])
-    canary, stable = (Part(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable"))
+    part = GateSubject(arg["evaluator"], arg["app"])
+    canary, stable = (
+        GateSubject(arg["evaluator"], arg["app"], arg["slice"], arg[side]) for side in ("canary", "stable")
+    )
     templates = [
         _metric("rag-defect-rate", rate_state(part, window, arg["limit"])),
         _metric("rag-defect-ratio", ratio_state(canary, stable, window, arg["times"])),

@@ -10,19 +10,19 @@ from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import HOUR, REPLICAS, Series, Test, expect_firing, input_series, promtool_test
 from monitor.alerts.self_alert import Condition, Inhibits, PrometheusRule, SelfAlert
 from monitor.alerts.self_alerts import unscored_high
-from monitor.alerts.state import Finding, Status, Subject
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 
 NAME: Final = "RagEvaluatorPaused"
 
 
-class _Condition(Condition):
+class _EvaluatorPaused(Condition):
     """Asks the evaluators' judges whether they are paused."""
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:  # noqa: ARG002 - a pause is now
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:  # noqa: ARG002 - a pause is now
         """One finding for each evaluator that asks a judge."""
         for evaluator, why in self.observed.pauses():
             text = f"{evaluator}: {why or 'its judge is not paused.'}"
-            finding = Finding(Status.FIRING if why else Status.OK, text)
+            finding = ConditionResult(AlertStatus.FIRING if why else AlertStatus.OK, text)
             yield Subject(NAME, Severity.WARNING, evaluator=evaluator), finding
 
 
@@ -47,7 +47,7 @@ def _tests() -> Iterator[Test]:
 ALERT = SelfAlert(
     name=NAME,
     summary="A judge is paused until its API key, its account or its model is fixed.",
-    condition=_Condition,
+    condition=_EvaluatorPaused,
     rules=(
         PrometheusRule(
             'max by (evaluator) (ragmonitor_evaluator_state{state="paused"}) > 0',

@@ -8,9 +8,9 @@ from typing import Final
 from monitor.alerts.conditions import missing
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import HOUR, STEP, Test, expect_firing, promtool_test, unscored_counter
-from monitor.alerts.self_alert import Answers, Condition, Inhibits, Observed, PrometheusRule, SelfAlert
-from monitor.alerts.state import Finding, Status, Subject
-from monitor.model.outcome import Judged, Unscored, UnscoredReason
+from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusRule, ResultSelector, SelfAlert
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
+from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
 from monitor.quantities import format_duration
 from monitor.statistics.windows import Windows
 
@@ -20,24 +20,24 @@ _WINDOW: Final = 900.0
 _SPAN: Final = format_duration(_WINDOW)
 
 
-class _Condition(Condition):
+class _JudgeBudgetSpent(Condition):
     """Counts what the budget left out, by evaluator."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)
         self._lost = Windows(observed.clock, longest=_WINDOW)
 
-    def on_result(self, result: Judged, app: str) -> None:  # noqa: ARG002 - a budget is not an app's
+    def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: ARG002 - a budget is not an app's
         """Count an evaluation that the budget left out."""
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.BUDGET:
             self._lost.add("", result.evaluator, result.judged_at, 1.0, defect=True)
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each evaluator."""
         for _, evaluator in self._lost.keys():  # noqa: SIM118 - not a mapping
             lost = self._lost.sums("", evaluator, _WINDOW, now).judged
             text = f"The judge's budget left {lost} evaluations by {evaluator} unscored in the last {_SPAN}."
-            finding = Finding(Status.FIRING if lost else Status.OK, text, window=_WINDOW)
+            finding = ConditionResult(AlertStatus.FIRING if lost else AlertStatus.OK, text, window=_WINDOW)
             yield Subject(NAME, Severity.WARNING, evaluator=evaluator), finding
 
 
@@ -76,7 +76,7 @@ def _tests() -> Iterator[Test]:
 ALERT = SelfAlert(
     name=NAME,
     summary="The judge's budget is spent: evaluations are left unscored.",
-    condition=_Condition,
+    condition=_JudgeBudgetSpent,
     rules=(
         PrometheusRule(
             f'sum by (evaluator) (increase(ragmonitor_unscored_total{{reason="budget"}}[{_SPAN}])) > 0',
@@ -86,6 +86,6 @@ ALERT = SelfAlert(
     ),
     keep_firing_for=1800.0,
     inhibits=(Inhibits((missing.NAME,), "a spent budget is why nothing is evaluated", equal=("evaluator",)),),
-    answers=Answers(("evaluator",), "unscored"),
+    answers=ResultSelector(("evaluator",), "unscored"),
     tests=_tests,
 )

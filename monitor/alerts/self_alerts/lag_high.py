@@ -8,7 +8,7 @@ from typing import Final
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import HOUR, REPLICAS, STEP, Test, expect_firing, input_series, promtool_test
 from monitor.alerts.self_alert import Condition, PrometheusRule, SelfAlert
-from monitor.alerts.state import Finding, Status, Subject
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.quantities import format_duration
 
 NAME: Final = "RagLagHigh"
@@ -18,10 +18,10 @@ and its evaluation is given up after 10 more."""
 _OLDEST: Final = "ragmonitor_oldest_pending_timestamp_seconds"
 
 
-class _Condition(Condition):
+class _LagHigh(Condition):
     """Looks at the oldest trace that is not finished."""
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for the process."""
         oldest = self.observed.oldest_pending()
         waited = max(now - oldest, 0.0) if oldest else 0.0
@@ -29,7 +29,10 @@ class _Condition(Condition):
             f"The oldest unfinished trace has been waiting for {waited / 60:.0f} minutes."
             f" The limit is {format_duration(_LIMIT)}."
         )
-        yield Subject(NAME, Severity.WARNING), Finding(Status.FIRING if waited > _LIMIT else Status.OK, text)
+        yield (
+            Subject(NAME, Severity.WARNING),
+            ConditionResult(AlertStatus.FIRING if waited > _LIMIT else AlertStatus.OK, text),
+        )
 
 
 def _tests() -> Iterator[Test]:
@@ -54,7 +57,7 @@ def _tests() -> Iterator[Test]:
 ALERT = SelfAlert(
     name=NAME,
     summary="Traces wait too long to be evaluated.",
-    condition=_Condition,
+    condition=_LagHigh,
     rules=(
         PrometheusRule(
             f"time() - min({_OLDEST} > 0) > {_LIMIT:g}",

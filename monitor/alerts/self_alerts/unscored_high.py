@@ -17,9 +17,9 @@ from monitor.alerts.prometheus.promtool import (
     promtool_test,
     unscored_counter,
 )
-from monitor.alerts.self_alert import Answers, Condition, Inhibits, Observed, PrometheusRule, SelfAlert
-from monitor.alerts.state import Finding, Status, Subject
-from monitor.model.outcome import Judged, Score, Unscored, UnscoredReason
+from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusRule, ResultSelector, SelfAlert
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
+from monitor.model.outcome import EvaluationResult, Score, Unscored, UnscoredReason
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows
@@ -35,38 +35,40 @@ _Z: Final = 3.09
 _WINDOW: Final = 3600.0
 
 
-class _Condition(Condition):
+class _UnscoredHigh(Condition):
     """Sums up the outcomes of the last hour by app and evaluator."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(observed)
         self._outcomes = Windows(observed.clock, longest=_WINDOW)
 
-    def on_result(self, result: Judged, app: str) -> None:
+    def on_result(self, result: EvaluationResult, app: str) -> None:
         """Count an outcome, whether or not it is a score."""
         outcome = result.outcome
         unscored = isinstance(outcome, Unscored) and outcome.reason is not UnscoredReason.BUDGET
         if unscored or isinstance(outcome, Score):
             self._outcomes.add(app, result.evaluator, result.judged_at, 1.0, defect=unscored)
 
-    def find(self, now: float) -> Iterator[tuple[Subject, Finding]]:
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each app, evaluator and severity."""
         for app, evaluator in self._outcomes.keys():  # noqa: SIM118 - not a mapping
             for severity, limit in LIMITS.items():
                 yield Subject(NAME, severity, app, evaluator), self._decide(app, evaluator, limit, now)
 
-    def _decide(self, app: str, evaluator: str, limit: float, now: float) -> Finding:
+    def _decide(self, app: str, evaluator: str, limit: float, now: float) -> ConditionResult:
         found = estimate(self._outcomes.sums(app, evaluator, _WINDOW, now), _Z)
         span = format_duration(_WINDOW)
         if found is None:
             nothing = f"{evaluator} evaluated no answers from {app} in the last {span}."
-            return Finding(Status.NOT_ENOUGH_DATA, nothing, limit, _WINDOW)
+            return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, nothing, limit, _WINDOW)
         text = (
             f"{precise_percent(found.rate)} of the {found.judged} evaluations of answers from {app} by {evaluator} in"
             f" the last {span} produced no score (at least {precise_percent(found.lower)})."
             f" The limit is {precise_percent(limit)}."
         )
-        return Finding(Status.FIRING if found.lower > limit else Status.OK, text, limit, _WINDOW, found)
+        return ConditionResult(
+            AlertStatus.FIRING if found.lower > limit else AlertStatus.OK, text, limit, _WINDOW, found
+        )
 
 
 _UNSCORED = record(
@@ -118,7 +120,7 @@ _RATES = (threshold.NAME, regression.NAME)
 ALERT = SelfAlert(
     name=NAME,
     summary="Many evaluations produce no score.",
-    condition=_Condition,
+    condition=_UnscoredHigh,
     records=(EVALUATIONS, _UNSCORED, _RATIO),
     rules=tuple(_rule(severity, limit) for severity, limit in LIMITS.items()),
     keep_firing_for=900.0,
@@ -131,6 +133,6 @@ ALERT = SelfAlert(
             (*_RATES, missing.NAME), "many scores are missing: fix the judge first", target_severity=Severity.WARNING
         ),
     ),
-    answers=Answers(("app", "evaluator"), "unscored"),
+    answers=ResultSelector(("app", "evaluator"), "unscored"),
     tests=_tests,
 )

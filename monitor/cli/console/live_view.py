@@ -1,4 +1,4 @@
-"""Drawing a running monitor: a `View` as a picture for a terminal, or as plain lines for a log."""
+"""Drawing a running monitor: a `ConsoleView` as a picture for a terminal, or as plain lines for a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
 from monitor.cli.console.text import clean, clock
-from monitor.cli.console.view import AlertRow, RateRow, View, WorstAnswer
+from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
 from monitor.quantities import human_duration, percent
 
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
@@ -27,7 +27,7 @@ _EXCERPT = 320
 _SMALLEST_SCALE = 0.1
 
 
-def render(view: View) -> RenderableType:
+def render(view: ConsoleView) -> RenderableType:
     """Draw the whole picture, for a terminal of 80 columns or more. Text of the traffic is shown as plain text only."""
     parts: list[RenderableType] = [_heading(view), _rates(view), _ledger(view.ledger)]
     parts += [Text(clean(note)) for note in view.notes]
@@ -37,7 +37,7 @@ def render(view: View) -> RenderableType:
     return Group(*parts)
 
 
-def lines(before: View | None, now: View) -> list[str]:
+def lines(before: ConsoleView | None, now: ConsoleView) -> list[str]:
     """Describe the changes between two views, one plain line each, for output that is not a terminal."""
     at = f"{clock(now.elapsed)} "
     changes: list[str] = []
@@ -60,13 +60,13 @@ def lines(before: View | None, now: View) -> list[str]:
     return [clean(line) for line in changes]
 
 
-def summary(view: View) -> str:
+def summary(view: ConsoleView) -> str:
     """Describe the whole state in one plain line, as a sign of life now and then."""
     parts = [f"received {view.ledger.get('received', 0)}", *(f"{_of(row)}: {_rate_words(row)}" for row in view.rates)]
     return clean(f"{clock(view.elapsed)} {'; '.join(parts)}")
 
 
-def _heading(view: View) -> RenderableType:
+def _heading(view: ConsoleView) -> RenderableType:
     table = Table.grid(expand=True, padding=(0, 1))
     table.add_column(ratio=1)
     table.add_column(justify="right", no_wrap=True)
@@ -78,7 +78,7 @@ def _heading(view: View) -> RenderableType:
     return Group(table, addresses) if view.addresses else table
 
 
-def _rates(view: View) -> RenderableType:
+def _rates(view: ConsoleView) -> RenderableType:
     rows, scale = view.rates, _scale(view.rates)
     table = Table(box=SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("app\n  evaluator", no_wrap=True, overflow="ellipsis", min_width=16, max_width=34)

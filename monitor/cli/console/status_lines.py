@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from monitor.evaluator_status import PRECEDENCE, EvaluatorStatus, State
+from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, EvaluatorStatus, State
 
 _QUIET: Final = (State.OK, State.NEVER_RUN)
 

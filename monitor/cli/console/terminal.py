@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.cli.console.live_view import lines, render, summary
-from monitor.cli.console.view import View
+from monitor.cli.console.view import ConsoleView
 
 SIGN_OF_LIFE = 15.0
 _ROW = 2  # lines of one rate
 
-Draw = Callable[[View], None]
+Draw = Callable[[ConsoleView], None]
 
 
 @contextmanager
@@ -34,10 +34,10 @@ class _Lines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._before: View | None = None
+        self._before: ConsoleView | None = None
         self._printed_at = 0.0
 
-    def draw(self, view: View) -> None:
+    def draw(self, view: ConsoleView) -> None:
         changes = lines(self._before, view)
         if not changes and view.elapsed - self._printed_at >= SIGN_OF_LIFE:
             changes = [summary(view)]
@@ -47,7 +47,7 @@ class _Lines:
         self._before = view
 
 
-def _fitting(view: View, console: Console) -> View:
+def _fitting(view: ConsoleView, console: Console) -> ConsoleView:
     """Leave out worst answers, then rates, until the view fits the height of the terminal."""
     for count in range(len(view.worst), 0, -1):
         fewer = replace(view, worst=view.worst[:count])
@@ -63,5 +63,5 @@ def _fitting(view: View, console: Console) -> View:
     return replace(view, rates=view.rates[:shown], notes=notes)
 
 
-def _height(view: View, console: Console) -> int:
+def _height(view: ConsoleView, console: Console) -> int:
     return len(console.render_lines(render(view), pad=False))

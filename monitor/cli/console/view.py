@@ -61,7 +61,7 @@ class WorstAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class ConsoleView:
     """Everything shown at one moment. `elapsed` is seconds since the start; `phase` says in words what is happening.
 
     `window` is the number of seconds that the rates are taken over, None for since the start. `ledger` maps outcomes to

@@ -14,27 +14,27 @@ from typing import Final, Self
 import anyio
 import anyio.to_thread
 
-from monitor.backfill.cases import Item, Origin
-from monitor.backfill.context import BackfillContext
-from monitor.backfill.lock import somebody_works
-from monitor.backfill.run import Backfill, UntilDone
-from monitor.backfill.store import NAME, Store
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
+from monitor.jobs.backfill.context import BackfillContext
+from monitor.jobs.backfill.lock import somebody_works
+from monitor.jobs.backfill.run import Backfill, UntilDone
+from monitor.jobs.backfill.store import NAME, BackfillQueue
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.prices import tariff
-from monitor.judge.recording import Exchange, Recording
+from monitor.judge.recording import Exchange, RecordingProvider
 from monitor.judge.settings import Budget, CacheSettings, JudgeSettings
 from monitor.operations.backfill import traffic
-from monitor.operations.backfill.selection import BackfillRequest, Selection, SelectionCounts
+from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector, SelectionCounts
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.scoring import open_scorer, versions
-from monitor.sinks.history import History
-from monitor.sources.kafka import Kafka
+from monitor.sinks.history import HistorySink
+from monitor.sources.kafka import KafkaSource
 from monitor.stages import Deliver, Runtime, type_name
 
 _LOOK_EVERY: Final = 0.5
@@ -102,7 +102,7 @@ class BackfillClient:
         self._config = config
         self._clock = clock if clock is not None else SystemClock()
         self._folder = config.storage.path
-        self._store = Store(self._folder / NAME, at_most=config.backfill.max_size, clock=self._clock)
+        self._store = BackfillQueue(self._folder / NAME, at_most=config.backfill.max_size, clock=self._clock)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -126,7 +126,7 @@ class BackfillClient:
 
         Raises `ConfigError` where the request cannot be fulfilled.
         """
-        selection = Selection(self._config, request, self._clock)
+        selection = EvaluationSelector(self._config, request, self._clock)
         by_evaluator: defaultdict[str, list[Item]] = defaultdict(list)
         for item in await self._select(selection, request, report):
             by_evaluator[item.evaluator].append(item)
@@ -143,7 +143,7 @@ class BackfillClient:
 
         Raises `ConfigError` where the request cannot be fulfilled.
         """
-        selection, batch = Selection(self._config, request, self._clock), uuid.uuid4().hex
+        selection, batch = EvaluationSelector(self._config, request, self._clock), uuid.uuid4().hex
         items = await self._select(selection, request, report)
         asked = self._store.ask(items, batch=batch, now=self._clock.now())
         return Enqueued(
@@ -207,17 +207,17 @@ class BackfillClient:
         after = self._progress(batch, reason)
         return replace(after, done=Counter(after.done) - Counter(before))
 
-    async def _select(self, selection: Selection, request: BackfillRequest, report: Report) -> Iterable[Item]:
-        if request.source is Origin.MISSED:
+    async def _select(self, selection: EvaluationSelector, request: BackfillRequest, report: Report) -> Iterable[Item]:
+        if request.source is BackfillOrigin.MISSED:
             return selection.of_missed(self._store.missed_items(request.evaluators, request.app or ""))
         replay = traffic.Replay(self._config)
         match request.source:
-            case Origin.FILE:
+            case BackfillOrigin.FILE:
                 cases = traffic.from_files(self._config, request.paths, replay, report=report)
-            case Origin.SPOOL:
+            case BackfillOrigin.SPOOL:
                 cases = traffic.from_spool(self._folder, request.since, replay)
-            case Origin.KAFKA:
-                sources = [one for one in self._config.sources if isinstance(one, Kafka)]
+            case BackfillOrigin.KAFKA:
+                sources = [one for one in self._config.sources if isinstance(one, KafkaSource)]
                 cases = traffic.from_kafka(sources, request.since, request.until, replay, report=report)
         found = await selection.of_cases(cases)
         selection.counts.unreadable = replay.unreadable
@@ -227,7 +227,7 @@ class BackfillClient:
         runtime = Runtime.standalone(self._clock)
         config, storage = self._config, self._config.storage
         evaluators = [one for one in config.assignments if config.works(one)]
-        history = History.in_folder(storage.path, storage)
+        history = HistorySink.in_folder(storage.path, storage)
         async with AsyncExitStack() as stack:
             sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}
             for number, sink in enumerate(config.sinks):
@@ -251,14 +251,14 @@ class BackfillClient:
         return BackfillProgress(standing, waiting, reason)
 
 
-async def _dollars(evaluator: Assignment, judge: JudgeSettings, items: Sequence[Item]) -> float | None:
+async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: Sequence[Item]) -> float | None:
     """What scoring all items costs at most, retries aside."""
     settings = judge.model_copy(update=_FREE)
     price = tariff(settings)
     if price is None:
         return None
     runtime, exchanges = Runtime.standalone(), list[Exchange]()
-    seam = partial(Recording, exchanges=exchanges, send=False)
+    seam = partial(RecordingProvider, exchanges=exchanges, send=False)
     async with open_scorer([evaluator], {evaluator.judge: settings}, runtime=runtime, seam=seam) as scorer:
         for item in items:
             await scorer.score(item.case)

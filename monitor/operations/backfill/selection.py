@@ -9,23 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from monitor.backfill.cases import Item, Origin
-from monitor.backfill.store import batched
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
+from monitor.jobs.backfill.store import batched
 from monitor.model.case import Case
 from monitor.model.outcome import result_id
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.drawing import Drawing, score_local
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.sampling import CaseSampler, score_local
 from monitor.pipeline.scoring import Scorer, scores_of, skip_reason, versions, with_facts
 from monitor.privacy import pseudonyms
-from monitor.privacy.erasure import Forgotten
+from monitor.privacy.erasure import ErasureMarks
 from monitor.privacy.redaction import Redactor
 from monitor.stages import FixedSampler, Runtime
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
-from monitor.storage.history.reader import Reader
+from monitor.storage.history.reader import HistoryReader
 
 _AT_ONCE: Final = 200
 
@@ -44,7 +44,7 @@ class BackfillRequest:
         until: the latest time of an answer.
     """
 
-    source: Origin
+    source: BackfillOrigin
     paths: tuple[Path, ...] = ()
     evaluators: tuple[str, ...] = ()
     app: str | None = None
@@ -75,7 +75,7 @@ class SelectionCounts:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-class Selection:
+class EvaluationSelector:
     """Selects the evaluations that are due. `counts` tells how it went.
 
     Raises `ConfigError` where the request asks for what the configuration cannot do.
@@ -94,7 +94,7 @@ class Selection:
         self._folder = config.storage.path
         self._clock = clock
         history = self._folder / files.HISTORY
-        self._history = Reader(history) if history.exists() else None
+        self._history = HistoryReader(history) if history.exists() else None
 
     def of_missed(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield missed evaluations, with the probability that they had, times the requested share."""
@@ -118,10 +118,10 @@ class Selection:
         """Return the evaluations that are due of cases, which are redacted as in production; each request once."""
         runtime = Runtime.standalone()
         scorer = Scorer(self._local, runtime=runtime)
-        drawing = Drawing(scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt)
+        drawing = CaseSampler(scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt)
         users = pseudonyms.at_hand(self._folder)
         redactor = Redactor(self._redaction, users, runtime.metrics)
-        forgotten = Forgotten(self._folder, self._clock)
+        forgotten = ErasureMarks(self._folder, self._clock)
         found: list[Item] = []
         seen: set[str] = set()
         for case in cases:
@@ -166,9 +166,9 @@ class Selection:
         return left
 
 
-def _named(request: BackfillRequest, working: Sequence[Assignment]) -> list[Assignment]:
+def _named(request: BackfillRequest, working: Sequence[ConfiguredEvaluator]) -> list[ConfiguredEvaluator]:
     by_name = {one.evaluator.name: one for one in working}
-    if not request.evaluators and request.source is not Origin.MISSED:
+    if not request.evaluators and request.source is not BackfillOrigin.MISSED:
         raise ConfigError("evaluators: name at least one evaluator")
     for name in request.evaluators:
         if name not in by_name:
@@ -176,7 +176,11 @@ def _named(request: BackfillRequest, working: Sequence[Assignment]) -> list[Assi
             raise ConfigError(f"evaluators: {name!r} is not active in this configuration; active are: {known}")
     found = [by_name[name] for name in request.evaluators]
     for one in found:
-        if request.share is None and not isinstance(one.sampler, FixedSampler) and request.source is not Origin.MISSED:
+        if (
+            request.share is None
+            and not isinstance(one.sampler, FixedSampler)
+            and request.source is not BackfillOrigin.MISSED
+        ):
             raise ConfigError(
                 f"sample: required for {one.evaluator.name}, because its own `sample` follows a budget and the traffic"
             )

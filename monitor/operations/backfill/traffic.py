@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from monitor import compose, registry, rows
-from monitor.assembly import Assembly
+from monitor import registry
 from monitor.config import Config
 from monitor.errors import ConfigError, InvalidData, TooLarge
-from monitor.kafka.connection import quiet_client
+from monitor.extraction import compose, rows
 from monitor.model.case import Case, Reading
 from monitor.model.row import SOURCE, Row
 from monitor.model.span import SpanBatch
@@ -21,15 +20,17 @@ from monitor.model.trace import Closed
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.progress import Report
-from monitor.otlp import json_mapping, limits, wire
+from monitor.pipeline.assembly import Assembly
 from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling
-from monitor.pipeline.ledger import Fate
-from monitor.sources.kafka import Kafka
+from monitor.pipeline.ledger import TraceOutcome
+from monitor.sources.kafka import KafkaSource
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.spool import retained
-from monitor.storage.spool.format import Record
+from monitor.storage.spool.format import SpoolRecord
+from monitor.transport.kafka.connection import quiet_client
+from monitor.transport.otlp import json_mapping, limits, wire
 
 _POLL_MS: Final = 500
 _MAX_EMPTY_POLLS: Final = 30
@@ -97,7 +98,7 @@ class Replay:
 
     def _case(self, complete: Complete) -> Iterator[Case]:
         try:
-            reading: Reading | Fate = self._rules.sort(complete.read(self._read_trace))
+            reading: Reading | TraceOutcome = self._rules.sort(complete.read(self._read_trace))
         except TooLarge:
             return
         except Exception:  # noqa: BLE001 - one request that cannot be read must not stop the others
@@ -135,7 +136,7 @@ def from_spool(folder: Path, since: float, replay: Replay) -> Iterator[Case]:
     yield from replay.rest()
 
 
-def _of_record(replay: Replay, record: Record) -> Iterator[Case]:
+def _of_record(replay: Replay, record: SpoolRecord) -> Iterator[Case]:
     """Raises `InvalidData` where the record is not what was written."""
     if record.signal == "verdicts":
         return
@@ -153,7 +154,7 @@ def _of_record(replay: Replay, record: Record) -> Iterator[Case]:
 
 
 def from_kafka(
-    sources: Sequence[Kafka], since: float, until: float, replay: Replay, *, report: Report
+    sources: Sequence[KafkaSource], since: float, until: float, replay: Replay, *, report: Report
 ) -> Iterator[Case]:
     """Yield the cases of all topics of `sources` from a time on, outside of the consumer group.
 
@@ -171,7 +172,7 @@ def from_kafka(
     yield from replay.rest()
 
 
-def _of_message(source: Kafka, record: Any, replay: Replay) -> Iterator[Case]:
+def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Case]:
     topic, at = source.topics[record.topic], max(record.timestamp, 0) / 1000
     if record.value is None:
         return
@@ -188,7 +189,7 @@ def _of_message(source: Kafka, record: Any, replay: Replay) -> Iterator[Case]:
     yield from replay.spans(SpanBatch("kafka", signal, groups), at)
 
 
-def _records(source: Kafka, begin: float, end: float, report: Report) -> Iterator[Any]:
+def _records(source: KafkaSource, begin: float, end: float, report: Report) -> Iterator[Any]:
     """Yield the messages of all partitions written from `begin` to `end`, up to the present end of each."""
     from kafka import KafkaConsumer, TopicPartition  # noqa: PLC0415 - slow to import, and few need it
     from kafka.errors import KafkaError  # noqa: PLC0415

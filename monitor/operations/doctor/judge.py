@@ -11,20 +11,20 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
-from monitor.canary.cases import load
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError, JudgeError
+from monitor.jobs.canary.cases import load
 from monitor.judge.api_key import ApiKey
 from monitor.judge.client import open_judge
 from monitor.judge.litellm_provider import takes
-from monitor.judge.recording import Exchange, Recording
+from monitor.judge.recording import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
-from monitor.model.outcome import Judged, Score, UnscoredReason
+from monitor.model.outcome import EvaluationResult, Score, UnscoredReason
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
-from monitor.pipeline.assignment import DEFAULT_JUDGE, Assignment
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer
 from monitor.quantities import dollars, timing
 from monitor.stages import Judge, Prompt, Question, Runtime
@@ -107,7 +107,7 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
     runtime = Runtime.standalone()
     exchanges: list[Exchange] = []
     impatient = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
-    seam = partial(Recording, exchanges=exchanges)
+    seam = partial(RecordingProvider, exchanges=exchanges)
     try:
         async with open_judge(impatient, runtime, rng=random.Random(), seam=seam) as judge:
             if not settings.is_classifier:
@@ -175,7 +175,7 @@ async def _logprobs(place: str, judge: Judge) -> Finding:
     return ok(place, "returns no log probabilities, which few evaluators use")
 
 
-def _grounding_evaluator(config: Config, name: str) -> Assignment:
+def _grounding_evaluator(config: Config, name: str) -> ConfiguredEvaluator:
     """An evaluator of this judge that checks grounding, else the default one for it."""
     mine = [one for one in config.assignments if one.judge == name and one.evaluator.cost == "judge"]
     grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
@@ -187,7 +187,7 @@ def _grounding_evaluator(config: Config, name: str) -> Assignment:
 async def _known_cases(config: Config, name: str, place: str, judge: Judge, runtime: Runtime) -> Finding:
     one = _grounding_evaluator(config, name)
     scorer = Scorer([one], {name: judge}, runtime=runtime)
-    results: dict[str, Judged] = {}
+    results: dict[str, EvaluationResult] = {}
     for case in load(None).values():
         if case.request_id in _KNOWN:
             (results[case.request_id],) = await scorer.score(case)
@@ -201,11 +201,11 @@ async def _known_cases(config: Config, name: str, place: str, judge: Judge, runt
     return (warning if right >= _LEAST_RIGHT else failed)(place, f"{message} ({why})", fix)
 
 
-def _is_right(judged: Judged | None, is_defect: bool) -> bool:
+def _is_right(judged: EvaluationResult | None, is_defect: bool) -> bool:
     return judged is not None and isinstance(judged.outcome, Score) and judged.defect == is_defect
 
 
-def _result(judged: Judged | None) -> str:
+def _result(judged: EvaluationResult | None) -> str:
     if judged is None:
         return "no result"
     if not isinstance(judged.outcome, Score):

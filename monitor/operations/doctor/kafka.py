@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from monitor.config import Config
-from monitor.kafka.connection import KafkaConnection, quiet_client
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.operations.doctor.local import components, connects
+from monitor.transport.kafka.connection import KafkaConnection, quiet_client
 
 _BITS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8}
 """Operations as brokers number them (Kafka protocol, `AclOperation`)."""
@@ -41,7 +41,7 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         return
     from kafka import KafkaAdminClient  # noqa: PLC0415 - slow to import, and few need it
 
-    from monitor.kafka.connection import describe, open_client  # noqa: PLC0415
+    from monitor.transport.kafka.connection import describe, open_client  # noqa: PLC0415
 
     quiet_client()
     options = part.client_options()

@@ -15,10 +15,10 @@ from monitor.errors import ConfigError
 from monitor.operations.doctor import certificates
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.operations.monitor_client import MonitorClient
-from monitor.serving.listener import Listener, bind, in_words
 from monitor.stages import type_name
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
+from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
 _DAY: Final = 86_400.0
 _SOON: Final = 14 * _DAY
@@ -32,9 +32,9 @@ def check_local(config: Config, clock: Clock) -> Iterator[Finding]:
     parts = list(components(config))
     running = _monitor_runs(config)
     for place, part in parts:
-        if isinstance(part, Listener):
+        if isinstance(part, ListenerOptions):
             yield _port(place, part, running=running)
-        yield from _tls(place, getattr(part, "tls", None), clock, of_client=not isinstance(part, Listener))
+        yield from _tls(place, getattr(part, "tls", None), clock, of_client=not isinstance(part, ListenerOptions))
         yield from _tokens(place, getattr(part, "auth", None))
         url = getattr(part, "url", None) or getattr(part, "endpoint", None)
         if isinstance(url, str):
@@ -79,7 +79,7 @@ def _mib(size: float) -> str:
 def _monitor_runs(config: Config) -> bool:
     """Whether a monitor serves the port that this configuration gives to the sink `prometheus`."""
     for sink in config.sinks:
-        if type_name(sink) == "prometheus" and isinstance(sink, Listener) and sink.port:
+        if type_name(sink) == "prometheus" and isinstance(sink, ListenerOptions) and sink.port:
             host = _reachable(sink.host)
             if sink.tls is not None:
                 return connects(host, sink.port)
@@ -91,7 +91,7 @@ def _reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a server on all addresses is on these
 
 
-def _port(place: str, part: Listener, *, running: bool) -> Finding:
+def _port(place: str, part: ListenerOptions, *, running: bool) -> Finding:
     where = in_words(part.host, part.port)
     if part.port == 0:
         return ok(place, f"uses any free port on {part.host}")

@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from monitor.config.sections import Storage
+from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Traffic
-from monitor.model.foreign import Via
-from monitor.model.outcome import Standing
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import RateScope
 from monitor.privacy import audit
 from monitor.privacy.detectors import pieces
 from monitor.storage import files
-from monitor.storage.history.reader import Reader, Search
+from monitor.storage.history.reader import HistoryReader, Search
 from monitor.telemetry.events import Event
 
 MAX_RESULTS: Final = 100_000
@@ -57,7 +57,7 @@ class Export:
     truncated: bool
 
 
-def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> Export:
+def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = True) -> Export:
     """Collect the cases of scored results, and record in the audit log that their texts were exported.
 
     Args:
@@ -79,13 +79,13 @@ def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> E
         order="newest",
         limit=MAX_RESULTS,
     )
-    history = Reader(path)
+    history = HistoryReader(path)
     try:
         found = history.search(search)
     except MonitorError as error:
         raise ConfigError(str(error)) from None
     results = [
-        row for row in found if row["standing"] != Standing.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
+        row for row in found if row["standing"] != RateScope.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
     ]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]
     if results and not complete:
@@ -110,9 +110,9 @@ def collect(storage: Storage, wanted: ExportFilter, *, redact: bool = True) -> E
     )
 
 
-def _with_texts(row: dict[str, Any], history: Reader) -> dict[str, Any]:
+def _with_texts(row: dict[str, Any], history: HistoryReader) -> dict[str, Any]:
     """Add the texts of the case to an external score: they are stored with the monitor's own results."""
-    if "response" in row or row.get("score_source", Via.OWN) == Via.OWN:
+    if "response" in row or row.get("score_source", ScoreSource.OWN) == ScoreSource.OWN:
         return row
     with suppress(MonitorError):
         ours = next((one for one in history.by_trace(row["trace_id"]) if "response" in one), {})

@@ -3,7 +3,7 @@
     report = gate.decide(gate.Criteria([gate.Limit("groundedness", 0.05)]), gate.History(path), now=time.time())
     report.answer  # pass, fail or not_enough_data
 
-`History` takes the sums from the monitor's own database, `Prometheus` from the counters of all replicas.
+`HistorySums` takes the sums from the monitor's own database, `PrometheusSums` from the counters of all replicas.
 """
 
 from monitor.operations.gate.decision import (
@@ -15,23 +15,23 @@ from monitor.operations.gate.decision import (
     Report,
     ResultKey,
     Side,
-    Source,
+    SumsSource,
     decide,
 )
-from monitor.operations.gate.history import History
-from monitor.operations.gate.prometheus import Prometheus
+from monitor.operations.gate.history import HistorySums
+from monitor.operations.gate.prometheus import PrometheusSums
 
 __all__ = [
     "Check",
     "Criteria",
-    "History",
+    "HistorySums",
     "Limit",
     "Previous",
-    "Prometheus",
+    "PrometheusSums",
     "Release",
     "Report",
     "ResultKey",
     "Side",
-    "Source",
+    "SumsSource",
     "decide",
 ]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from monitor.errors import ConfigError
 from monitor.quantities import format_duration, parse_rate
-from monitor.statistics.gating import Answer, Base, Decision, at_most_times, below
+from monitor.statistics.gating import Base, Decision, GateDecision, at_most_times, below
 from monitor.statistics.rates import Sums
 
 _MINUTE: Final = 60.0
@@ -51,7 +51,7 @@ class Side:
         return f"{self.slice}={self.value}" if self.slice is not None else f"app={self.app}" if self.app else "all apps"
 
 
-class Source(Protocol):
+class SumsSource(Protocol):
     """Where the sums come from. Both methods raise `ConfigError` when the data are not available."""
 
     def blocks(
@@ -153,12 +153,12 @@ class Check:
 class Report:
     """The answer: fail when one check fails, pass when all pass."""
 
-    answer: Answer
+    answer: GateDecision
     checks: Sequence[Check]
     notes: Sequence[str]
 
 
-def decide(criteria: Criteria, source: Source, now: float) -> Report:
+def decide(criteria: Criteria, source: SumsSource, now: float) -> Report:
     """Decide at the wall-clock second `now`. Raises `ConfigError` when the data are not available."""
     checks: list[Check] = []
     notes: list[str] = []
@@ -168,12 +168,14 @@ def decide(criteria: Criteria, source: Source, now: float) -> Report:
         else:
             checks += _side_by_side(limit, criteria, criteria.against, source, now)
     answers = {one.decision.answer for one in checks}
-    if Answer.FAIL in answers:
-        return Report(Answer.FAIL, checks, notes)
-    return Report(Answer.PASS if answers == {Answer.PASS} else Answer.NOT_ENOUGH_DATA, checks, notes)
+    if GateDecision.FAIL in answers:
+        return Report(GateDecision.FAIL, checks, notes)
+    return Report(GateDecision.PASS if answers == {GateDecision.PASS} else GateDecision.NOT_ENOUGH_DATA, checks, notes)
 
 
-def _side_by_side(limit: Limit, criteria: Criteria, stable: Side | None, source: Source, now: float) -> Iterator[Check]:
+def _side_by_side(
+    limit: Limit, criteria: Criteria, stable: Side | None, source: SumsSource, now: float
+) -> Iterator[Check]:
     start, side = now - criteria.since, criteria.side
     found = _summed(source.blocks(side, limit.evaluator, start, now, criteria.since))
     # Without results there still is a check: it says that there are none.
@@ -191,7 +193,7 @@ def _side_by_side(limit: Limit, criteria: Criteria, stable: Side | None, source:
 
 
 def _with_previous(
-    limit: Limit, criteria: Criteria, previous: Previous, source: Source, now: float, *, notes: list[str]
+    limit: Limit, criteria: Criteria, previous: Previous, source: SumsSource, now: float, *, notes: list[str]
 ) -> Iterator[Check]:
     since = now - criteria.since
     releases = source.releases(limit.evaluator, criteria.side.app, since)

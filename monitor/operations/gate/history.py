@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.generation import Generation, Known
-from monitor.model.outcome import Standing
+from monitor.model.outcome import RateScope
+from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate.decision import Release, ResultKey, Side
 from monitor.statistics.rates import Sums
-from monitor.storage.history.reader import Reader, Search
+from monitor.storage.history.reader import HistoryReader, Search
 
 _MINUTE: Final = 60
 _MAX_ROWS: Final = 200_000  # rows are read with their texts, where texts are stored
@@ -32,7 +32,7 @@ class _Period(NamedTuple):
     seen: float
 
 
-class History:
+class HistorySums:
     """The database `history.db` of a monitor. Sums of whole apps are by minute, sums of slices by answer.
 
     Raises `ConfigError` when there is no such file.
@@ -41,7 +41,7 @@ class History:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise ConfigError(f"storage.path: there is no history at {path}; is this the configuration of the monitor?")
-        self._reader = Reader(path)
+        self._reader = HistoryReader(path)
 
     def blocks(
         self, side: Side, evaluator: str, start: float, end: float, length: float
@@ -61,7 +61,7 @@ class History:
             known = self._reader.generations()
         except MonitorError as error:
             raise ConfigError(str(error)) from None
-        by_app: dict[str, list[Known]] = defaultdict(list)
+        by_app: dict[str, list[SeenVersion]] = defaultdict(list)
         for one in known:
             if one.evaluator == evaluator and app in (None, one.app):
                 by_app[one.app].append(one)
@@ -88,20 +88,20 @@ class History:
         for row in found:
             at = min(row["answered_at"] or row["judged_at"], row["judged_at"])
             value = row["attributes"].get(side.slice, "")
-            if row["standing"] == Standing.LIVE and value == side.value and at >= start:
+            if row["standing"] == RateScope.LIVE and value == side.value and at >= start:
                 yield _Part(at, ResultKey(row["app"], row["version"]), Sums.of(row["weight"], defect=row["defect"]))
 
 
-def newest(known: Iterable[Known], since: float) -> Release | None:
+def newest(known: Iterable[SeenVersion], since: float) -> Release | None:
     """Return the newest version of the service that had results since `since`; None when no other one is known.
 
     A change of the judge or of an evaluator is not a release. A rollback begins with the last result of the version
     that it replaced.
     """
-    spans: dict[Generation, _Period] = {}
+    spans: dict[ServiceVersion, _Period] = {}
     for one in known:
         parts = one.generation
-        service = Generation(prompt=parts.prompt, index=parts.index, service=parts.service)
+        service = ServiceVersion(prompt=parts.prompt, index=parts.index, service=parts.service)
         span = spans.get(service, _Period(one.began, one.seen))
         spans[service] = _Period(min(span.began, one.began), max(span.seen, one.seen))
     running = [one for one in spans if spans[one].seen >= since]

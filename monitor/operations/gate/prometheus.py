@@ -22,7 +22,7 @@ _TIMEOUT: Final = 30.0
 _SHOWN: Final = 500  # characters of an error's text
 
 
-class Prometheus:
+class PrometheusSums:
     """Queries the HTTP API of a Prometheus, directly: through no proxy.
 
     `increase()` does not count the first value of a series.
@@ -53,7 +53,7 @@ class Prometheus:
         self, side: Side, evaluator: str, start: float, end: float, length: float
     ) -> Mapping[ResultKey, list[Sums]]:
         """See `Source`. An incomplete block at the beginning is left out."""
-        part = release_gate.Part(evaluator, side.app, side.slice, side.value)
+        part = release_gate.GateSubject(evaluator, side.app, side.slice, side.value)
         step = max(round(length), 1)
         ends = [end - step * number for number in range(max(int((end - start) // step), 1))]
         values: dict[ResultKey, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
@@ -68,7 +68,7 @@ class Prometheus:
 
     def releases(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Release]:  # noqa: ARG002 - the contract's
         """See `Source`. A change of the judge counts as well: the metric does not tell it from a release."""
-        found = self._query("query", {"query": release_gate.began(release_gate.Part(evaluator, app))})
+        found = self._query("query", {"query": release_gate.began(release_gate.GateSubject(evaluator, app))})
         return {one["metric"].get("app", ""): Release(float(one["value"][1]), "the change") for one in found}
 
     def _query(self, path: str, form: Mapping[str, str]) -> list[Any]:

@@ -12,14 +12,14 @@ import anyio
 
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.model.case import Case, Status
-from monitor.model.outcome import DefectRule, Judged, Scale, Score
+from monitor.model.case import Case, ReadingStatus
+from monitor.model.outcome import DefectRule, EvaluationResult, Scale, Score
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
 from monitor.operations.offline.scoring import score
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.stages import Runtime
 from monitor.statistics.quality.difference import Difference, difference
 from monitor.statistics.rates import Z_95, Estimate, Sums, interval_95
@@ -56,7 +56,7 @@ class FileEvaluation:
     counts every call of this run in US dollars. `interrupted` tells that it was stopped, `failure` why it ended early.
     """
 
-    statuses: Mapping[Status, int]
+    statuses: Mapping[ReadingStatus, int]
     repeated: int
     unreadable: int
     evaluators: tuple[EvaluatorSummary, ...]
@@ -91,7 +91,7 @@ class _Ended:
 
 @dataclass(slots=True)
 class _Cases:
-    statuses: Counter[Status] = field(default_factory=Counter)
+    statuses: Counter[ReadingStatus] = field(default_factory=Counter)
     repeated: int = 0
     unreadable: int = 0
     found: Sequence[Case] = ()
@@ -99,7 +99,7 @@ class _Cases:
 
 async def evaluate_files(
     config: Config,
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     paths: Sequence[Path],
     *,
     output: Path | None = None,
@@ -176,7 +176,7 @@ def _read(config: Config, paths: Sequence[Path], report: Report, progress: Progr
 
 async def _score(
     config: Config,
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     cases: Sequence[Case],
     *,
     output: Path | None,
@@ -198,7 +198,7 @@ async def _score(
         with progress.steps(len(cases), "scoring") as scored:
             async with open_results(output, aside) as write:
 
-                async def deliver(judged: Judged) -> None:
+                async def deliver(judged: EvaluationResult) -> None:
                     if write is not None:
                         try:
                             await write(judged)
@@ -216,7 +216,7 @@ async def _score(
     return done
 
 
-def _summary(one: Assignment, rows: Sequence[ResultRow]) -> EvaluatorSummary:
+def _summary(one: ConfiguredEvaluator, rows: Sequence[ResultRow]) -> EvaluatorSummary:
     scored = [row for row in rows if row["outcome"] == "score"]
     seconds = [row["judge"]["seconds"] for row in scored if not row["judge"]["cached"]]
     defects = sum(one.defect.matches(Score(row["score"], "", row["label"] or "")) for row in scored)

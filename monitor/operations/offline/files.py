@@ -11,17 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from monitor import compose, registry, rows
-from monitor.content.settings import ReadingSettings
+from monitor import registry
 from monitor.errors import InvalidData
-from monitor.explain import Explanation, explain
+from monitor.extraction import compose, rows
+from monitor.extraction.provenance import Provenance, explain
+from monitor.extraction.rows.delivery import parse
+from monitor.extraction.settings import ReadingSettings
 from monitor.model.case import Reading
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
 from monitor.operations.progress import Report, ignore
-from monitor.otlp import decode, wire
-from monitor.rows.delivery import parse
+from monitor.transport.otlp import decode, wire
 
 LINES: Final = ".jsonl"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -41,7 +42,7 @@ class _NotOTLP(Exception):  # noqa: N818 - no fault in itself: folders of captur
     pass
 
 
-class Found(NamedTuple):
+class FileEntry(NamedTuple):
     """One request in the files: a trace that is still to be read, or the reading of a row."""
 
     trace: Trace | None
@@ -78,7 +79,7 @@ class CaseFiles:
             compose.read, conventions=registry.conventions(), settings=settings
         )
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[FileEntry]:
         """Yield the rows in their order, then the traces in the order in which they first arrive."""
         traces: dict[bytes, list[Part]] = {}
         for path, named in _files(self._paths):
@@ -97,34 +98,34 @@ class CaseFiles:
                 self._report(f"{path}: cannot be read: {error}")
         for trace_id, parts in traces.items():
             span = next((part.encoded for part in parts if part.signal == "traces"), b"")
-            yield Found(_decoded(trace_id, parts), trace_state=wire.trace_state_of(span) if span else "")
+            yield FileEntry(_decoded(trace_id, parts), trace_state=wire.trace_state_of(span) if span else "")
 
     def readings(self) -> Iterator[Reading]:
         """Yield the same, each of them read."""
         return map(self.read, self.found())
 
-    def explanations(self) -> Iterator[Explanation]:
+    def explanations(self) -> Iterator[Provenance]:
         """Yield for each request where its fields come from, and what was not used; a row has no origins."""
         for found in self.found():
             if found.trace is not None:
                 yield explain(found.trace, registry.conventions(), self._settings)
             else:
-                yield Explanation(self.read(found), {}, ())
+                yield Provenance(self.read(found), {}, ())
 
-    def read(self, found: Found) -> Reading:
+    def read(self, found: FileEntry) -> Reading:
         """Read a request that `found` has yielded."""
         if found.trace is not None:
             return self.read_trace(found.trace)
         assert found.reading is not None  # noqa: S101 - it is one of the two
         return found.reading
 
-    def _rows(self, path: Path) -> Iterator[Found]:
+    def _rows(self, path: Path) -> Iterator[FileEntry]:
         for row in _lines(path, self._advance) if path.suffix == LINES else _document(path):
             if isinstance(row, InvalidData):
                 self.unreadable += 1
                 self._report(f"{path}: {row}")
             else:
-                yield Found(None, rows.read(row, self.read_trace, source="file"))
+                yield FileEntry(None, rows.read(row, self.read_trace, source="file"))
         if path.suffix != LINES:
             self._advance(path.stat().st_size)
 
@@ -191,7 +192,7 @@ def _parts(path: Path) -> list[tuple[bytes, Part]]:
     signals = _signals(body)
     if not signals:
         raise _NotOTLP("it has neither resourceSpans nor resourceLogs, and it is not a row")
-    from monitor.otlp import json_mapping  # noqa: PLC0415 - only captures in JSON need it
+    from monitor.transport.otlp import json_mapping  # noqa: PLC0415 - only captures in JSON need it
 
     return wire.offline_parts(signals[0], wire.split(json_mapping.to_protobuf(signals[0], body)))
 

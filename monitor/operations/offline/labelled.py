@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from monitor import compose, registry, rows
-from monitor.content.settings import ReadingSettings
+from monitor import registry
 from monitor.errors import InvalidData
+from monitor.extraction import compose, rows
+from monitor.extraction.rows.delivery import parse
+from monitor.extraction.settings import ReadingSettings
 from monitor.model.case import Case, Reading
 from monitor.model.trace import Trace
 from monitor.operations.offline.files import BYTE_ORDER_MARK, Advance
 from monitor.operations.progress import Report
-from monitor.rows.delivery import parse
 
 
 class LabelledCase(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor.config import Config
 from monitor.model.case import Reading
-from monitor.pipeline.ledger import Fate
+from monitor.pipeline.ledger import TraceOutcome
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
@@ -19,7 +19,7 @@ class LiveRules:
         self._rate = config.sampling.traces
         self._rules = TrafficRules(config.traffic, config.sampling.salt, Runtime.standalone())
 
-    def admit(self, reading: Reading, trace_state: str = "") -> Reading | Fate:
+    def admit(self, reading: Reading, trace_state: str = "") -> Reading | TraceOutcome:
         """Decide on a request that has not been sampled yet; return it with its probability, or why it is left out.
 
         `trace_state` is the tracestate of its trace, which names the probability of samplers upstream.
@@ -27,9 +27,9 @@ class LiveRules:
         sampling_id = consistent_sampling.sampling_id(reading.case.request_id)
         kept, probability = consistent_sampling.keep(sampling_id, trace_state, self._rate)
         if not kept:
-            return Fate.SAMPLED_OUT
+            return TraceOutcome.SAMPLED_OUT
         return self.sort(replace(reading, case=replace(reading.case, probability=probability)))
 
-    def sort(self, reading: Reading) -> Reading | Fate:
+    def sort(self, reading: Reading) -> Reading | TraceOutcome:
         """Apply the rules of `traffic` alone: to a request that head sampling has kept."""
         return self._rules.sort(reading)

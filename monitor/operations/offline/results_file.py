@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from monitor.errors import ConfigError
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.sinks.jsonl import JsonLines
 from monitor.stages import Deliver, Runtime
 from monitor.storage.history import rows
@@ -39,7 +39,7 @@ class RunResults:
         self.resumed += 1
         return True
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: EvaluationResult) -> None:
         """Keep a new result."""
         self.found[judged.id] = rows.as_json(judged, texts=False)
 

@@ -12,14 +12,14 @@ from monitor.config.entries import assignment
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.operations.progress import Report, ignore
-from monitor.pipeline.assignment import Assignment
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import EVERY, Chosen, open_scorer, scores_of, with_facts
 from monitor.stages import Deliver, Runtime
 
 
 def choose_evaluators(
     config: Config, names: Sequence[str] | None = None, *, report: Report = ignore
-) -> list[Assignment]:
+) -> list[ConfiguredEvaluator]:
     """Give the evaluators that are to score, each on every case: those of the configuration, or those in `names`.
 
     A named one need not be configured. A configured one without a judge is left out, which `report` is told. Raises
@@ -45,7 +45,7 @@ def choose_evaluators(
 
 async def score(
     config: Config,
-    evaluators: Sequence[Assignment],
+    evaluators: Sequence[ConfiguredEvaluator],
     cases: Sequence[Case],
     *,
     runtime: Runtime,

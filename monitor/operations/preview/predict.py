@@ -11,13 +11,13 @@ from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.litellm_provider import count_tokens
-from monitor.judge.recording import Exchange, Recording
+from monitor.judge.recording import Exchange, RecordingProvider
 from monitor.judge.settings import Budget, CacheSettings
 from monitor.model.case import Case, Document, Message, Request
 from monitor.operations.preview.request_log import FACTORS, LISTED, LoggedTraffic, call_groups
 from monitor.operations.preview.traffic import RecordedTraffic
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.drawing import Drawing, score_local
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.sampling import CaseSampler, score_local
 from monitor.pipeline.scoring import EVERY, open_scorer, scores_of, with_facts
 from monitor.stages import FixedSampler, Runtime
 
@@ -41,7 +41,7 @@ class CallGroup:
     length of one prompt and `tokens_from` where that comes from; `unpredictable`: nothing tells what is selected.
     """
 
-    members: tuple[Assignment, ...]
+    members: tuple[ConfiguredEvaluator, ...]
     model: str
     selected: float = 0.0
     applies: float = 0.0
@@ -90,9 +90,9 @@ async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
     working = [one for one in config.assignments if config.works(one)]
     free = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
     judges = {name: settings.model_copy(update=free) for name, settings in config.all_judges.items()}
-    seam = partial(Recording, exchanges=exchanges, send=False)
+    seam = partial(RecordingProvider, exchanges=exchanges, send=False)
     async with open_scorer(working, judges, runtime=runtime, seam=seam) as scorer:
-        drawing = Drawing(
+        drawing = CaseSampler(
             working,
             versions=scorer.versions,
             draws=None,

@@ -11,15 +11,15 @@ from typing import Final
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
-from monitor.model.trail import Choice, Trail
+from monitor.model.request_log import EvaluatorDecision, RequestRecord
 from monitor.operations.diagnosis import BUDGETS, FILE
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.ledger import Fate
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.ledger import TraceOutcome
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler, Sampler
 from monitor.statistics import consistent_sampling
-from monitor.storage.request_log import Reader
+from monitor.storage.request_log import RequestLogReader
 
 FACTORS: Final = (1 / 3, 1.0, 3.0)
 """The sampling rates that are compared: a third of the configured one, that one, and three times that."""
@@ -30,8 +30,8 @@ LISTED: Final = 20
 _MAX_RECORDS: Final = 20_000  # the newest: they are held in memory, and are enough to stand for the others
 
 _MINUTE: Final = 60.0
-_EVALUATED: Final = (Fate.EVALUATED, Fate.NO_CONTEXT)
-_AT_INGEST: Final = (Fate.INVALID, Fate.OWN_TELEMETRY, Fate.EXPIRED, Fate.FORGOTTEN)
+_EVALUATED: Final = (TraceOutcome.EVALUATED, TraceOutcome.NO_CONTEXT)
+_AT_INGEST: Final = (TraceOutcome.INVALID, TraceOutcome.OWN_TELEMETRY, TraceOutcome.EXPIRED, TraceOutcome.FORGOTTEN)
 """Outcomes that no rate changes, and that mostly leave no record in the request log."""
 
 _BY_CLASS: Final = "traffic.rates."
@@ -62,7 +62,7 @@ class GroupSelection:
     `shares` are the expected numbers by `FACTORS`; those of `unknown` are included where others are known.
     """
 
-    members: tuple[Assignment, ...]
+    members: tuple[ConfiguredEvaluator, ...]
     applies: float = 0.0
     selected: float = 0.0
     unknown: float = 0.0
@@ -88,9 +88,9 @@ class LoggedTraffic:
     notes: list[str] = field(default_factory=list)
 
 
-def call_groups(config: Config) -> list[tuple[Assignment, ...]]:
+def call_groups(config: Config) -> list[tuple[ConfiguredEvaluator, ...]]:
     """Return the evaluators that have a judge; those of one group and judge, which share a call, are together."""
-    found: dict[tuple[str, str], list[Assignment]] = {}
+    found: dict[tuple[str, str], list[ConfiguredEvaluator]] = {}
     for one in config.assignments:
         if one.evaluator.cost == "judge" and config.works(one):
             found.setdefault((one.judge, one.group or f"\0{one.evaluator.name}"), []).append(one)
@@ -102,7 +102,7 @@ def predict_from_log(config: Config, since: float, now: float) -> LoggedTraffic 
 
     Raises `ConfigError` where the request log cannot be read.
     """
-    reader = Reader(config.storage.path / FILE)
+    reader = RequestLogReader(config.storage.path / FILE)
     if not reader.path.exists():
         return None
     begin = (now - since) // _MINUTE * _MINUTE
@@ -122,14 +122,16 @@ def predict_from_log(config: Config, since: float, now: float) -> LoggedTraffic 
     return _predict(config, then, [one for one in records if one.outcome not in _AT_INGEST], max(last - first, 0.0))
 
 
-def _predict(config: Config, then: Mapping[str, int], records: Sequence[Trail], span: float) -> LoggedTraffic:
+def _predict(config: Config, then: Mapping[str, int], records: Sequence[RequestRecord], span: float) -> LoggedTraffic:
     received = sum(then.values())
     at_ingest = {outcome: number for outcome, number in then.items() if outcome in _AT_INGEST}
-    further = sum(number for outcome, number in then.items() if outcome != Fate.SAMPLED_OUT) - sum(at_ingest.values())
-    by_class = sum(one.outcome == Fate.SAMPLED_OUT for one in records)
+    further = sum(number for outcome, number in then.items() if outcome != TraceOutcome.SAMPLED_OUT) - sum(
+        at_ingest.values()
+    )
+    by_class = sum(one.outcome == TraceOutcome.SAMPLED_OUT for one in records)
     known = len(records) - by_class
     stands = max(further / known, 1.0) if known else 1.0
-    left_out = max(then.get(Fate.SAMPLED_OUT, 0) - by_class * stands, 0.0)
+    left_out = max(then.get(TraceOutcome.SAMPLED_OUT, 0) - by_class * stands, 0.0)
     done = LoggedTraffic(
         received, received - left_out, span, outcomes={outcome: float(number) for outcome, number in at_ingest.items()}
     )
@@ -153,7 +155,7 @@ def _predict(config: Config, then: Mapping[str, int], records: Sequence[Trail], 
         done.notes,
         none_left_out=left_out < 1,
     )
-    if then.get(Fate.FILTERED) or config.traffic.drop:
+    if then.get(TraceOutcome.FILTERED) or config.traffic.drop:
         done.notes.append(
             "what traffic.drop and traffic.health_checks filter is as recorded: the request log has no attributes"
         )
@@ -171,12 +173,18 @@ def _predict(config: Config, then: Mapping[str, int], records: Sequence[Trail], 
             group.shares = [share * group.applies / (group.applies - group.unknown) for share in group.shares]
     missing = received - sum(done.outcomes.values())
     if missing > _ROUNDING:
-        done.outcomes[Fate.SAMPLED_OUT] = done.outcomes.get(Fate.SAMPLED_OUT, 0.0) + missing
+        done.outcomes[TraceOutcome.SAMPLED_OUT] = done.outcomes.get(TraceOutcome.SAMPLED_OUT, 0.0) + missing
     return done
 
 
 def _weights(
-    records: Sequence[Trail], rate: float, stands: float, received: float, notes: list[str], *, none_left_out: bool
+    records: Sequence[RequestRecord],
+    rate: float,
+    stands: float,
+    received: float,
+    notes: list[str],
+    *,
+    none_left_out: bool,
 ) -> list[float]:
     """For how many requests each record would stand with head sampling at `rate`; 0 where that leaves it out.
 
@@ -208,19 +216,21 @@ def _weights(
     return found
 
 
-def _sorted(config: Config, record: Trail) -> str:
+def _sorted(config: Config, record: RequestRecord) -> str:
     """The outcome of a request that head sampling keeps; `kept` where it would come to the evaluators."""
-    left_out = record.outcome == Fate.SAMPLED_OUT
+    left_out = record.outcome == TraceOutcome.SAMPLED_OUT
     if record.outcome not in _EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
         return record.outcome
     named = record.detail.removeprefix(_BY_CLASS) if left_out else record.traffic
     traffic = next((one for one in Traffic if one == named), Traffic.PRODUCTION)
     rate = config.traffic.rates.get(traffic, 1.0)
     kept = consistent_sampling.chosen(record.request_id, f"{config.sampling.salt}/traffic", rate)
-    return "kept" if kept else Fate.SAMPLED_OUT.value
+    return "kept" if kept else TraceOutcome.SAMPLED_OUT.value
 
 
-def _select(config: Config, done: LoggedTraffic, working: Sequence[Assignment], record: Trail, weight: float) -> None:
+def _select(
+    config: Config, done: LoggedTraffic, working: Sequence[ConfiguredEvaluator], record: RequestRecord, weight: float
+) -> None:
     """Let each evaluator select."""
     choices = {one.evaluator: one for one in record.choices}
     probable: dict[str, float | None] = {}
@@ -264,14 +274,18 @@ def _count(
     return mine
 
 
-def _does_not_apply(one: Assignment, record: Trail, choice: Choice | None) -> bool:
+def _does_not_apply(one: ConfiguredEvaluator, record: RequestRecord, choice: EvaluatorDecision | None) -> bool:
     if choice is not None:
         return bool(choice.missing) or choice.repeated
-    return record.outcome == Fate.NO_CONTEXT and "context" in one.evaluator.needs
+    return record.outcome == TraceOutcome.NO_CONTEXT and "context" in one.evaluator.needs
 
 
 def _probability(
-    config: Config, one: Assignment, record: Trail, choice: Choice | None, selection: EvaluatorSelection
+    config: Config,
+    one: ConfiguredEvaluator,
+    record: RequestRecord,
+    choice: EvaluatorDecision | None,
+    selection: EvaluatorSelection,
 ) -> float | None:
     """The probability of selection: the recorded one where the sampler depends on more than the log; None: unknown."""
     sampler = one.sampler

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
+from monitor.jobs.trial.kept import of_row
 from monitor.model.case import Case, Traffic
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
 from monitor.operations.progress import Report, ignore
-from monitor.pipeline.ledger import Fate
+from monitor.pipeline.ledger import TraceOutcome
 from monitor.storage import files
-from monitor.storage.history.reader import Reader
-from monitor.trying.kept import of_row
+from monitor.storage.history.reader import HistoryReader
 
 KEPT: Final = "kept"
 """The outcome of a request that comes to the evaluators."""
@@ -62,7 +62,7 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
         done.total += 1
         times.append(reading.case.answered_at)
         admitted = rules.admit(reading, found.trace_state)
-        if isinstance(admitted, Fate):
+        if isinstance(admitted, TraceOutcome):
             done.outcomes[str(admitted)] += 1
         elif not admitted.status.judgeable:
             done.outcomes[str(admitted.status)] += 1
@@ -85,7 +85,7 @@ def from_history(config: Config, since: float, now: float) -> RecordedTraffic:
     if not path.exists() and logged is None:
         raise ConfigError(f"since: there is no history at {path}")
     try:
-        found = Reader(path).results(since=now - since, limit=_MAX_RESULTS) if path.exists() else []
+        found = HistoryReader(path).results(since=now - since, limit=_MAX_RESULTS) if path.exists() else []
     except MonitorError as error:
         raise ConfigError(f"since: {error}") from None
     done = _of_results(found)

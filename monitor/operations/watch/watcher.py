@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from monitor.alerts.policy import DEFAULT_WINDOWS
 from monitor.errors import MonitorError
-from monitor.evaluator_status import EvaluatorStatus, State
-from monitor.operations.monitor_client import MonitorClient, Refused
+from monitor.operations.monitor_client import MonitorClient, ServerRefused
 from monitor.operations.watch.scrapes import NAMES, JudgeUsage, RateKey, Scrape, Scrapes, read
+from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
 from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
 
 RateState: TypeAlias = Literal["critical", "warning", "not_enough_data", "ok", "no_alert"]
@@ -116,7 +116,7 @@ class Watcher:
             scrape = read(self._client.samples(NAMES), now)
             if now - self._overview_at >= _ALERTS_EVERY:
                 self._overview, self._overview_at = self._client.document("/api/v1/overview"), now
-        except Refused:
+        except ServerRefused:
             raise
         except MonitorError as error:
             if not patient:

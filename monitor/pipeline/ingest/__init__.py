@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from monitor.errors import InvalidData, Overloaded
-from monitor.model.foreign import FeedbackBatch
-from monitor.model.receipt import Receipt
+from monitor.model.ack import Ack
+from monitor.model.external import FeedbackBatch
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
-from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeRow, WholeTrace
 from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
@@ -31,7 +31,7 @@ class Ingest:
         spans: SpanIngest,
         rows: RowIngest,
         *,
-        desk: Desk | None,
+        desk: FeedbackProcessor | None,
         in_flight: InFlight,
         spool: Spool,
         runtime: Runtime,
@@ -55,7 +55,7 @@ class Ingest:
             raise Overloaded(full)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
 
-    def hand_over(self, receipts: Iterable[Receipt]) -> None:
+    def hand_over(self, receipts: Iterable[Ack]) -> None:
         """See `stages.Intake.hand_over`."""
         for receipt in receipts:
             receipt.make_void()

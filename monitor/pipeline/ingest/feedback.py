@@ -8,20 +8,20 @@ from dataclasses import asdict, replace
 import orjson
 
 from monitor.errors import InvalidData, Overloaded
-from monitor.foreign import telemetry
-from monitor.model.foreign import FeedbackBatch, ForeignVerdict, Via
-from monitor.model.receipt import Receipt
+from monitor.extraction.feedback import telemetry
+from monitor.model.ack import Ack
+from monitor.model.external import ExternalScore, FeedbackBatch, ScoreSource
 from monitor.model.span import Part
-from monitor.otlp import decode
-from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.stages import Accepted, Runtime
-from monitor.storage.spool import Record, Spool
+from monitor.storage.spool import Spool, SpoolRecord
+from monitor.transport.otlp import decode
 
 
 class FeedbackIngest:
     """Takes deliveries of feedback for `desk`."""
 
-    def __init__(self, desk: Desk, spool: Spool, runtime: Runtime) -> None:
+    def __init__(self, desk: FeedbackProcessor, spool: Spool, runtime: Runtime) -> None:
         self._desk = desk
         self._spool = spool
         self._runtime = runtime
@@ -32,13 +32,13 @@ class FeedbackIngest:
             raise Overloaded(full)
         if batch.verdicts:
             payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
-            record = Record(batch.source, "verdicts", self._runtime.clock.now(), payload)
+            record = SpoolRecord(batch.source, "verdicts", self._runtime.clock.now(), payload)
             receipt = await self._spool.append(record)
             self._desk.take(batch.verdicts, receipt)
             receipt.settle()  # the delivery's own share; each verdict holds another
         return Accepted()
 
-    def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+    def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         try:
             found = [_read(line) for line in record.payload.split(b"\n")]
@@ -49,9 +49,9 @@ class FeedbackIngest:
         receipt.settle()
 
 
-def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ForeignVerdict]:
+def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
     """Read the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
-    found: list[ForeignVerdict] = []
+    found: list[ExternalScore] = []
     for part in parts:
         if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
             continue  # what holds no verdict is not decoded
@@ -63,6 +63,6 @@ def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) ->
     return found
 
 
-def _read(line: bytes) -> ForeignVerdict:
+def _read(line: bytes) -> ExternalScore:
     told = orjson.loads(line)
-    return ForeignVerdict(**{**told, "via": Via(told["via"])})
+    return ExternalScore(**{**told, "via": ScoreSource(told["via"])})

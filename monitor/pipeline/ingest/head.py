@@ -7,11 +7,11 @@ from functools import partial
 from typing import NamedTuple, NoReturn
 
 from monitor.errors import InvalidData
-from monitor.foreign import telemetry
-from monitor.model.foreign import ForeignVerdict
+from monitor.extraction.feedback import telemetry
+from monitor.model.external import ExternalScore
 from monitor.model.span import EncodedGroup, Part, Signal, SpanBatch
-from monitor.otlp import decode, wire
 from monitor.statistics import consistent_sampling
+from monitor.transport.otlp import decode, wire
 
 SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
@@ -41,7 +41,7 @@ class Sorted(NamedTuple):
     unidentified: dict[str, int]
     counts: dict[str, int]
     fault: str
-    verdicts: list[ForeignVerdict]
+    verdicts: list[ExternalScore]
 
 
 class _Sender(NamedTuple):

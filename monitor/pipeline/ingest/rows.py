@@ -10,16 +10,16 @@ from typing import Final
 
 import anyio
 
-from monitor import rows
 from monitor.errors import InvalidData, Overloaded
-from monitor.model.receipt import Receipt
+from monitor.extraction import rows
+from monitor.model.ack import Ack
 from monitor.model.row import SOURCE, Row, RowBatch
 from monitor.pipeline.in_flight import InFlight, WholeRow
-from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
 from monitor.statistics import consistent_sampling
-from monitor.storage.spool import Record, Spool
+from monitor.storage.spool import Spool, SpoolRecord
 
 _OUTCOMES = ("kept", "sampled_out", "duplicate", "invalid")
 _OVERHEAD: Final = 1024
@@ -65,14 +65,14 @@ class RowIngest:
             if new and receipt is None:
                 meta = json.dumps({"rate": self._rate, "app": batch.app}).encode()
                 payload = b"\n".join(row.content for row in new)
-                receipt = await self._spool.append(Record(batch.source, "cases", now, payload, meta))
+                receipt = await self._spool.append(SpoolRecord(batch.source, "cases", now, payload, meta))
             if receipt is not None:
                 self._admit(batch.source, new, receipt, self._rate, now)
         self._pass(batch, dropped)
         self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
         return Accepted()
 
-    async def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+    async def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left; waits while too many are in hand.
 
         Raises `InvalidData` where it is not what was written.
@@ -86,7 +86,7 @@ class RowIngest:
         if expired:
             for row in found:
                 if self._seen.first(_key(row)):
-                    self._ledger.passed(row.app, record.source, Fate.EXPIRED)
+                    self._ledger.passed(row.app, record.source, TraceOutcome.EXPIRED)
             receipt.settle()
             return
         while self._held > _HELD_AT_MOST:
@@ -98,9 +98,7 @@ class RowIngest:
         """A row that comes with the id of this one is a new one."""
         self._seen.forget(_key(row.row))
 
-    def _admit(
-        self, source: str, found: Sequence[Row], receipt: Receipt, probability: float, received_at: float
-    ) -> None:
+    def _admit(self, source: str, found: Sequence[Row], receipt: Ack, probability: float, received_at: float) -> None:
         """Count, and hand on. One step on the event loop, so that the ledger balances at every scrape."""
         for row in found:
             if not self._seen.first(_key(row)):
@@ -110,7 +108,7 @@ class RowIngest:
             self._ledger.received(row.app, source)
             size = len(row.content) + _OVERHEAD
             self._held += size
-            share = Receipt(partial(self._let_go, receipt.share(), size), part_of=receipt)
+            share = Ack(partial(self._let_go, receipt.share(), size), part_of=receipt)
             self._in_flight.add(WholeRow(row.app, source, (share,), received_at, probability, row))
         receipt.settle()  # the delivery's own share; each row holds another
 
@@ -119,12 +117,12 @@ class RowIngest:
         for row in dropped:
             self._counters["sampled_out"].inc()
             if self._seen.first(_key(row)):
-                self._ledger.passed(row.app, batch.source, Fate.SAMPLED_OUT)
+                self._ledger.passed(row.app, batch.source, TraceOutcome.SAMPLED_OUT)
         if batch.invalid:
             self._counters["invalid"].inc(batch.invalid)
-            self._ledger.passed(batch.app, batch.source, Fate.INVALID, batch.invalid)
+            self._ledger.passed(batch.app, batch.source, TraceOutcome.INVALID, batch.invalid)
 
-    def _let_go(self, receipt: Receipt, size: int) -> None:
+    def _let_go(self, receipt: Ack, size: int) -> None:
         self._held -= size
         receipt.settle()
         if self._held <= _HELD_AT_MOST:

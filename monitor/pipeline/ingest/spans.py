@@ -13,20 +13,20 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter
 
-from monitor.assembly import Assembly, PartCounts
 from monitor.errors import InvalidData, Overloaded
-from monitor.model.receipt import Receipt
+from monitor.model.ack import Ack
 from monitor.model.span import Signal, SpanBatch
-from monitor.otlp import wire
-from monitor.pipeline.foreign.desk import Desk
+from monitor.pipeline.assembly import Assembly, PartCounts
+from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeTrace
 from monitor.pipeline.ingest.feedback import late_verdicts
 from monitor.pipeline.ingest.head import HeadSampling, Sorted
-from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
-from monitor.storage.spool import Record, Spool
+from monitor.storage.spool import Spool, SpoolRecord
 from monitor.telemetry.tracing import NOTHING, Work
+from monitor.transport.otlp import wire
 
 _SPAN_OUTCOMES = ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large")
 _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
@@ -51,7 +51,7 @@ class SpanIngest:
         spool: Spool,
         assembly: Assembly,
         in_flight: InFlight,
-        desk: Desk | None,
+        desk: FeedbackProcessor | None,
         ledger: Ledger,
         runtime: Runtime,
     ) -> None:
@@ -82,13 +82,13 @@ class SpanIngest:
         payload = wire.join(found.groups) if receipt is None else b""
         with self._work(batch, found):
             if payload:
-                record = Record(batch.source, batch.signal, now, meta=self._meta, payload=payload)
+                record = SpoolRecord(batch.source, batch.signal, now, meta=self._meta, payload=payload)
                 receipt = await self._spool.append(record)
             self._admit(batch, found, receipt, now)
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
-    def take_up(self, record: Record, receipt: Receipt, *, expired: bool) -> None:
+    def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         if record.signal == "cases" or record.signal == "verdicts":  # noqa: PLR1714 - as the type checker follows it
             raise InvalidData(f"a delivery of {record.signal} holds no spans")
@@ -107,7 +107,7 @@ class SpanIngest:
         """Parts of this closed trace that come from now on are those of a new one."""
         self._assembly.reopen(trace.trace.trace_id)
 
-    def _admit(self, batch: SpanBatch, found: Sorted, receipt: Receipt | None, received_at: float) -> None:
+    def _admit(self, batch: SpanBatch, found: Sorted, receipt: Ack | None, received_at: float) -> None:
         """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""
         source = batch.source
         self._pass(source, found)
@@ -161,15 +161,15 @@ class SpanIngest:
             if seen.first(trace_id):
                 sampled_out[app] = sampled_out.get(app, 0) + 1
         for app, number in sampled_out.items():
-            ledger.passed(app, source, Fate.SAMPLED_OUT, number)
+            ledger.passed(app, source, TraceOutcome.SAMPLED_OUT, number)
         for trace_id, app in found.own.items():
             if trace_id not in found.kept and self._is_new(trace_id):
-                ledger.passed(app, source, Fate.OWN_TELEMETRY)
+                ledger.passed(app, source, TraceOutcome.OWN_TELEMETRY)
         for trace_id, entry in found.kept.items():
             if not entry.parts and self._is_new(trace_id):
-                ledger.passed(entry.app, source, Fate.INVALID)
+                ledger.passed(entry.app, source, TraceOutcome.INVALID)
         for app, number in found.unidentified.items():
-            ledger.passed(app, source, Fate.INVALID, number)
+            ledger.passed(app, source, TraceOutcome.INVALID, number)
 
     def _is_new(self, trace_id: bytes) -> bool:
         return not self._assembly.is_known(trace_id) and self._ended_at_the_door.first(trace_id)
@@ -178,7 +178,7 @@ class SpanIngest:
         """Count traces that waited in the spool for longer than they are kept."""
         for trace_id, entry in found.kept.items():
             if self._is_new(trace_id):
-                self._ledger.passed(entry.app, source, Fate.EXPIRED)
+                self._ledger.passed(entry.app, source, TraceOutcome.EXPIRED)
 
     def _count(self, signal: Signal, source: str, counts: PartCounts) -> None:
         for outcome, number in zip(PartCounts._fields, counts, strict=True):

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.foreign import Via
-from monitor.model.outcome import Evidence, Judged, Outcome, Score, Unscored
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score, Unscored
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction.edits import Masked
 from monitor.privacy.redaction.masking import Masking
@@ -37,9 +37,9 @@ class Redactor:
         seen = replace(case, attributes=attributes, user_id=user_id, session_id=session_id)
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
 
-    def of_others(self, judged: Judged) -> Judged:
+    def of_others(self, judged: EvaluationResult) -> EvaluationResult:
         """A verdict that somebody else has reached, with his reasons; of the case it tells what is known of it here."""
-        if not self.enabled or judged.via is Via.OWN:
+        if not self.enabled or judged.via is ScoreSource.OWN:
             return judged
         masking = Masking(self._types, (*_texts(judged.case), *_reasons(judged.outcome)))
         user_id = self._users.of(judged.case.user_id)
@@ -62,7 +62,7 @@ class Redacted:
         """A case that is shown as it came."""
         return cls(case, case, None)
 
-    async def score(self, score: Callable[[Case], Awaitable[Sequence[Judged]]]) -> list[Judged]:
+    async def score(self, score: Callable[[Case], Awaitable[Sequence[EvaluationResult]]]) -> list[EvaluationResult]:
         """Have `score` score `seen`, and return its results as results on `case`.
 
         Reasons and facts are masked, and offsets are those of the masked response.
@@ -73,7 +73,7 @@ class Redacted:
         response = self.masking.mask(self.seen.response)
         return [self._result(one, response, self.masking) for one in results]
 
-    def _result(self, one: Judged, response: Masked, masking: Masking) -> Judged:
+    def _result(self, one: EvaluationResult, response: Masked, masking: Masking) -> EvaluationResult:
         outcome = _told(one.outcome, masking, response, len(self.seen.response))
         return replace(one, outcome=outcome, case=replace(self.case, attributes=one.case.attributes))
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from monitor.statistics.quality.ranking import Ranked, Step
+from monitor.statistics.quality.ranking import Ranked, RankingStep
 
 REPLICATES = 1000
 _TAIL = 0.025
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 def intervals(
     ranked: Ranked,
-    statistics: Sequence[Callable[[Sequence[Step]], float | None]],
+    statistics: Sequence[Callable[[Sequence[RankingStep]], float | None]],
     rng: random.Random,
     replicates: int = REPLICATES,
 ) -> list[Interval | None]:

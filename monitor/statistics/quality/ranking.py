@@ -20,7 +20,7 @@ class Point(NamedTuple):
     cluster: int = 0
 
 
-class Step(NamedTuple):
+class RankingStep(NamedTuple):
     """All answers of one danger: how many of them are good, how many defective."""
 
     danger: float
@@ -49,19 +49,21 @@ class Ranked:
         ]
         self.clusters = max((point.cluster for point in ordered), default=-1) + 1
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RankingStep]:
         """The answers as they are."""
-        return [Step(tie.danger, len(tie.good), len(tie.defective)) for tie in self._ties]
+        return [RankingStep(tie.danger, len(tie.good), len(tie.defective)) for tie in self._ties]
 
-    def weighted(self, weights: Sequence[int]) -> list[Step]:
+    def weighted(self, weights: Sequence[int]) -> list[RankingStep]:
         """The answers, each as often as the weight of its cluster says."""
         return [
-            Step(tie.danger, sum([weights[one] for one in tie.good]), sum([weights[one] for one in tie.defective]))
+            RankingStep(
+                tie.danger, sum([weights[one] for one in tie.good]), sum([weights[one] for one in tie.defective])
+            )
             for tie in self._ties
         ]
 
 
-def auroc(steps: Sequence[Step]) -> float | None:
+def auroc(steps: Sequence[RankingStep]) -> float | None:
     """The area under the ROC curve, exact under ties; None without both kinds of answers."""
     defective = good = twice = 0
     for step in steps:
@@ -71,7 +73,7 @@ def auroc(steps: Sequence[Step]) -> float | None:
     return twice / (2 * defective * good) if defective and good else None
 
 
-def average_precision(steps: Sequence[Step]) -> float | None:
+def average_precision(steps: Sequence[RankingStep]) -> float | None:
     """Average precision, answers of one danger taken together; None without a defective answer."""
     defective = seen = 0
     total = 0.0
@@ -83,7 +85,7 @@ def average_precision(steps: Sequence[Step]) -> float | None:
     return total / defective if defective else None
 
 
-def roc(steps: Sequence[Step]) -> list[tuple[float, float]]:
+def roc(steps: Sequence[RankingStep]) -> list[tuple[float, float]]:
     """The corners of the ROC curve, from (0, 0) to (1, 1): shares of good and of defective answers that are flagged.
 
     Empty without both kinds of answers.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from monitor.statistics.quality.ranking import Step
+from monitor.statistics.quality.ranking import RankingStep
 
 
 class Confusion(NamedTuple):
@@ -47,7 +47,7 @@ def confusion(calls: Iterable[tuple[bool, bool]]) -> Confusion:
     return Confusion(counts[True, True], counts[False, True], counts[True, False], counts[False, False])
 
 
-def best(steps: Sequence[Step], quality: Callable[[Confusion], float]) -> float:
+def best(steps: Sequence[RankingStep], quality: Callable[[Confusion], float]) -> float:
     """The least danger to be called defective, so that `quality` is greatest; of several the one that flags least.
 
     It lies half-way between two dangers that occur, or is minus infinity: then all answers are called defective.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from monitor.model.generation import Generation, Known
-from monitor.stages import Lesson
+from monitor.model.service_version import SeenVersion, ServiceVersion
+from monitor.stages import PastResult
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT, LESSONS_AT_MOST, MINUTE, NEWEST_LESSONS
 from monitor.storage.sqlite import ReadOnly, marks
@@ -16,7 +16,7 @@ from monitor.storage.sqlite import ReadOnly, marks
 _AT_ONCE = 500
 
 
-class Sums(NamedTuple):
+class MinuteSums(NamedTuple):
     """Sums over the scored results of one minute, which began at `at` (seconds since 1970).
 
     Results of two versions of an evaluator are never in one sum.
@@ -113,7 +113,7 @@ class Search:
         return f"defect DESC, {goodness}, at DESC, id", values
 
 
-class Reader:
+class HistoryReader:
     """Reads the history, from any thread or process, while it is written. Rows are those of `rows.as_json`.
 
     All methods block for some milliseconds and raise `MonitorError` where there is no history or it cannot be read.
@@ -152,13 +152,13 @@ class Reader:
         """All results of one trace, oldest first; only the first one that has them holds long texts of the case."""
         return [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
 
-    def sums_since(self, since: float) -> list[Sums]:
+    def sums_since(self, since: float) -> list[MinuteSums]:
         """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""
         minute = since // MINUTE * MINUTE
         found = self._file.query("SELECT * FROM version_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
         return [_sums(row) for row in found]
 
-    def hourly_sums(self, since: float, until: float) -> list[Sums]:
+    def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
         """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
         found = self._file.query(
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
@@ -167,11 +167,11 @@ class Reader:
         )
         return [_sums(row) for row in found]
 
-    def generations(self) -> list[Known]:
+    def generations(self) -> list[SeenVersion]:
         """The versions of services that have results, by the time of their first one."""
         found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
         return [
-            Known(app, evaluator, Generation(**load(parts)), began, seen)
+            SeenVersion(app, evaluator, ServiceVersion(**load(parts)), began, seen)
             for app, evaluator, parts, began, seen in found
         ]
 
@@ -189,7 +189,7 @@ class Reader:
         sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
         return dict(self._file.query(sql, values))
 
-    def lessons(self) -> list[Lesson]:
+    def lessons(self) -> list[PastResult]:
         """What samplers learn from: the newest 5,000 results that have something to teach, oldest first."""
         newest = self._file.query(NEWEST_LESSONS, [LESSONS_AT_MOST])
         return [_lesson(body) for (body,) in reversed(newest)]
@@ -203,11 +203,11 @@ class Reader:
         return [load(body) for (body,) in self._file.query(sql, [*values, limit])]
 
 
-def _sums(row: tuple[Any, ...]) -> Sums:
+def _sums(row: tuple[Any, ...]) -> MinuteSums:
     at, app, evaluator, version, defect, *rest = row
-    return Sums(at, app, evaluator, version, bool(defect), *rest)
+    return MinuteSums(at, app, evaluator, version, bool(defect), *rest)
 
 
-def _lesson(body: bytes) -> Lesson:
+def _lesson(body: bytes) -> PastResult:
     told = load(body)
-    return Lesson(**{**told, "inputs": tuple(told["inputs"])})
+    return PastResult(**{**told, "inputs": tuple(told["inputs"])})

@@ -39,15 +39,15 @@ from typing import Any, Final
 import orjson
 
 from monitor.model.case import Traffic
-from monitor.model.foreign import Via
-from monitor.model.outcome import Evidence, Judged, Score, Skipped, Standing
-from monitor.stages import Lesson
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, Evidence, RateScope, Score, Skipped
+from monitor.stages import PastResult
 
 SCHEMA: Final = 1
 """The version of the rows."""
 
 
-def as_json(judged: Judged, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
+def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
     """Make the row of one result; without `texts` no question, context or answer, except what the verdict quotes.
 
     Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the offsets of evidence stay.
@@ -90,7 +90,7 @@ def as_json(judged: Judged, *, texts: bool = True, quotes: bool = True) -> dict[
         row["contradicts"] = True
     if judged.origin:
         row["origin"] = judged.origin
-    if texts and judged.via is Via.OWN:  # a verdict of others is on an answer that is no longer at hand
+    if texts and judged.via is ScoreSource.OWN:  # a verdict of others is on an answer that is no longer at hand
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
     return row
@@ -101,7 +101,7 @@ def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
     return told if quotes else {**told, "claim": "", "note": ""}
 
 
-def _judge(judged: Judged) -> dict[str, Any]:
+def _judge(judged: EvaluationResult) -> dict[str, Any]:
     """The cost; the single calls are in the request log."""
     told = asdict(judged.spending)
     del told["tries"]
@@ -125,14 +125,14 @@ def load(line: bytes) -> dict[str, Any]:
     return row
 
 
-def lesson(row: Mapping[str, Any]) -> Lesson | None:
+def lesson(row: Mapping[str, Any]) -> PastResult | None:
     """What samplers learn from a row; None for anything else. Never raises: the row may come from anywhere."""
     try:
         if row["schema"] != SCHEMA:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
-        asked_for = row.get("standing") in (Standing.BACKFILL, Standing.USER_DISLIKED)
+        asked_for = row.get("standing") in (RateScope.BACKFILL, RateScope.USER_DISLIKED)
         counts = counts and not asked_for  # cases that people chose are no random sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])
@@ -145,7 +145,7 @@ def lesson(row: Mapping[str, Any]) -> Lesson | None:
         return None
     if not all(isinstance(one, str) for one in named) or not all(map(math.isfinite, (*numbers, dollars))):
         return None
-    return Lesson(
+    return PastResult(
         result=named[0],
         app=named[1],
         evaluator=named[2],

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.model.outcome import Judged, Score, Standing
+from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.privacy.pseudonyms import UserKey
 from monitor.storage.history.rows import as_json, dump, lesson
 from monitor.storage.sqlite import Format, open_database, used_bytes
@@ -58,7 +58,7 @@ def create(path: Path) -> sqlite3.Connection:
 
 def insert(
     db: sqlite3.Connection,
-    results: Iterable[Judged],
+    results: Iterable[EvaluationResult],
     *,
     texts: bool,
     quotes: bool = True,
@@ -83,7 +83,7 @@ def insert(
             score,
             dump(row),
         )
-        if one.standing is Standing.BACKFILL:  # it failed before, and has been scored since
+        if one.standing is RateScope.BACKFILL:  # it failed before, and has been scored since
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
         if added:
@@ -91,7 +91,7 @@ def insert(
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.judged_at)
                 db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", person)
-        if added and score is not None and one.standing is Standing.LIVE:
+        if added and score is not None and one.standing is RateScope.LIVE:
             answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
             minute = int(answered_at // MINUTE * MINUTE)
             db.execute(

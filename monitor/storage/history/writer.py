@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import Judged
+from monitor.model.outcome import EvaluationResult
 from monitor.privacy import pseudonyms
-from monitor.privacy.erasure import Forgotten
+from monitor.privacy.erasure import ErasureMarks
 from monitor.stages import Runtime
 from monitor.storage.files import make_private
 from monitor.storage.history.erasing import blank
@@ -34,7 +34,7 @@ class Writer:
         self._file = Database(path, FORMAT, name="the history", clock=runtime.clock, damaged=self._damaged)
         self._users: pseudonyms.UserKey | None = None
         self._said = False
-        self._forgotten = Forgotten(path.parent, runtime.clock)
+        self._forgotten = ErasureMarks(path.parent, runtime.clock)
         self._tidied = float("-inf")
 
     def open(self) -> None:
@@ -51,7 +51,7 @@ class Writer:
         except MonitorError:  # the first result tries again, and fails with a message where it still cannot be opened
             pass
 
-    def write(self, results: list[Judged]) -> None:
+    def write(self, results: list[EvaluationResult]) -> None:
         """Write all of these in one transaction. Raises `MonitorError`: none was written."""
         self._load_users()
         with self._file.transaction() as db:
@@ -67,7 +67,7 @@ class Writer:
         """Close the file."""
         self._file.close()
 
-    def _is_forgotten(self, one: Judged) -> bool:
+    def _is_forgotten(self, one: EvaluationResult) -> bool:
         """Whether somebody asked to erase it while it was evaluated, or on its way here."""
         user = self._users.of(one.case.user_id) if self._users is not None else ""
         return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.judged_at)

@@ -1,6 +1,6 @@
 """What became of each request, on disk for a day or so, bounded: what `rag-monitor why` tells from."""
 
 from monitor.storage.request_log.recorder import Recorder, recording
-from monitor.storage.request_log.store import Reader
+from monitor.storage.request_log.store import RequestLogReader
 
-__all__ = ["Reader", "Recorder", "recording"]
+__all__ = ["Recorder", "RequestLogReader", "recording"]

@@ -10,7 +10,7 @@ import orjson
 
 from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
-from monitor.model.trail import Choice, Trail
+from monitor.model.request_log import EvaluatorDecision, RequestRecord
 
 T = TypeVar("T")
 
@@ -19,11 +19,11 @@ def _defaults(kind: type) -> dict[str, Any]:
     return {one.name: one.default for one in dataclasses.fields(kind)}
 
 
-_TRAIL: Final = _defaults(Trail)
-_CHOICE: Final = _defaults(Choice)
+_TRAIL: Final = _defaults(RequestRecord)
+_CHOICE: Final = _defaults(EvaluatorDecision)
 
 
-def pack(trail: Trail) -> bytes:
+def pack(trail: RequestRecord) -> bytes:
     """Write a record as the body of its row."""
     told = _told(trail, _TRAIL)
     if trail.joined:
@@ -36,7 +36,7 @@ def pack(trail: Trail) -> bytes:
         return json.dumps(told).encode("ascii")
 
 
-def unpack(body: bytes) -> Trail:
+def unpack(body: bytes) -> RequestRecord:
     """Read what `pack` wrote; ignores unknown fields. Raises `ValueError`, `KeyError` or `TypeError`."""
     try:
         told = orjson.loads(body)
@@ -45,12 +45,12 @@ def unpack(body: bytes) -> Trail:
     choices = []
     for one in told.get("choices", ()):
         tries = tuple(Attempt(*each) for each in one.get("tries", ()))
-        choices.append(Choice(**{**_known(one, _CHOICE), "tries": tries}))
+        choices.append(EvaluatorDecision(**{**_known(one, _CHOICE), "tries": tries}))
     joined = tuple(Joined(*one) for one in told.get("joined", ()))
-    return Trail(**{**_known(told, _TRAIL), "joined": joined, "choices": tuple(choices)})
+    return RequestRecord(**{**_known(told, _TRAIL), "joined": joined, "choices": tuple(choices)})
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: EvaluatorDecision) -> dict[str, Any]:
     told = _told(choice, _CHOICE)
     if choice.tries:
         told["tries"] = [(one.seconds, one.result, one.detail) for one in choice.tries]

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 import anyio
 
 from monitor.errors import MonitorError
-from monitor.model.trail import Step, Trail
+from monitor.model.request_log import RequestRecord, RequestStep
 from monitor.stages import Runtime
 from monitor.storage.request_log import store
-from monitor.storage.request_log.store import MINUTE, Counted, Minute
+from monitor.storage.request_log.store import MINUTE, Minute, StepCount
 from monitor.storage.sqlite import SetAside
 from monitor.telemetry.events import Event
 
@@ -51,7 +51,7 @@ async def recording(
             await worker
 
 
-_Waiting: TypeAlias = dict[int, dict[Step, list[float]]]
+_Waiting: TypeAlias = dict[int, dict[RequestStep, list[float]]]
 """By the second at which a minute begins and by step: number, expected number, newest time."""
 
 
@@ -64,16 +64,16 @@ class Recorder:
         self._events = runtime.events
         self._retention, self._sums_retention, self._at_most = retention, sums_retention, at_most
         self._counters = {outcome: runtime.metrics.request_log_records.labels(outcome) for outcome in OUTCOMES}
-        self._trails: list[Trail] = []
+        self._trails: list[RequestRecord] = []
         self._sums: _Waiting = {}
-        self._minute: dict[Step, list[float]] = {}
+        self._minute: dict[RequestStep, list[float]] = {}
         self._at = -1
         self._wake = asyncio.Event()
         self._closing = False
         self._file = store.database(path, runtime.clock, self._damaged)
         self._tidied = self._told = float("-inf")
 
-    def keep(self, trail: Trail) -> None:
+    def keep(self, trail: RequestRecord) -> None:
         """Keep the record of a request that has ended, if there is room."""
         if len(self._trails) >= _WAITING:
             self._counters["dropped"].inc()
@@ -82,7 +82,7 @@ class Recorder:
         if len(self._trails) >= _AT_ONCE:
             self._wake.set()
 
-    def count(self, step: Step, number: int = 1, expected: float = 0.0) -> None:
+    def count(self, step: RequestStep, number: int = 1, expected: float = 0.0) -> None:
         """Add to the sums of the current minute."""
         now = self._clock.now()
         at = int(now) // MINUTE * MINUTE
@@ -134,10 +134,10 @@ class Recorder:
 
     # -- in the thread
 
-    def _write(self, trails: list[Trail], waiting: _Waiting) -> str:
+    def _write(self, trails: list[RequestRecord], waiting: _Waiting) -> str:
         """Write all of these, in a new file where the old one is damaged; why it failed, empty on success."""
         sums = {
-            Minute(at, step): Counted(int(number), expected, last)
+            Minute(at, step): StepCount(int(number), expected, last)
             for at, steps in waiting.items()
             for step, (number, expected, last) in steps.items()
         }
@@ -150,7 +150,7 @@ class Recorder:
             return str(error)
         return ""
 
-    def _transaction(self, trails: list[Trail], sums: dict[Minute, Counted]) -> None:
+    def _transaction(self, trails: list[RequestRecord], sums: dict[Minute, StepCount]) -> None:
         with self._file.transaction() as db:
             store.insert(db, trails, sums)
             self._tidy(db, len(trails))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from monitor.clock import Clock
-from monitor.model.trail import Step, Sum, Trail
+from monitor.model.request_log import RequestRecord, RequestStep, Sum
 from monitor.storage.request_log.format import pack, unpack
 from monitor.storage.sqlite import Database, Format, ReadOnly, erasing, open_database, used_bytes
 
@@ -35,10 +35,10 @@ class Minute(NamedTuple):
     """A step within the minute that began at `at`, in wall-clock seconds."""
 
     at: int
-    step: Step
+    step: RequestStep
 
 
-class Counted(NamedTuple):
+class StepCount(NamedTuple):
     """How often a step was taken, the sum of its sampling probabilities, and when last, in wall-clock seconds."""
 
     number: int
@@ -66,7 +66,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     return eraser.rows
 
 
-def insert(db: sqlite3.Connection, trails: Iterable[Trail], sums: Mapping[Minute, Counted]) -> None:
+def insert(db: sqlite3.Connection, trails: Iterable[RequestRecord], sums: Mapping[Minute, StepCount]) -> None:
     """Add records and sums within the caller's transaction."""
     rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in trails)
     db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
@@ -90,7 +90,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     return deleted >= limit
 
 
-class Reader:
+class RequestLogReader:
     """Reads the request log, from any thread or process, while it is written.
 
     All methods block for some milliseconds and raise `MonitorError` where there is no file or it cannot be read.
@@ -100,7 +100,7 @@ class Reader:
         self.path = path
         self._file = ReadOnly(path, _FORMAT, name="the request log")
 
-    def of(self, request_id: str) -> list[Trail]:
+    def of(self, request_id: str) -> list[RequestRecord]:
         """The records of one request, oldest first: more than one where spans came after it was closed."""
         sql = "SELECT body FROM requests WHERE request_id = ? ORDER BY at LIMIT ?"
         found = []
@@ -109,7 +109,7 @@ class Reader:
                 found.append(unpack(body))
         return found
 
-    def between(self, since: float, until: float, limit: int) -> list[Trail]:
+    def between(self, since: float, until: float, limit: int) -> list[RequestRecord]:
         """The newest `limit` records of requests that ended between two wall-clock seconds, newest first."""
         sql = "SELECT body FROM requests WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
@@ -128,7 +128,7 @@ class Reader:
             "SELECT app, source, evaluator, step, sum(number), sum(expected), max(last) FROM steps"  # noqa: S608 - ours
             f" WHERE {where} GROUP BY 1, 2, 3, 4"
         )
-        return [Sum(Step(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
+        return [Sum(RequestStep(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
 
     def span(self) -> tuple[float, float] | None:
         """The first minute with sums, and when the newest step was taken; None without any."""

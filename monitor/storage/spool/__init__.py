@@ -16,13 +16,13 @@ from pathlib import Path
 import anyio
 
 from monitor.clock import Clock
-from monitor.storage.spool.format import Record
+from monitor.storage.spool.format import SpoolRecord
 from monitor.storage.spool.queue import Replayed, Spool
-from monitor.storage.spool.store import Store
+from monitor.storage.spool.store import SpoolDatabase
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 
-__all__ = ["Record", "Replayed", "Spool", "open_spool"]
+__all__ = ["Replayed", "Spool", "SpoolRecord", "open_spool"]
 
 
 @asynccontextmanager
@@ -51,7 +51,7 @@ async def open_spool(
     Raises `ConfigError` where the path can never work.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
-    store = Store(
+    store = SpoolDatabase(
         path, at_most=at_most, keep=keep, retain=retain, erase=erase, clock=clock, metrics=metrics, events=events
     )
     spool = Spool(store, thread, at_most=at_most, keep=keep, clock=clock, metrics=metrics, events=events)

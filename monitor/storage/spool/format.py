@@ -48,7 +48,7 @@ COLUMNS = "id, head, meta, body, checksum"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SpoolRecord:
     """One delivery as it is stored.
 
     `payload` is the part of the data that head sampling kept (an OTLP request, or rows or external scores as lines of
@@ -63,21 +63,21 @@ class Record:
     meta: bytes = b""
 
 
-def encode(number: int, record: Record) -> tuple[int, bytes, bytes, bytes, int]:
+def encode(number: int, record: SpoolRecord) -> tuple[int, bytes, bytes, bytes, int]:
     """Make the row of `record`, compressed, with a checksum."""
     head = orjson.dumps([record.source, record.signal, record.received_at])
     body = isal_zlib.compress(record.payload, 1)
     return number, head, record.meta, body, _checksum(number, head, record.meta, body)
 
 
-def decode(row: tuple[Any, ...]) -> Record:
+def decode(row: tuple[Any, ...]) -> SpoolRecord:
     """Read the record of a row. Raises `Damaged` where any byte of it has changed since it was written."""
     number, head, meta, body, checksum = row
     whole = isinstance(head, bytes) and isinstance(meta, bytes) and isinstance(body, bytes)
     if not whole or checksum != _checksum(number, head, meta, body):
         raise Damaged(f"record {number} does not have the checksum that it was written with")
     source, signal, received_at = orjson.loads(head)
-    return Record(source, signal, received_at, isal_zlib.decompress(body), meta)
+    return SpoolRecord(source, signal, received_at, isal_zlib.decompress(body), meta)
 
 
 def _checksum(number: int, head: bytes, meta: bytes, body: bytes) -> int:

@@ -19,10 +19,10 @@ import anyio
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
-from monitor.model.receipt import Receipt
-from monitor.storage.spool.format import Record, Room
+from monitor.model.ack import Ack
+from monitor.storage.spool.format import Room, SpoolRecord
 from monitor.storage.spool.memory import MAX_RESULT_IDS, FirstDraws
-from monitor.storage.spool.store import Batch, Store, StoreFailed
+from monitor.storage.spool.store import Batch, SpoolDatabase, StoreFailed
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 
@@ -47,15 +47,15 @@ T = TypeVar("T")
 class Replayed(NamedTuple):
     """A record that the previous process left. `expired`: it is too old; count it and settle it, do not process it."""
 
-    record: Record
-    receipt: Receipt
+    record: SpoolRecord
+    receipt: Ack
     expired: bool
 
 
-class _Waiting:
+class _WaitingWrite:
     __slots__ = ("future", "record", "size")
 
-    def __init__(self, record: Record, size: int, future: asyncio.Future[int]) -> None:
+    def __init__(self, record: SpoolRecord, size: int, future: asyncio.Future[int]) -> None:
         self.record = record
         self.size = size
         self.future = future
@@ -66,7 +66,7 @@ class Spool:
 
     def __init__(
         self,
-        store: Store,
+        store: SpoolDatabase,
         thread: ThreadPoolExecutor,
         *,
         at_most: int,
@@ -84,7 +84,7 @@ class Spool:
         self._loop = asyncio.get_running_loop()
         self._bytes_gauge = metrics.spool_bytes
         self._rows_gauge = metrics.spool_rows
-        self._appends: deque[_Waiting] = deque()
+        self._appends: deque[_WaitingWrite] = deque()
         self._waiting_bytes = 0
         self._deletes: list[int] = []
         self._remembers: deque[str] = deque(maxlen=MAX_RESULT_IDS)
@@ -100,7 +100,7 @@ class Spool:
         self._trouble = ""
         self._said: dict[tuple[Event, bool], float] = {}
 
-    async def append(self, record: Record) -> Receipt:
+    async def append(self, record: SpoolRecord) -> Ack:
         """Store a record; returns when it is on disk. Settling the receipt deletes it.
 
         Raises `Overloaded` while there is no room or the disk fails; `TooLarge` where it would not fit into an empty
@@ -117,7 +117,7 @@ class Spool:
             self._refuse("the disk that the spool is on is nearly full")
         if self._waiting_bytes + size > _WAITING_AT_MOST:
             self._refuse(f"{self._waiting_bytes} bytes are waiting for the disk")
-        waiting = _Waiting(record, size, self._loop.create_future())
+        waiting = _WaitingWrite(record, size, self._loop.create_future())
         self._appends.append(waiting)
         self._waiting_bytes += size
         self._wake.set()
@@ -127,7 +127,7 @@ class Spool:
             if not waiting.future.cancelled() and not waiting.future.exception():
                 self._delete(waiting.future.result())  # committed at the moment of the cancellation
             raise
-        return Receipt(partial(self._delete, number))
+        return Ack(partial(self._delete, number))
 
     async def replay(self) -> AsyncIterator[Replayed]:
         """Yield the records that the previous process left, oldest first. Run it once.
@@ -152,7 +152,7 @@ class Spool:
                 return
             for number, record in found:
                 expired = self._clock.now() - record.received_at > self._keep
-                yield Replayed(record, Receipt(partial(self._delete, number)), expired)
+                yield Replayed(record, Ack(partial(self._delete, number)), expired)
             after = found[-1][0]
 
     def remember(self, ids: Iterable[str]) -> None:
@@ -246,8 +246,8 @@ class Spool:
         self._rows_gauge.set(self._rows)
         return True
 
-    def _take(self) -> list[_Waiting]:
-        taken: list[_Waiting] = []
+    def _take(self) -> list[_WaitingWrite]:
+        taken: list[_WaitingWrite] = []
         size = 0
         while self._appends and size < _COMMIT_BYTES:
             one = self._appends.popleft()
@@ -258,7 +258,7 @@ class Spool:
             size += one.size
         return taken
 
-    def _failed(self, error: Exception, taken: list[_Waiting]) -> None:
+    def _failed(self, error: Exception, taken: list[_WaitingWrite]) -> None:
         known = isinstance(error, MonitorError | StoreFailed)
         self._trouble = error.trouble if isinstance(error, StoreFailed) else "failed"
         event = Event.SPOOL_FULL if self._trouble == "full" else Event.SPOOL_FAILED

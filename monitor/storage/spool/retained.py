@@ -20,7 +20,7 @@ import orjson
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.storage import files
-from monitor.storage.spool.format import COLUMNS, Record, decode
+from monitor.storage.spool.format import COLUMNS, SpoolRecord, decode
 from monitor.storage.sqlite import Damaged, Database, Format, ReadOnly, erasing, marks, remove
 from monitor.telemetry.metrics import Metrics
 
@@ -106,7 +106,7 @@ def discard(path: Path) -> None:
         remove(path)
 
 
-def read(path: Path, since: float) -> Iterator[Record]:
+def read(path: Path, since: float) -> Iterator[SpoolRecord]:
     """The deliveries received since that wall-clock second, in the order in which they were processed.
 
     Skips damaged ones. Raises `MonitorError` where the file cannot be read.

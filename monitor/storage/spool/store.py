@@ -21,8 +21,8 @@ from monitor.storage.spool.format import (
     INSERT,
     PAGE,
     Fullness,
-    Record,
     Room,
+    SpoolRecord,
     connect,
     decode,
     encode,
@@ -61,13 +61,13 @@ class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the ca
 class Batch:
     """One transaction: records to add, numbers of records to delete, ids of results and draws to remember."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[SpoolRecord] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
     remembers: list[str] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
 
 
-class Store:
+class SpoolDatabase:
     """The database. All methods must be called from one thread, and block."""
 
     def __init__(
@@ -143,14 +143,14 @@ class Store:
         self._doomed.clear()
         return numbers, room
 
-    def read(self, after: int) -> list[tuple[int, Record]]:
+    def read(self, after: int) -> list[tuple[int, SpoolRecord]]:
         """Read some megabytes of the records that the previous process left, after number `after`; empty at the end.
 
         Skips damaged ones, and counts them. Raises `StoreFailed`.
         """
         for _ in range(2):
             db = self._connection()
-            found: list[tuple[int, Record]] = []
+            found: list[tuple[int, SpoolRecord]] = []
             size = 0
             try:
                 if not self._checked:

@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from monitor.pipeline.introspection.explain import Cause
 from monitor.web.view import View
-from monitor.why import Cause
 
 CauseName: TypeAlias = Annotated[str, Field(json_schema_extra={"enum": [one.value for one in Cause]})]
 """Why there is a verdict or none, as one word of a closed set."""

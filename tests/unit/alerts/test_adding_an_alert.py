@@ -19,8 +19,8 @@ from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.alerts.self_alert import self_alerts as found
 from monitor.clock import ManualClock
 from monitor.statistics.windows import Windows
+from tests.support.results import judged
 from tests.support.written import ROOT
-from tests.unit.sinks.results import judged
 
 FILE = """
 from monitor.alerts.policy import Severity

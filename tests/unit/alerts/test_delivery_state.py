@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.alerts.notify.delivery_state import DeliveryState
 from monitor.alerts.state import AlertState
-from tests.unit.alerts.parts import state
+from tests.support.alerts import state
 
 Told = list[tuple[str, str]]
 

@@ -8,9 +8,9 @@ import pytest
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.state import AlertState, Status
+from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
-from monitor.model.generation import Change
+from monitor.model.service_version import VersionChange
 from monitor.statistics.windows import Windows
 
 HOUR = 3600.0
@@ -39,7 +39,7 @@ class World:
         (state,) = self.states()
         return state
 
-    def status_after(self, seconds: float) -> Status:
+    def status_after(self, seconds: float) -> AlertStatus:
         self.clock.advance(seconds)
         return self.state().status
 
@@ -47,7 +47,7 @@ class World:
 def test_nothing_judged_means_no_state_for_every_app_and_not_enough_data_for_a_named_one() -> None:
     assert World().states() == []
     state = World(AlertPolicy(evaluator="grounded", app="shop", critical=0.1)).state()
-    assert state.status is Status.NOT_ENOUGH_DATA
+    assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert state.estimate is None
     assert state.annotations["description"] == "grounded scored no answers from shop in the last 1d."
 
@@ -62,7 +62,7 @@ def test_a_rate_surely_above_the_threshold_fires_with_labels_that_name_no_replic
     world = World()
     world.judge(200, 60, over=600)
     state = world.state()
-    assert state.status is Status.FIRING
+    assert state.status is AlertStatus.FIRING
     assert dict(state.labels) == {
         "alertname": "RagDefectRateHigh",
         "app": "shop",
@@ -90,7 +90,7 @@ def test_a_rate_measured_above_but_not_surely_above_does_not_fire() -> None:
     world = World()
     world.judge(20, 4, over=600)
     state = world.state()
-    assert state.status is Status.NOT_ENOUGH_DATA
+    assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert state.estimate is not None
     assert state.estimate.rate == 0.2
     assert "scored answers are needed to detect a rate of 20 %." in state.annotations["description"]
@@ -99,66 +99,66 @@ def test_a_rate_measured_above_but_not_surely_above_does_not_fire() -> None:
 def test_two_defects_in_ten_do_not_fire_a_threshold_of_three_percent() -> None:
     world = World(AlertPolicy(evaluator="grounded", critical=0.03))
     world.judge(10, 2, over=600)
-    assert world.state().status is Status.NOT_ENOUGH_DATA
+    assert world.state().status is AlertStatus.NOT_ENOUGH_DATA
 
 
 def test_few_without_a_defect_are_not_enough_and_many_are_ok() -> None:
     world = World()
     world.judge(10, 0, over=60)
-    assert world.state().status is Status.NOT_ENOUGH_DATA
+    assert world.state().status is AlertStatus.NOT_ENOUGH_DATA
     world.judge(40, 0, over=60)
-    assert world.state().status is Status.OK
+    assert world.state().status is AlertStatus.OK
 
 
 def test_a_rate_at_its_threshold_is_ok_once_a_clear_excess_would_have_shown() -> None:
     """The interval contains the threshold however many are judged: that must not stay "not enough data" for ever."""
     world = World()
     world.judge(100, 10, over=600)
-    assert world.state().status is Status.NOT_ENOUGH_DATA
+    assert world.state().status is AlertStatus.NOT_ENOUGH_DATA
     world.judge(400, 40, over=600)
-    assert world.state().status is Status.OK
+    assert world.state().status is AlertStatus.OK
 
 
 def test_a_slow_rise_fires_in_the_long_window_only() -> None:
     world = World(AlertPolicy(evaluator="grounded", critical=0.03))
     world.judge(240, 16, over=24 * HOUR)
     state = world.state()
-    assert state.status is Status.FIRING
+    assert state.status is AlertStatus.FIRING
     assert state.window == 24 * HOUR
 
 
 def test_an_incident_that_is_over_does_not_keep_the_long_window_firing() -> None:
     world = World()
     world.judge(500, 250, over=HOUR)
-    assert world.state().status is Status.FIRING
+    assert world.state().status is AlertStatus.FIRING
     world.judge(1000, 0, over=1.1 * HOUR)
     assert world.windows.sums("shop", "grounded", 6 * HOUR, world.clock.now()).defects == 250
-    assert world.state().status is Status.FIRING  # held: this is the first quiet look
-    assert world.status_after(301) is Status.OK
+    assert world.state().status is AlertStatus.FIRING  # held: this is the first quiet look
+    assert world.status_after(301) is AlertStatus.OK
 
 
 def test_traffic_that_stops_is_no_proof_that_an_incident_is_over() -> None:
     world = World()
     world.judge(500, 250, over=HOUR)
-    assert world.status_after(2 * HOUR) is Status.FIRING
-    assert world.status_after(24 * HOUR) is Status.FIRING
-    assert world.status_after(300) is Status.NOT_ENOUGH_DATA
+    assert world.status_after(2 * HOUR) is AlertStatus.FIRING
+    assert world.status_after(24 * HOUR) is AlertStatus.FIRING
+    assert world.status_after(300) is AlertStatus.NOT_ENOUGH_DATA
 
 
 def test_an_alert_resolves_only_after_no_window_fired_for_the_whole_wait() -> None:
     world = World()
     world.judge(500, 250, over=60)
-    assert world.state().status is Status.FIRING
+    assert world.state().status is AlertStatus.FIRING
     world.judge(2000, 0, over=1.2 * HOUR)
     since = world.state().since
-    assert world.status_after(290) is Status.FIRING
+    assert world.status_after(290) is AlertStatus.FIRING
     world.judge(2000, 1000, over=1)
-    assert world.state().status is Status.FIRING
+    assert world.state().status is AlertStatus.FIRING
     world.judge(9000, 0, over=1.2 * HOUR)
-    assert world.status_after(0) is Status.FIRING
-    assert world.status_after(290) is Status.FIRING
+    assert world.status_after(0) is AlertStatus.FIRING
+    assert world.status_after(290) is AlertStatus.FIRING
     assert world.state().since == since
-    assert world.status_after(10) is Status.OK
+    assert world.status_after(10) is AlertStatus.OK
     assert world.state().since == world.clock.now()
 
 
@@ -167,25 +167,28 @@ def test_a_clock_set_back_does_not_hold_an_alert_for_as_long_as_the_jump() -> No
     world.judge(500, 250, over=60)
     world.state()
     world.judge(2000, 0, over=1.2 * HOUR)
-    assert world.state().status is Status.FIRING
+    assert world.state().status is AlertStatus.FIRING
     world.clock.jump(-1800)
-    assert world.state().status is Status.FIRING
-    assert world.status_after(301) is Status.OK
+    assert world.state().status is AlertStatus.FIRING
+    assert world.status_after(301) is AlertStatus.OK
 
 
 def test_both_severities_have_a_state_of_their_own_the_graver_first() -> None:
     world = World(AlertPolicy(evaluator="grounded", warning=0.05, critical=0.4))
     world.judge(200, 40, over=600)
     critical, warning = world.states()
-    assert (critical.severity, critical.status) == ("critical", Status.OK)
-    assert (warning.severity, warning.status) == ("warning", Status.FIRING)
+    assert (critical.severity, critical.status) == ("critical", AlertStatus.OK)
+    assert (warning.severity, warning.status) == ("warning", AlertStatus.FIRING)
 
 
 def test_apps_are_kept_apart() -> None:
     world = World()
     world.judge(200, 100, over=600, app="bank")
     world.judge(200, 0, over=600, app="shop")
-    assert [(state.app, state.status) for state in world.states()] == [("bank", Status.FIRING), ("shop", Status.OK)]
+    assert [(state.app, state.status) for state in world.states()] == [
+        ("bank", AlertStatus.FIRING),
+        ("shop", AlertStatus.OK),
+    ]
     assert world.engine.apps() == ("bank", "shop")
 
 
@@ -194,7 +197,7 @@ def test_weights_count_and_not_the_number_judged() -> None:
     world = World()
     world.judge(100, 50, over=60, weight=1.0)
     world.judge(100, 0, over=60, weight=50.0)
-    assert world.state().status is Status.OK
+    assert world.state().status is AlertStatus.OK
 
 
 def test_a_runbook_is_linked_where_there_is_an_address() -> None:
@@ -214,13 +217,13 @@ def test_a_healthy_month_at_ten_an_hour_is_quiet_and_a_real_rise_is_found(seed: 
 
     def hours(count: int, rate: float) -> int:
         fired = 0
-        before = Status.OK
+        before = AlertStatus.OK
         for _ in range(count):
             for _ in range(10):
                 world.clock.advance(360)
                 world.windows.add("shop", "grounded", world.clock.now(), 1.0, rng.random() < rate)
             now = world.state().status
-            fired += now is Status.FIRING and before is not Status.FIRING
+            fired += now is AlertStatus.FIRING and before is not AlertStatus.FIRING
             before = now
         return fired
 
@@ -235,7 +238,7 @@ def test_a_healthy_month_at_ten_an_hour_is_quiet_and_a_real_rise_is_found(seed: 
 def test_what_fires_names_the_last_change_of_the_week(age: float | None, told: str) -> None:
     world = World()
     world.judge(200, 100)
-    change = Change(world.clock.now() - age, "prompt 3 -> 4") if age is not None else None
+    change = VersionChange(world.clock.now() - age, "prompt 3 -> 4") if age is not None else None
     world.engine = AlertEngine(world.engine.policies, world.windows, changed=lambda _app, _evaluator: change)
     state = world.state()
     assert state.firing

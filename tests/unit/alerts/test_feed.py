@@ -9,10 +9,10 @@ import pytest
 from monitor.alerts.feed import AlertFeed
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.clock import ManualClock
-from monitor.model.foreign import Via
-from monitor.model.outcome import Judged, Score, Standing, Unscored, UnscoredReason
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Unscored, UnscoredReason
 from monitor.statistics.windows import Windows
-from tests.unit.sinks.results import judged
+from tests.support.results import judged
 
 
 class World:
@@ -26,7 +26,7 @@ class World:
         for one in range(number):
             self.feed.on_result(self.result(one, **changed))
 
-    def result(self, number: int, **changed: object) -> Judged:
+    def result(self, number: int, **changed: object) -> EvaluationResult:
         made = judged(number)
         case = replace(made.case, app="shop", answered_at=self.clock.now())
         return replace(made, evaluator="grounded", judged_at=self.clock.now(), case=case, **changed)
@@ -52,8 +52,8 @@ def test_a_score_counts_at_the_time_of_its_answer() -> None:
     assert world.scored() == 0
 
 
-@pytest.mark.parametrize("standing", [one for one in Standing if one is not Standing.LIVE])
-def test_what_is_not_live_counts_nowhere(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [one for one in RateScope if one is not RateScope.LIVE])
+def test_what_is_not_live_counts_nowhere(standing: RateScope) -> None:
     world = World()
     world.hear(3, outcome=Score(4.0, ""), standing=standing)
     world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), standing=standing)
@@ -62,8 +62,8 @@ def test_what_is_not_live_counts_nowhere(standing: Standing) -> None:
 
 def test_an_external_score_counts_in_the_rates_and_one_that_is_missing_says_nothing_about_this_monitor() -> None:
     world = World()
-    world.hear(3, outcome=Score(4.0, ""), via=Via.FEEDBACK)
-    world.hear(100, outcome=Unscored(UnscoredReason.MALFORMED), via=Via.FEEDBACK)
+    world.hear(3, outcome=Score(4.0, ""), via=ScoreSource.FEEDBACK)
+    world.hear(100, outcome=Unscored(UnscoredReason.MALFORMED), via=ScoreSource.FEEDBACK)
     assert (world.scored(), world.wrong()) == (3, set())
 
 

@@ -7,7 +7,7 @@ import pytest
 from monitor.alerts.inhibition import held_back, inhibitions
 from monitor.alerts.notify.delivery_state import DeliveryState
 from monitor.alerts.policy import Severity
-from monitor.alerts.state import AlertState, Status, Subject
+from monitor.alerts.state import AlertState, AlertStatus, Subject
 
 HIGH, RISE, UNSCORED = "RagDefectRateHigh", "RagDefectRateRegression", "RagUnscoredHigh"
 MISSING, BUDGET, LAG = "RagEvaluationsMissing", "RagJudgeBudgetSpent", "RagLagHigh"
@@ -17,7 +17,7 @@ PAUSED = "RagEvaluatorPaused"
 def alert(name: str, severity: str, app: str = "shop", evaluator: str = "grounded") -> AlertState:
     subject = Subject(name, Severity(severity), app, evaluator)
     return AlertState(
-        status=Status.FIRING,
+        status=AlertStatus.FIRING,
         severity=subject.severity,
         app=app,
         evaluator=evaluator,

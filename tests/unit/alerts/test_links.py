@@ -12,7 +12,7 @@ from monitor.alerts.engine import AlertEngine
 from monitor.alerts.links import in_rule, linked
 from monitor.alerts.policy import AlertPolicy, Severity
 from monitor.alerts.prometheus.rules import groups
-from monitor.alerts.state import AlertState, Status
+from monitor.alerts.state import AlertState, AlertStatus
 from tests.support.page import NOW, POLICIES, Site
 from tests.support.tools import require
 
@@ -20,7 +20,7 @@ PAGE = "https://monitor.example/quality"
 HOSTILE = "a b&since=1s#x/\u00e9"
 
 
-def state(name: str = "RagDefectRateHigh", status: Status = Status.FIRING, **labels: str) -> AlertState:
+def state(name: str = "RagDefectRateHigh", status: AlertStatus = AlertStatus.FIRING, **labels: str) -> AlertState:
     return AlertState(
         status=status,
         severity=Severity.WARNING,
@@ -63,10 +63,10 @@ def test_the_link_stays_the_same_while_the_alert_goes_on():
 @pytest.mark.parametrize(
     ("name", "status", "page"),
     [
-        ("RagDefectRateHigh", Status.OK, PAGE),
-        ("RagDefectRateHigh", Status.FIRING, ""),
-        ("RagLagHigh", Status.FIRING, PAGE),
-        ("RagEvaluationsMissing", Status.FIRING, PAGE),
+        ("RagDefectRateHigh", AlertStatus.OK, PAGE),
+        ("RagDefectRateHigh", AlertStatus.FIRING, ""),
+        ("RagLagHigh", AlertStatus.FIRING, PAGE),
+        ("RagEvaluationsMissing", AlertStatus.FIRING, PAGE),
     ],
 )
 def test_where_there_is_nothing_to_look_at_there_is_no_link(name, status, page):

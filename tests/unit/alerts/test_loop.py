@@ -10,11 +10,11 @@ import pytest
 from monitor.alerts.engine import AlertEngine, run_alerts
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.state import AlertState, Status
+from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
-from tests.unit.alerts.parts import running, runtime, until
+from tests.support.alerts import running, runtime, until
 
 pytestmark = pytest.mark.anyio
 HEARD: list[Sequence[AlertState]] = []
@@ -43,7 +43,7 @@ async def test_every_look_is_shown_and_a_slow_receiver_gets_the_latest() -> None
         for _ in range(100):
             windows.add("shop", "grounded", clock.now(), 1.0, True)
         await until(lambda: shown[-1] and HEARD[-1:] == [shown[-1]])
-    assert shown[-1][0].status is Status.FIRING
+    assert shown[-1][0].status is AlertStatus.FIRING
     assert len(HEARD) < len(shown)
     labels = {"app": "shop", "evaluator": "grounded", "severity": "critical"}
     assert lent.metrics.registry.get_sample_value("ragmonitor_alert_threshold_ratio", labels) == 0.1

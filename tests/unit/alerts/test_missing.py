@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from monitor.alerts.conditions.missing import EvaluationsMissing
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
-from monitor.alerts.state import AlertState, Finding, Status
+from monitor.alerts.state import AlertState, AlertStatus, ConditionResult
 from monitor.clock import ManualClock
 from monitor.statistics.windows import Windows
-from tests.unit.sinks.results import judged
+from tests.support.results import judged
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -154,8 +154,8 @@ def test_it_never_fires_within_an_hour_of_a_verdict_nor_without_requests(moves: 
         else:
             known.on_received("shop", number)
             last_request = clock.now()
-        findings: list[Finding] = [finding for _, finding in known.find(clock.now())]
+        findings: list[ConditionResult] = [finding for _, finding in known.find(clock.now())]
         for finding in findings:
-            if finding.status is Status.FIRING:
+            if finding.status is AlertStatus.FIRING:
                 assert clock.now() - last_verdict >= HOUR
                 assert clock.now() - last_request <= HOUR + 600

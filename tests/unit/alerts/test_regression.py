@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.state import AlertState, Status
+from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
 from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
@@ -40,7 +40,7 @@ class World:
 
 def test_the_first_three_days_are_not_enough_to_compare_with() -> None:
     state = World().hours(3 * 24, 2)
-    assert state.status is Status.NOT_ENOUGH_DATA
+    assert state.status is AlertStatus.NOT_ENOUGH_DATA
     assert state.annotations["description"] == (
         "No baseline for answers from shop according to grounded: 2 of the 3 days without an incident that are needed"
         " are known."
@@ -50,13 +50,13 @@ def test_the_first_three_days_are_not_enough_to_compare_with() -> None:
 def test_a_steady_rate_is_ok_and_a_clear_rise_fires_with_all_that_one_wants_to_know() -> None:
     world = World()
     state = world.hours(9 * 24, 2)
-    assert state.status is Status.OK
+    assert state.status is AlertStatus.OK
     assert state.annotations["description"] == (
         "2 % of the answers from shop in the last 3d are defective according to grounded (7200 scored): 0.997 times the"
         " 2.01 % of the 7 days before."
     )
     state = world.hours(2, 12)
-    assert state.status is Status.FIRING
+    assert state.status is AlertStatus.FIRING
     assert dict(state.labels) == {
         "alertname": "RagDefectRateRegression",
         "app": "shop",
@@ -98,24 +98,24 @@ def test_it_fires_once_and_is_over_three_hours_after_no_window_fired_or_held() -
     world.hours(9 * 24, 2)
     since = world.hours(2, 12).since
     firing = [world.hours(1, 2) for _ in range(20)]
-    until = [state.status for state in firing].index(Status.OK)
+    until = [state.status for state in firing].index(AlertStatus.OK)
     assert all(state.since == since for state in firing[:until])
-    assert all(state.status is Status.OK for state in firing[until:])
+    assert all(state.status is AlertStatus.OK for state in firing[until:])
     assert firing[until].since > since
 
 
 def test_traffic_that_grows_or_stops_is_no_regression() -> None:
     world = World()
     world.hours(9 * 24, 2)
-    assert world.hours(12, 20, judged=1000).status is Status.OK
-    assert world.hours(12, 0, judged=0).status is Status.OK
-    assert world.hours(4 * 24, 0, judged=0).status is Status.NOT_ENOUGH_DATA
+    assert world.hours(12, 20, judged=1000).status is AlertStatus.OK
+    assert world.hours(12, 0, judged=0).status is AlertStatus.OK
+    assert world.hours(4 * 24, 0, judged=0).status is AlertStatus.NOT_ENOUGH_DATA
 
 
 def test_few_judged_are_not_mistaken_for_a_rise() -> None:
     world = World()
     world.hours(9 * 24, 0, judged=2)
-    assert world.hours(1, 1, judged=2).status is Status.OK
+    assert world.hours(1, 1, judged=2).status is AlertStatus.OK
 
 
 def test_the_family_decides_how_readily_and_the_policy_how_gravely() -> None:

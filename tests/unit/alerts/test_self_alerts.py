@@ -11,7 +11,7 @@ from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.statistics.windows import Windows
-from tests.unit.sinks.results import judged
+from tests.support.results import judged
 
 SCORED, TIMEOUT, BUDGET = Score(4.0, ""), Unscored(UnscoredReason.TIMEOUT), Unscored(UnscoredReason.BUDGET)
 

@@ -10,16 +10,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from monitor.cli.console.live_view import lines, render
-from monitor.cli.console.view import View
+from monitor.cli.console.view import ConsoleView
 from monitor.cli.top import to_object, view_of, watch
-from monitor.evaluator_status import State
 from monitor.operations.watch import Watcher
+from monitor.pipeline.introspection.evaluator_status import State
 from tests.support.fake_monitor import FakeMonitor
 
 START = 1_700_000_000.0
 
 
-def view(watcher: Watcher, now: float) -> View:
+def view(watcher: Watcher, now: float) -> ConsoleView:
     return view_of(watcher.status(), began=START, now=now)
 
 

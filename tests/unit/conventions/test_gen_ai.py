@@ -7,7 +7,7 @@ import json
 import pytest
 
 from monitor.conventions.gen_ai import GenAI
-from monitor.model.case import Document, Message, Status, Usage
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from monitor.model.span import LogRecord, Span, SpanEvent, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -161,12 +161,14 @@ def test_a_prompt_that_was_cut_is_never_judged_as_if_it_were_whole(mark: str) ->
     texts: dict[str, Value] = {"gen_ai.input.messages": sent, "gen_ai.output.messages": SAID}
     build.log("gen_ai.client.inference.operation.details", chat, attributes=texts)
     reading = build.read()
-    assert reading.status is Status.CONTENT_MISSING
+    assert reading.status is ReadingStatus.CONTENT_MISSING
     assert "cuts attribute values at 200 characters" in reading.error
 
 
-@pytest.mark.parametrize(("failed", "status"), [(True, Status.READY), (False, Status.CONTENT_MISSING)])
-def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known(failed: bool, status: Status) -> None:
+@pytest.mark.parametrize(("failed", "status"), [(True, ReadingStatus.READY), (False, ReadingStatus.CONTENT_MISSING)])
+def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known(
+    failed: bool, status: ReadingStatus
+) -> None:
     build, texts = Builder(), {"gen_ai.input.messages": json.dumps(SENT), "gen_ai.output.messages": json.dumps(SAID)}
     root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow"})
     found = json.dumps([{"id": "a", "content": "Refunds take 30 days."}])
@@ -176,8 +178,10 @@ def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known
     assert build.read().status is status
 
 
-@pytest.mark.parametrize(("length", "status"), [(200, Status.CONTENT_MISSING), (None, Status.NOT_RAG)])
-def test_whether_a_prompt_that_was_cut_away_held_documents_stays_open(length: int | None, status: Status) -> None:
+@pytest.mark.parametrize(("length", "status"), [(200, ReadingStatus.CONTENT_MISSING), (None, ReadingStatus.NOT_RAG)])
+def test_whether_a_prompt_that_was_cut_away_held_documents_stays_open(
+    length: int | None, status: ReadingStatus
+) -> None:
     build = Builder()
     asked = {"gen_ai.input.messages": json.dumps([{"role": "user", "content": "Why?"}])}
     root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow", **asked})

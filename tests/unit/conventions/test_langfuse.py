@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from monitor.conventions.langfuse import Langfuse
-from monitor.model.case import Document, Message, Status, Usage
+from monitor.conventions.langfuse import LangfuseConvention
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from monitor.model.span import Span, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -31,7 +31,7 @@ def marked(named: str, given: object = None, put_out: object = None, **more: Val
 
 
 def see(named: str, given: object = None, put_out: object = None, **more: Value) -> Observation:
-    found = Langfuse().observe(Span("0" * 32, "1" * 16, attributes=marked(named, given, put_out, **more)), ())
+    found = LangfuseConvention().observe(Span("0" * 32, "1" * 16, attributes=marked(named, given, put_out, **more)), ())
     assert found is not None
     return found
 
@@ -42,7 +42,7 @@ def call(*placed: object, **named: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("attributes", [{}, {INPUT: "x"}, {TYPE: 3}, {"session.id": "s", "langfuse.trace.name": "t"}])
 def test_a_span_without_a_type_is_not_this_dialects(attributes: dict[str, Value]) -> None:
-    assert Langfuse().observe(Span("0" * 32, "1" * 16, attributes=attributes), ()) is None
+    assert LangfuseConvention().observe(Span("0" * 32, "1" * 16, attributes=attributes), ()) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_the_type_of_the_observation_is_its_role(named: str, kind: str) -> None:
 
 def test_a_mere_span_with_keys_of_the_genai_conventions_is_theirs() -> None:
     attributes = {**marked("span", "Why?"), "gen_ai.operation.name": "chat"}
-    assert Langfuse().observe(Span("0" * 32, "1" * 16, attributes=attributes), ()) is None
+    assert LangfuseConvention().observe(Span("0" * 32, "1" * 16, attributes=attributes), ()) is None
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_an_error_is_told_by_level_or_status(status: SpanStatus, level: str, tol
     attributes = marked("generation", observation__level=level, observation__status_message=told)
     message = "boom" if status == "error" else ""
     span = Span("0" * 32, "1" * 16, attributes=attributes, status=status, status_message=message)
-    seen = Langfuse().observe(span, ())
+    seen = LangfuseConvention().observe(span, ())
     assert seen is not None
     assert seen.error == error
 
@@ -233,7 +233,7 @@ def test_metadata_of_the_trace_are_slices_in_plain_words(tenant: str) -> None:
 
 def test_session_and_user_are_read() -> None:
     attributes: dict[str, Value] = {TYPE: "span", "session.id": "s", "langfuse.user.id": "u"}
-    seen = Langfuse().observe(Span("0" * 32, "1" * 16, attributes=attributes), ())
+    seen = LangfuseConvention().observe(Span("0" * 32, "1" * 16, attributes=attributes), ())
     assert seen is not None
     assert (seen.session_id, seen.user_id) == ("s", "u")
 
@@ -247,7 +247,7 @@ def test_a_call_that_two_handlers_recorded_counts_once() -> None:
     outer = built.span("model", marked("generation", chat, "Because.", observation__usage_details=tokens), root)
     built.span("client", marked("generation", {"messages": chat}, "Because.", observation__usage_details=tokens), outer)
     read = built.read()
-    assert (read.status, read.case.request.query, read.case.response) == (Status.READY, "Why?", "Because.")
+    assert (read.status, read.case.request.query, read.case.response) == (ReadingStatus.READY, "Why?", "Because.")
     assert (read.case.retrieved_context, read.case.usage) == ((FIRST,), Usage(9, 2, 11))
 
 
@@ -258,5 +258,5 @@ def test_functions_that_were_only_decorated_make_a_case() -> None:
     built.span("best", marked("span", call("Why?", [ONE, TWO]), [TWO]), root)
     built.span("model", marked("generation", call("Use Two to say: Why?"), "Because."), root)
     read = built.read()
-    assert (read.status, read.case.request.query, read.case.response) == (Status.READY, "Why?", "Because.")
+    assert (read.status, read.case.request.query, read.case.response) == (ReadingStatus.READY, "Why?", "Because.")
     assert read.case.retrieved_context == (SECOND,)

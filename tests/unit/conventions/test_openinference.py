@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.conventions.openinference import OpenInference
-from monitor.model.case import Document, Message, Status, Usage
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from monitor.model.span import Span, SpanEvent, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder, documents
@@ -252,7 +252,7 @@ def test_a_request_of_this_dialect_may_enclose_a_call_in_another() -> None:
     call = genai_chat(build, root, "Context:\nTwo.\n\nQuestion: Why?", "Because.")
     reading = build.read()
     case = reading.case
-    assert (reading.status, case.convention, case.span_id) == (Status.READY, "openinference", call)
+    assert (reading.status, case.convention, case.span_id) == (ReadingStatus.READY, "openinference", call)
     assert (case.request.query, case.response, case.session_id) == ("Why?", "Because.", "s")
     assert ([d.content for d in case.retrieved_context], case.model) == (["Two."], "m")
     assert case.usage == Usage(3, 2, 5)
@@ -264,18 +264,22 @@ def test_without_its_own_output_a_request_is_answered_by_the_call_in_another_dia
     build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), root)
     genai_chat(build, root, "Context:\nOne.\n\nQuestion: Why?", "Because.")
     reading = build.read()
-    assert (reading.status, reading.case.request.query, reading.case.response) == (Status.READY, "Why?", "Because.")
+    assert (reading.status, reading.case.request.query, reading.case.response) == (
+        ReadingStatus.READY,
+        "Why?",
+        "Because.",
+    )
 
 
 @pytest.mark.parametrize(
     ("prompt", "status", "texts"),
     [
-        ("Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?", Status.READY, ["One.", "Two."]),
-        ("One.\nTwo.\nWhy?", Status.CONTENT_MISSING, []),
+        ("Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?", ReadingStatus.READY, ["One.", "Two."]),
+        ("One.\nTwo.\nWhy?", ReadingStatus.CONTENT_MISSING, []),
     ],
 )
 def test_a_retriever_that_lost_documents_is_made_up_for_by_the_prompt_or_not_judged(
-    prompt: str, status: Status, texts: list[str]
+    prompt: str, status: ReadingStatus, texts: list[str]
 ) -> None:
     build = Builder()
     root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."})
@@ -291,9 +295,9 @@ def test_a_request_whose_retriever_fails_has_failed_whatever_its_steps_have_put_
     root = build.oi("CHAIN", {"input.value": "And there?"}, status="error", message="no index")
     rewrite = build.oi("CHAIN", {"input.value": "And there?", "output.value": "Why is it so there?"}, root)
     build.oi("RETRIEVER", {"input.value": "Why is it so there?"}, root, status="error", message="no index")
-    assert (build.read().status, build.read().error) == (Status.FAILED_REQUEST, "no index")
+    assert (build.read().status, build.read().error) == (ReadingStatus.FAILED_REQUEST, "no index")
     build.llm("Rewrite: And there?", "Why is it so there?", rewrite)
-    assert build.read().status == Status.FAILED_REQUEST
+    assert build.read().status == ReadingStatus.FAILED_REQUEST
 
 
 def test_a_request_that_answers_in_spite_of_a_failed_step_has_not_failed() -> None:
@@ -301,7 +305,7 @@ def test_a_request_that_answers_in_spite_of_a_failed_step_has_not_failed() -> No
     root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."}, status="error", message="not saved")
     build.oi("RETRIEVER", documents("retrieval.documents", ["One."]), root)
     build.llm("Context:\nOne.\n\nQuestion: Why?", "Because.", root)
-    assert build.read().status == Status.READY
+    assert build.read().status == ReadingStatus.READY
 
 
 def test_a_call_that_dspy_made_says_all_where_only_the_client_library_is_instrumented() -> None:
@@ -310,5 +314,9 @@ def test_a_call_that_dspy_made_says_all_where_only_the_client_library_is_instrum
     asked = f'[[ ## context ## ]]\n["One.", "Two."]\n\n[[ ## question ## ]]\nWhy?\n\n{request}'
     build.llm(asked, "[[ ## reasoning ## ]]\nSo.\n\n[[ ## answer ## ]]\nBecause.\n\n[[ ## completed ## ]]")
     reading = build.read()
-    assert (reading.status, reading.case.request.query, reading.case.response) == (Status.READY, "Why?", "Because.")
+    assert (reading.status, reading.case.request.query, reading.case.response) == (
+        ReadingStatus.READY,
+        "Why?",
+        "Because.",
+    )
     assert [d.content for d in reading.case.retrieved_context] == ["One.", "Two."]

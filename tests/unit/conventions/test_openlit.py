@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.conventions.openlit import OpenLIT
-from monitor.model.case import Document, Message, Status, Usage
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from monitor.model.span import LogRecord, Origin, Span, SpanEvent, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -162,5 +162,5 @@ def test_the_prompt_says_what_the_fourth_document_was() -> None:
         scope = scopes.get(span.name, "openlit.instrumentation.langchain")
         build.spans[at] = replace(span, origin=replace(span.origin, scope_name=scope))
     reading = build.read()
-    assert (reading.status, reading.case.convention) == (Status.READY, "openlit")
+    assert (reading.status, reading.case.convention) == (ReadingStatus.READY, "openlit")
     assert [document.content for document in reading.case.retrieved_context] == texts

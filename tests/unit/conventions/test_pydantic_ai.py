@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.conventions.pydantic_ai import PydanticAI
-from monitor.model.case import Document, Message, Status, Usage
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from monitor.model.span import Origin, Span, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -217,7 +217,7 @@ def test_a_run_its_tool_and_the_calls_of_its_model_make_one_case() -> None:
     chat: dict[str, Value] = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps([answer])}
     trace.span("chat m", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **chat}, root)
     reading = trace.read()
-    assert (reading.status, reading.case.convention, reading.case.model) == (Status.READY, "pydantic_ai", "m")
+    assert (reading.status, reading.case.convention, reading.case.model) == (ReadingStatus.READY, "pydantic_ai", "m")
     assert [one.content for one in reading.case.retrieved_context] == ["One"]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from monitor import compose, registry
-from monitor.content import request
-from monitor.content.forest import grow
+from monitor import registry
 from monitor.conventions.spring_ai import SpringAI
-from monitor.model.case import Document, Message, Reading, Status, Usage
+from monitor.extraction import compose, request
+from monitor.extraction.forest import grow
+from monitor.model.case import Document, Message, Reading, ReadingStatus, Usage
 from monitor.model.span import LogRecord, Origin, Span, Value
 from monitor.model.trace import Trace
 from monitor.stages import Observation
@@ -194,7 +194,7 @@ def test_the_prompt_alone_tells_question_and_context_where_the_client_is_silent(
         "Given the context and provided history information and not prior knowledge,\nreply to the user comment.\n"
     )
     reading = read((span(CHAT),), record(PROMPT, java(stuffed)), record(COMPLETION, java("5 euros.")))
-    assert (reading.status, reading.case.request.query) == (Status.READY, "What does Safe cost?")
+    assert (reading.status, reading.case.request.query) == (ReadingStatus.READY, "What does Safe cost?")
     assert [one.content for one in reading.case.retrieved_context] == ["Safe costs 5 euros.", "It is paid in advance."]
 
 
@@ -213,10 +213,10 @@ def test_documents_whose_borders_cannot_be_told_are_one_and_no_word_is_lost() ->
 
 def test_a_text_whose_span_never_came_makes_a_trace_incomplete() -> None:
     telling = (record(PROMPT, java("Why?"), "9" * 16), record(COMPLETION, java("So."), "9" * 16))
-    assert read((span(CLIENT),), *telling).status is Status.INCOMPLETE
-    assert read((), *telling).status is Status.INCOMPLETE
+    assert read((span(CLIENT),), *telling).status is ReadingStatus.INCOMPLETE
+    assert read((), *telling).status is ReadingStatus.INCOMPLETE
 
 
 def test_an_apps_own_line_whose_span_never_came_does_not() -> None:
     told = (record(PROMPT, java("Context:\nA.\nQuestion: Why?")), record(COMPLETION, java("So.")))
-    assert read((span(CHAT),), *told, record("app.AskController", "asked", "9" * 16)).status is Status.READY
+    assert read((span(CHAT),), *told, record("app.AskController", "asked", "9" * 16)).status is ReadingStatus.READY

@@ -9,7 +9,7 @@ from monitor.errors import JudgeError
 from monitor.judge.budget import BudgetTracker, estimate_tokens
 from monitor.judge.settings import Budget
 from monitor.model.outcome import UnscoredReason
-from monitor.share import Share
+from monitor.stages.replica_share import ReplicaShare
 
 MIDNIGHT = 1_700_006_400.0 - 1_700_006_400.0 % 86_400
 
@@ -123,14 +123,14 @@ def test_other_scripts_than_latin_are_estimated_at_a_token_a_character(text, tok
 def test_replicas_spend_the_caps_of_their_group_together() -> None:
     clock, purses = ManualClock(MIDNIGHT), []
     for part in (0.5, 0.25, 0.25):
-        group = Share()
+        group = ReplicaShare()
         group.set("kafka", part)
         purses.append(BudgetTracker(Budget(evaluations_per_day=100), clock, group=group))
     assert [_judgements(one) for one in purses] == [50, 25, 25]
 
 
 def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
-    clock, shares = ManualClock(MIDNIGHT), (Share(), Share())
+    clock, shares = ManualClock(MIDNIGHT), (ReplicaShare(), ReplicaShare())
     for share in shares:
         share.set("kafka", 0.5)
     first, second = (BudgetTracker(Budget(evaluations_per_day=100), clock, group=share) for share in shares)
@@ -142,7 +142,7 @@ def test_what_is_left_of_a_period_follows_a_rebalance() -> None:
 
 
 def test_without_partitions_what_is_in_hand_is_paid_from_the_share_before() -> None:
-    share = Share()
+    share = ReplicaShare()
     share.set("kafka", 0.5)
     purse = BudgetTracker(Budget(evaluations_per_day=100), ManualClock(MIDNIGHT), group=share)
     share.set("kafka", 0.0)

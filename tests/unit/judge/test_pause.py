@@ -9,8 +9,8 @@ import pytest
 
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.api_key import ApiKey
-from monitor.judge.client import Client
-from monitor.judge.pause import Cause, Pause
+from monitor.judge.client import JudgeClient
+from monitor.judge.pause import Pause, PauseCause
 from monitor.judge.prices import Tariff
 from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
@@ -21,8 +21,8 @@ from tests.support.virtual_time import LoopClock
 
 pytestmark = pytest.mark.anyio
 
-KEY = CallFault(UnscoredReason.AUTH, "the key", pauses=Cause.REFUSED)
-BILL = CallFault(UnscoredReason.PROVIDER_ERROR, "the bill", pauses=Cause.UNPAID)
+KEY = CallFault(UnscoredReason.AUTH, "the key", pauses=PauseCause.REFUSED)
+BILL = CallFault(UnscoredReason.PROVIDER_ERROR, "the bill", pauses=PauseCause.UNPAID)
 
 
 class PausedRig(Rig):
@@ -32,7 +32,7 @@ class PausedRig(Rig):
         super().__init__(provider, **options)
         self.pause = Pause(LoopClock(), self.runtime.events, place="judge", model="m")
         settings = JudgeSettings.model_validate({"model": "m", "cache": {"max_entries": 0}, **options})
-        self.judge = Client(
+        self.judge = JudgeClient(
             settings, self.runtime, provider, Tariff(0.001, 0.001), rng=self.judge._rng, pause=self.pause
         )
         self.judge.ready()
@@ -147,7 +147,7 @@ async def test_another_cause_is_told_anew_and_the_pause_goes_on():
     since = rig.pause.now.since
     await asyncio.sleep(16)
     await rig.reason()
-    assert rig.pause.now.cause is Cause.UNPAID
+    assert rig.pause.now.cause is PauseCause.UNPAID
     assert rig.pause.now.since == since
     assert rig.events("judge_paused") == 2
 
@@ -177,7 +177,7 @@ async def test_without_a_pause_of_its_owner_the_first_question_keeps_the_reason_
     assert await rig.reason() is UnscoredReason.PAUSED
 
 
-@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("cause", PauseCause)
 @pytest.mark.parametrize("key_file", [True, False])
 async def test_every_cause_says_what_to_do_in_words_of_the_configuration(cause, key_file):
     rig = Rig(FakeProvider(lambda _: GOOD))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judge.pause import Cause
+from monitor.judge.pause import PauseCause
 from monitor.judge.retry import backoff, classify, retry_after
 from monitor.model.outcome import UnscoredReason
 
@@ -68,16 +68,16 @@ _PLAN = "You exceeded your current quota, please check your plan and billing det
 @pytest.mark.parametrize(
     ("status", "message", "cause"),
     [
-        (401, "", Cause.REFUSED),
-        (403, "", Cause.REFUSED),
-        (402, "", Cause.UNPAID),
-        (429, f"{_PLAN} insufficient_quota", Cause.UNPAID),
-        (429, f"litellm.RateLimitError: AzureException RateLimitError - {_PLAN}", Cause.UNPAID),
-        (400, 'AnthropicException - {"error": {"message": "Your credit balance is too low"}}', Cause.UNPAID),
-        (403, "Your team has used all available credits", Cause.UNPAID),
-        (404, "", Cause.GONE),
-        (410, "", Cause.GONE),
-        (400, "The model `m-1` has been decommissioned and is no longer supported.", Cause.GONE),
+        (401, "", PauseCause.REFUSED),
+        (403, "", PauseCause.REFUSED),
+        (402, "", PauseCause.UNPAID),
+        (429, f"{_PLAN} insufficient_quota", PauseCause.UNPAID),
+        (429, f"litellm.RateLimitError: AzureException RateLimitError - {_PLAN}", PauseCause.UNPAID),
+        (400, 'AnthropicException - {"error": {"message": "Your credit balance is too low"}}', PauseCause.UNPAID),
+        (403, "Your team has used all available credits", PauseCause.UNPAID),
+        (404, "", PauseCause.GONE),
+        (410, "", PauseCause.GONE),
+        (400, "The model `m-1` has been decommissioned and is no longer supported.", PauseCause.GONE),
         (429, "", None),
         (429, "Rate limit reached for requests", None),
         (429, f"{_PLAN} * Quota exceeded for metric: requests_per_minute. Please retry in 7s.", None),

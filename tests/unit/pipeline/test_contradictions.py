@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.model.outcome import Score, Standing
-from monitor.pipeline.counting import Counting
+from monitor.model.outcome import RateScope, Score
+from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.scoring import checked
 from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
@@ -30,10 +30,10 @@ def test_a_verdict_of_a_judge_is_marked_and_its_value_left_as_it_is(name, value,
     assert (outcome.value, outcome.explanation) == (value, PRAISE)
 
 
-@pytest.mark.parametrize("standing", [Standing.LIVE, Standing.LATE, Standing.NON_PRODUCTION])
+@pytest.mark.parametrize("standing", [RateScope.LIVE, RateScope.LATE, RateScope.NON_PRODUCTION])
 def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
     metrics = Metrics()
-    counting = Counting(metrics)
+    counting = ResultMetrics(metrics)
     for name in ("groundedness", "overlap_groundedness"):
         counting.declare(shipped(name), shipped(name).default_defect, "1")
     counting.prepare("shop")

@@ -11,15 +11,15 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from monitor.errors import MonitorError
-from monitor.foreign import ForeignSettings
-from monitor.model.case import Reading, Status, Traffic
-from monitor.model.foreign import ForeignVerdict, Via
-from monitor.model.outcome import Score, Standing
-from monitor.model.receipt import Receipt
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.foreign.desk import Desk
-from monitor.pipeline.foreign.disliked import Agreement, Unchosen
-from monitor.pipeline.foreign.names import Foreigners
+from monitor.extraction.feedback import ForeignSettings
+from monitor.model.ack import Ack
+from monitor.model.case import Reading, ReadingStatus, Traffic
+from monitor.model.external import ExternalScore, ScoreSource
+from monitor.model.outcome import RateScope, Score
+from monitor.pipeline.feedback.boost import Agreement, Unchosen
+from monitor.pipeline.feedback.names import Foreigners
+from monitor.pipeline.feedback.processor import FeedbackProcessor
+from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.samplers.uniform import Uniform
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live
@@ -44,7 +44,7 @@ class Bench:
     def __init__(self, *, rate=0.1, judge=None, draws=None, **settings):
         self.runtime, self.results, self.past = runtime(), [], Past()
         metrics, memory = self.runtime.metrics, Memory()
-        agreement, counting = Agreement(metrics), Counting(metrics)
+        agreement, counting = Agreement(metrics), ResultMetrics(metrics)
         sinks = {"test": self.take}
         self.evaluation = live(
             [configured(JudgedEvaluator(), Uniform(rate=rate))],
@@ -59,7 +59,7 @@ class Bench:
         )
         options = ForeignSettings.model_validate(settings)
         self.names = Foreigners(options, counting, {"judged"}, options.evaluators)
-        self.desk = Desk(
+        self.desk = FeedbackProcessor(
             options,
             names=self.names,
             evaluation=self.evaluation,
@@ -77,7 +77,7 @@ class Bench:
     async def tell(self, *verdicts):
         """Have these worked off, with all that follows."""
         settled = []
-        receipt = Receipt(lambda: settled.append(True))
+        receipt = Ack(lambda: settled.append(True))
         self.desk.take(verdicts, receipt)
         receipt.settle()
         async with anyio.create_task_group() as group:
@@ -87,7 +87,7 @@ class Bench:
             group.cancel_scope.cancel()
 
     async def boost(self, one, *said):
-        return await self.desk.before_sampling(Reading(Status.READY, one, verdicts=said))
+        return await self.desk.before_sampling(Reading(ReadingStatus.READY, one, verdicts=said))
 
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""
@@ -105,8 +105,8 @@ def one_case(number, **changes):
 
 
 def vote(request_id, thumb="down", **said):
-    return ForeignVerdict(
-        request_id=request_id, evaluator="user_feedback", via=Via.FEEDBACK, label=f"thumbs_{thumb}", **said
+    return ExternalScore(
+        request_id=request_id, evaluator="user_feedback", via=ScoreSource.FEEDBACK, label=f"thumbs_{thumb}", **said
     )
 
 
@@ -122,7 +122,11 @@ async def test_a_verdict_within_a_sampled_trace_weighs_as_much_as_its_trace_and_
     one = one_case(1, probability=0.25)
     await bench.process(one, vote(one.request_id))
     await bench.tell(vote(one_case(2).request_id, app="shop"))
-    votes = [(judged.evaluator, judged.weight, judged.defect) for judged in bench.results if judged.via is Via.FEEDBACK]
+    votes = [
+        (judged.evaluator, judged.weight, judged.defect)
+        for judged in bench.results
+        if judged.via is ScoreSource.FEEDBACK
+    ]
     assert votes == [("user_feedback", 4.0, True), ("user_feedback", 1.0, True)]
 
 
@@ -136,7 +140,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
         await bench.boost(replace(carrier, app="reviews"), said)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    (one,) = [judged for judged in bench.results if judged.via is Via.FEEDBACK]
+    (one,) = [judged for judged in bench.results if judged.via is ScoreSource.FEEDBACK]
     assert (one.case.request_id, one.case.app, one.weight, one.defect) == (target.request_id, "shop", 4.0, True)
     assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("feedback_agreement_total", judge="defect", user="down") == 1
@@ -146,7 +150,7 @@ async def test_an_annotation_of_a_person_is_a_vote_also_where_only_the_history_k
     bench = Bench()
     ours = {"trace_id": "r", "evaluator": "judged", "traffic": "production", "outcome": "score", "defect": True}
     theirs = {"score_source": "openinference", "evaluator": "thumbs", "label": "thumbs-down", "outcome": "score"}
-    said = replace(vote("r"), evaluator="thumbs", via=Via.OPENINFERENCE, annotator="HUMAN")
+    said = replace(vote("r"), evaluator="thumbs", via=ScoreSource.OPENINFERENCE, annotator="HUMAN")
     bench.past.rows = [{**ours, **dict.fromkeys(("app", "source", "session_id", "model", "span_id"), "")}]
     bench.past.rows[0] |= {"convention": "", "attributes": {}}
     await bench.tell(said)
@@ -173,7 +177,7 @@ async def test_what_cannot_be_a_verdict_is_counted_by_its_fault_and_delivered_no
 
 async def test_of_ten_thousand_evaluators_fifty_have_series_and_all_others_are_counted_together():
     bench = Bench()
-    said = [replace(vote("r"), evaluator=f"e{number}", via=Via.GEN_AI_EVENTS) for number in range(10_000)]
+    said = [replace(vote("r"), evaluator=f"e{number}", via=ScoreSource.GEN_AI_EVENTS) for number in range(10_000)]
     await bench.tell(*said)
     assert bench.total("external_scores_total", outcome="scored") == 50
     assert bench.total("external_scores_total", outcome="too_many_names") == 9_950
@@ -182,15 +186,18 @@ async def test_of_ten_thousand_evaluators_fifty_have_series_and_all_others_are_c
 
 async def test_the_same_name_from_two_mouths_is_two_evaluators():
     bench = Bench()
-    told = [bench.names.of("tone", via).name for via in (Via.GEN_AI_EVENTS, Via.OPENINFERENCE, Via.GEN_AI_EVENTS)]
+    told = [
+        bench.names.of("tone", via).name
+        for via in (ScoreSource.GEN_AI_EVENTS, ScoreSource.OPENINFERENCE, ScoreSource.GEN_AI_EVENTS)
+    ]
     assert told == ["tone", "tone_openinference", "tone"]
-    assert bench.names.of("judged", Via.OPENINFERENCE).name == "judged_external"
+    assert bench.names.of("judged", ScoreSource.OPENINFERENCE).name == "judged_external"
 
 
 @pytest.mark.parametrize("name", ["__other__", "\ud800" * 300, "x" * 100_000, "a\nb", '{evil="1"}'])
 async def test_no_name_breaks_the_series(name):
     bench = Bench()
-    await bench.tell(replace(vote("r"), evaluator=name[:128], via=Via.OPENINFERENCE), vote("r", app="shop"))
+    await bench.tell(replace(vote("r"), evaluator=name[:128], via=ScoreSource.OPENINFERENCE), vote("r", app="shop"))
     assert bench.total("external_scores_total") == 2
     exposed = generate_latest(bench.runtime.metrics.registry).decode()
     assert sum(1 for _ in text_string_to_metric_families(exposed)) > 50
@@ -205,7 +212,7 @@ async def test_series_of_users_begin_with_an_app_where_they_are_expected_and_els
 
 async def test_a_verdict_without_a_readable_rule_is_unscored_and_in_no_rate():
     bench = Bench()
-    await bench.tell(ForeignVerdict(request_id="r", evaluator="stars", via=Via.GEN_AI_EVENTS, value=4.0))
+    await bench.tell(ExternalScore(request_id="r", evaluator="stars", via=ScoreSource.GEN_AI_EVENTS, value=4.0))
     assert bench.total("unscored_total", evaluator="stars", reason="out_of_range") == 1
     assert bench.total("evaluation_weight_total", evaluator="stars") == 0
 
@@ -216,8 +223,8 @@ async def test_a_verdict_from_outside_is_on_the_app_and_class_of_its_request():
     one = replace(one, traffic=Traffic.SYNTHETIC)
     await bench.process(one)
     await bench.tell(vote(one.request_id, app="the-tool"))
-    (judged,) = [judged for judged in bench.results if judged.via is Via.FEEDBACK]
-    assert (judged.case.app, judged.standing) == ("shop", Standing.NON_PRODUCTION)
+    (judged,) = [judged for judged in bench.results if judged.via is ScoreSource.FEEDBACK]
+    assert (judged.case.app, judged.standing) == ("shop", RateScope.NON_PRODUCTION)
 
 
 async def test_a_request_that_is_no_longer_remembered_is_looked_up_in_the_history():
@@ -278,7 +285,7 @@ async def test_a_dislike_before_the_draw_raises_the_probability_and_the_weight_k
     one = unlucky(bench)
     assert await bench.process(one, vote(one.request_id))
     (judged,) = [judged for judged in bench.results if judged.evaluator == "judged"]
-    assert (judged.weight, judged.standing, judged.selection.probability) == (1.0, Standing.LIVE, 1.0)
+    assert (judged.weight, judged.standing, judged.selection.probability) == (1.0, RateScope.LIVE, 1.0)
     assert bench.total("feedback_boosted_cases_total") == 1
 
 
@@ -298,7 +305,7 @@ async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_onc
     await bench.tell(vote(one.request_id))
     await bench.tell(vote(one.request_id, user="another"))
     judged = [judged for judged in bench.results if judged.evaluator == "judged"]
-    assert [one.standing for one in judged] == [Standing.USER_DISLIKED]
+    assert [one.standing for one in judged] == [RateScope.USER_DISLIKED]
     assert isinstance(judged[0].outcome, Score)
     assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("evaluations_total", evaluator="judged") == 0

@@ -11,8 +11,8 @@ from monitor.errors import Overloaded
 from monitor.pipeline import run
 from tests.support.ingest import spans, trace_id
 from tests.support.pipeline import Handed, pipeline, until
+from tests.support.results import judged
 from tests.support.runtime import total
-from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 

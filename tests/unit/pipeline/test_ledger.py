@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.pipeline.ledger import Fate, Ledger
+from monitor.pipeline.ledger import Ledger, TraceOutcome
 from tests.support.runtime import runtime, total
 
 moves = st.lists(
-    st.tuples(st.sampled_from(["received", "ended", "passed"]), st.sampled_from("ab"), st.sampled_from(Fate))
+    st.tuples(st.sampled_from(["received", "ended", "passed"]), st.sampled_from("ab"), st.sampled_from(TraceOutcome))
 )
 
 
@@ -35,7 +35,7 @@ def test_received_is_the_sum_of_all_fates_and_pending(sequence):
 def test_every_fate_of_an_app_exists_at_zero_from_its_first_trace_on():
     metrics = runtime().metrics
     Ledger(metrics).received("shop", "otlp_grpc")
-    for outcome in Fate:
+    for outcome in TraceOutcome:
         labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
         assert metrics.registry.get_sample_value("ragmonitor_traces_total", labels) == 0
 
@@ -58,6 +58,6 @@ def test_alerts_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
     told = Told()
     ledger = Ledger(runtime().metrics, alerts=told)
     ledger.received("shop", "otlp_grpc")
-    ledger.passed("", "otlp_grpc", Fate.SAMPLED_OUT, traces=7)
-    ledger.ended("shop", "otlp_grpc", Fate.EVALUATED)
+    ledger.passed("", "otlp_grpc", TraceOutcome.SAMPLED_OUT, traces=7)
+    ledger.ended("shop", "otlp_grpc", TraceOutcome.EVALUATED)
     assert told.traces == [("shop", 1), ("unknown", 7)]

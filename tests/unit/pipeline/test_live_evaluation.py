@@ -7,7 +7,7 @@ import pytest
 
 from monitor.errors import JudgeError
 from monitor.model.outcome import Score, Unscored, UnscoredReason
-from monitor.pipeline.fair import FairQueue
+from monitor.pipeline.fair_queue import FairQueue
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Verdict
 from tests.support.evaluators import (

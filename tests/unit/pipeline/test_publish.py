@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from monitor.pipeline import readers
+from monitor.pipeline import read
 from monitor.pipeline.publish import Publisher
 from tests.support.evaluators import LocalEvaluator, Memory, configured
 from tests.support.pipeline import At, pipeline, until
+from tests.support.results import judged
 from tests.support.runtime import runtime, total
-from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ class Slow(At):
 async def test_a_sink_that_takes_its_time_has_many_results_at_once_and_reading_waits_beyond_the_bound(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(readers, "_DELIVERING", 20)
+    monkeypatch.setattr(read, "_DELIVERING", 20)
     async with pipeline(tmp_path, [configured(LocalEvaluator())], made=Slow) as at:
         names = [f"r{number}" for number in range(40)]
         for name in names:

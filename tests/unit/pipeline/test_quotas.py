@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from monitor.clock import ManualClock
 from monitor.model.case import Traffic
 from monitor.model.outcome import DefectRule, Score
-from monitor.pipeline.assignment import Assignment
-from monitor.pipeline.drawing import Drawing
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.traffic import Quota, TrafficSettings
-from monitor.samplers.budget import Budget
+from monitor.samplers.budget import BudgetSampler
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.statistics import consistent_sampling
@@ -35,10 +35,10 @@ class Bench:
         self.runtime.share.set("kafka", share)
         rule = DefectRule("below", 3)
         made = [type("One", (JudgedEvaluator,), {"name": name})() for name in evaluators]
-        self.assignments = [Assignment(one, sampler, rule) for one in made]
+        self.assignments = [ConfiguredEvaluator(one, sampler, rule) for one in made]
         self.draws = draws if draws is not None else KeptDraws()
-        self.drawing = Drawing(
-            [*self.assignments, Assignment(LocalEvaluator(), Uniform(rate=0.5), rule)],
+        self.drawing = CaseSampler(
+            [*self.assignments, ConfiguredEvaluator(LocalEvaluator(), Uniform(rate=0.5), rule)],
             versions={**dict.fromkeys(evaluators, "1"), "local": "1"},
             draws=self.draws,
             runtime=self.runtime,
@@ -148,7 +148,7 @@ def test_all_judged_evaluators_draw_on_the_one_quota_and_local_ones_on_none():
     assert math.fsum(bench.chances("loud")) < 2.1
     assert bench.thinned(evaluator="judged") > 0 < bench.thinned(evaluator="other")
     (local,) = [one for one in bench.drawing._samplings if one == "local"]
-    assignment = Assignment(LocalEvaluator(), Uniform(rate=0.5), DefectRule("below", 3))
+    assignment = ConfiguredEvaluator(LocalEvaluator(), Uniform(rate=0.5), DefectRule("below", 3))
     one = replace(case(1), app="loud", request_id="x")
     assert local
     assert {bench.drawing.draw(assignment, replace(one, request_id=str(n)), {}) for n in range(20)} == {
@@ -204,7 +204,7 @@ def test_a_budget_that_a_quota_spares_goes_to_the_other_apps():
     """A case of which a quota leaves a tenth is a tenth of a case to the budget: it is spent, on the others."""
     spent = {}
     for name, quotas in {"free": {}, "bound": {"loud": {"per_hour": 10}}}.items():
-        bench = Bench(Budget(per_day=960), quotas)
+        bench = Bench(BudgetSampler(per_day=960), quotas)
         for number in range(30 * 60):  # thirty hours
             for one in range(4):
                 bench.draw(4 * number + one, "loud")
@@ -231,7 +231,7 @@ def test_what_a_thinned_verdict_teaches_does_not_depend_on_how_much_was_left():
             parts.append(part)
             return base.draw(case, local, part)
 
-    parts, base = [], Budget(per_day=1e6).open(shipped("groundedness"), runtime())
+    parts, base = [], BudgetSampler(per_day=1e6).open(shipped("groundedness"), runtime())
     sampling = Sampling()
     bench = Bench(Watched(), {"loud": {"per_hour": 12}})
     drawn = [bench.draw(number) for number in range(300)]

@@ -13,13 +13,13 @@ import pytest
 
 from monitor.model.case import Traffic
 from monitor.samplers.boosted import Boosted
-from monitor.sinks.history import History
-from monitor.stages import Lesson
+from monitor.sinks.history import HistorySink
+from monitor.stages import PastResult
 from monitor.storage.history import tables
 from monitor.storage.history.rows import as_json, dump, lesson, load
 from tests.support.evaluators import FakeJudge, Memory
+from tests.support.results import runtime
 from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
-from tests.unit.sinks.results import runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -37,14 +37,14 @@ class Process(SamplingBench):
             response = UNSUPPORTED if number % 3 else "The library opens at nine."
             await self.run(answered(number, response, **fields))
 
-    def lessons(self) -> list[Lesson]:
+    def lessons(self) -> list[PastResult]:
         rows = [load(dump(as_json(one, texts=False))) for one in self.results]
         return [one for one in map(lesson, rows) if one is not None]
 
     def ids(self) -> set[str]:
         return {one.id for one in self.results}
 
-    def hear(self, lessons: Sequence[Lesson], *, delivered: bool = True) -> None:
+    def hear(self, lessons: Sequence[PastResult], *, delivered: bool = True) -> None:
         for one in lessons:
             self.evaluation.heard(one, delivered=delivered)
 
@@ -117,7 +117,7 @@ async def test_what_only_this_process_kept_is_delivered_again_to_sinks_that_may_
 
 
 async def test_the_history_tells_after_a_restart_what_was_learned_oldest_first(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "history.db")
+    history = HistorySink(path=tmp_path / "history.db")
     first, second, heard = Process(), Process(), []
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
@@ -131,7 +131,7 @@ async def test_the_history_tells_after_a_restart_what_was_learned_oldest_first(t
 
 async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "LESSONS_AT_MOST", 10)
-    history, first, heard = History(path=tmp_path / "history.db"), Process(), []
+    history, first, heard = HistorySink(path=tmp_path / "history.db"), Process(), []
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
         for one in first.results:
@@ -146,7 +146,7 @@ async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeyp
 
 async def test_a_history_of_before_lessons_opens_and_remembers_from_then_on(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
-    history, first, heard = History(path=path), Process(), []
+    history, first, heard = HistorySink(path=path), Process(), []
     await first.live(range(20))
     async with history.open(runtime()) as deliver:
         await deliver(first.results[0])

@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.model.outcome import Score, Skipped, SkippedReason, Standing, Unscored, UnscoredReason
-from monitor.pipeline.assignment import Assignment
+from monitor.model.outcome import RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, versions
-from monitor.stages import Drawn, Question, Verdict
+from monitor.stages import Question, SamplingDecision, Verdict
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, LocalEvaluator, case, configured
 from tests.support.runtime import runtime, total
 
@@ -75,10 +75,12 @@ async def test_without_a_choice_every_evaluator_scores_every_case_local_ones_fir
 
 async def test_a_result_weighs_the_inverse_of_both_probabilities_and_stands_as_it_was_chosen():
     scorer, one = Scorer([configured(LocalEvaluator())]), configured(LocalEvaluator())
-    (result,) = await scorer.score(case(probability=0.1), [(one, Drawn(0.5, 0.4, standing=Standing.USER_DISLIKED))])
+    (result,) = await scorer.score(
+        case(probability=0.1), [(one, SamplingDecision(0.5, 0.4, standing=RateScope.USER_DISLIKED))]
+    )
     assert result.weight == pytest.approx(20)
     assert (result.selection.probability, result.selection.target) == (0.5, 0.4)
-    assert result.standing is Standing.USER_DISLIKED
+    assert result.standing is RateScope.USER_DISLIKED
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))
@@ -195,7 +197,7 @@ async def test_scoring_counts_nothing():
 def test_other_options_another_judge_or_other_company_are_another_version():
     """Results of two versions are never averaged."""
 
-    def version(one: Assignment, *others: Assignment) -> str:
+    def version(one: ConfiguredEvaluator, *others: ConfiguredEvaluator) -> str:
         return versions([one, *others], {"": "fake/model", "small": "small"})[one.evaluator.name]
 
     assert version(configured(LocalEvaluator())) == "1"

@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from monitor.model.case import Case, Document, Request, Traffic
-from monitor.model.outcome import Score, Standing, Unscored, UnscoredReason
-from monitor.pipeline.counting import Counting
-from monitor.pipeline.fair import FairQueue
-from monitor.pipeline.generations import Generations
-from monitor.pipeline.slicing import Slicing
+from monitor.model.outcome import RateScope, Score, Unscored, UnscoredReason
+from monitor.pipeline.fair_queue import FairQueue
+from monitor.pipeline.metrics.results import ResultMetrics
+from monitor.pipeline.metrics.slices import SliceMetrics
+from monitor.pipeline.service_versions import ServiceVersions
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, LocalEvaluator, configured, live, run_local
 from tests.support.pipeline import settled
 from tests.support.runtime import runtime, total
@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, evaluator=None, judge=None, *, turns=None, limit=1_000_000):
         self.runtime = runtime()
         self.results = []
-        self.generations = Generations(self.runtime)
+        self.generations = ServiceVersions(self.runtime)
         metrics, clock = self.runtime.metrics, self.runtime.clock
         self.queue = FairQueue(turns or {}, limit=limit, shares={}, clock=clock, patience=900.0)
         self.evaluation = live(
@@ -35,7 +35,7 @@ class Bench:
             sinks={"test": self.take},
             lent=self.runtime,
             queue=self.queue,
-            counting=Counting(metrics, Slicing(("tenant",), metrics, clock), self.generations),
+            counting=ResultMetrics(metrics, SliceMetrics(("tenant",), metrics, clock), self.generations),
             slices=("tenant",),
             late_after=900.0,
         )
@@ -68,7 +68,7 @@ class Bench:
 async def test_a_verdict_in_time_is_live_and_its_lag_is_known():
     bench = Bench()
     result = await bench.run(bench.case(age=20))
-    assert (result.standing, result.lag) == (Standing.LIVE, 20)
+    assert (result.standing, result.lag) == (RateScope.LIVE, 20)
     assert bench.total("ragmonitor_evaluations_total") == 1
     assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="30.0") == 1
     assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="10.0") == 0
@@ -78,7 +78,7 @@ async def test_a_verdict_in_time_is_live_and_its_lag_is_known():
 async def test_a_late_verdict_adds_to_the_late_series_and_to_no_other_rate():
     bench = Bench()
     result = await bench.run(bench.case(age=901, probability=0.1))
-    assert result.standing is Standing.LATE
+    assert result.standing is RateScope.LATE
     assert bench.total("ragmonitor_late_evaluations_total", outcome="defect") == 1
     assert bench.total("ragmonitor_late_evaluation_weight_total", outcome="defect") == 10
     assert bench.total("ragmonitor_late_evaluation_weight_squares_total", outcome="defect") == 100
@@ -103,7 +103,7 @@ async def test_what_comes_to_no_verdict_too_late_is_no_part_of_the_share_without
 async def test_a_case_that_does_not_say_when_it_was_answered_is_live_and_has_no_lag():
     bench = Bench()
     result = await bench.run(bench.case(answered_at=0.0))
-    assert (result.standing, result.lag) == (Standing.LIVE, None)
+    assert (result.standing, result.lag) == (RateScope.LIVE, None)
     assert bench.total("ragmonitor_evaluation_lag_seconds_count") == 0
 
 
@@ -114,7 +114,7 @@ async def test_an_answer_from_the_future_has_no_lag_below_zero():
 @pytest.mark.parametrize("traffic", [Traffic.EXPERIMENT, Traffic.SYNTHETIC, Traffic.INTERNAL])
 async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traffic):
     bench = Bench()
-    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is Standing.NON_PRODUCTION
+    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is RateScope.NON_PRODUCTION
     await bench.run(bench.case(2, traffic=traffic, retrieved_context=()))
     broken = Bench(LocalEvaluator(value=-1))
     await broken.run(broken.case(3, traffic=traffic))

@@ -5,15 +5,15 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from monitor.model.case import Case, Reading, Status, Traffic
-from monitor.model.outcome import Standing
-from monitor.pipeline.ledger import Fate
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic
+from monitor.model.outcome import RateScope
+from monitor.pipeline.ledger import TraceOutcome
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings, standing
 from monitor.statistics import consistent_sampling
 from tests.support.runtime import runtime, total
 
 
-def reading(number=0, status=Status.READY, *, app="shop", probability=1.0, **attributes):
+def reading(number=0, status=ReadingStatus.READY, *, app="shop", probability=1.0, **attributes):
     told = {key.replace("__", "."): value for key, value in attributes.items()}
     return Reading(status, Case(request_id=f"{number:032x}", app=app, attributes=told, probability=probability))
 
@@ -25,7 +25,7 @@ def rules(**settings):
 @pytest.mark.parametrize("path", ["/health", "/healthz", "/-/ready", "/livez", "/ping", "/actuator/health/liveness"])
 def test_health_checks_are_left_out_unless_asked_for(path):
     check = reading(http__route=path)
-    assert rules().sort(check) is Fate.FILTERED
+    assert rules().sort(check) is TraceOutcome.FILTERED
     assert rules(health_checks=True).sort(check) == check
 
 
@@ -35,14 +35,17 @@ def test_what_only_begins_like_a_health_check_is_none(path):
 
 
 def test_probes_are_known_by_their_name_and_paths_without_their_query():
-    assert rules().sort(reading(user_agent__original="kube-probe/1.29")) is Fate.FILTERED
-    assert rules().sort(reading(http__target="/healthz?verbose=1")) is Fate.FILTERED
+    assert rules().sort(reading(user_agent__original="kube-probe/1.29")) is TraceOutcome.FILTERED
+    assert rules().sort(reading(http__target="/healthz?verbose=1")) is TraceOutcome.FILTERED
 
 
 def test_a_rule_leaves_out_what_its_whole_value_matches_in_any_status():
     dropping = rules(drop=[{"attribute": "http.route", "matches": "/internal/*"}])
-    assert dropping.sort(reading(http__route="/internal/eval")) is Fate.FILTERED
-    assert dropping.sort(reading(status=Status.CONTENT_MISSING, http__route="/internal/eval")) is Fate.FILTERED
+    assert dropping.sort(reading(http__route="/internal/eval")) is TraceOutcome.FILTERED
+    assert (
+        dropping.sort(reading(status=ReadingStatus.CONTENT_MISSING, http__route="/internal/eval"))
+        is TraceOutcome.FILTERED
+    )
     assert isinstance(dropping.sort(reading(http__route="/Internal/eval")), Reading)
     assert isinstance(dropping.sort(reading(http__route="/v2/internal/eval")), Reading)
     assert isinstance(dropping.sort(reading()), Reading)
@@ -73,7 +76,7 @@ def test_a_class_is_judged_at_its_rate_and_each_case_knows_its_probability():
     sampled = rules(rates={"synthetic": "25%"})
     sorted_ = [sampled.sort(reading(n, probability=0.5, rag__traffic__class="synthetic")) for n in range(2000)]
     kept = [one for one in sorted_ if isinstance(one, Reading)]
-    assert {one for one in sorted_ if not isinstance(one, Reading)} == {Fate.SAMPLED_OUT}
+    assert {one for one in sorted_ if not isinstance(one, Reading)} == {TraceOutcome.SAMPLED_OUT}
     assert {one.case.probability for one in kept} == {0.125}
     assert abs(len(kept) - 500) < 5 * math.sqrt(2000 * 0.25 * 0.75)
     production = [sampled.sort(reading(n)) for n in range(50)]
@@ -93,8 +96,8 @@ def test_the_draw_of_a_class_does_not_depend_on_the_draw_of_an_evaluator():
 
 
 def test_a_case_that_cannot_be_judged_keeps_its_own_fate():
-    one = reading(status=Status.CONTENT_MISSING, rag__traffic__class="synthetic")
-    assert rules(rates={"synthetic": 0}).sort(one).status is Status.CONTENT_MISSING
+    one = reading(status=ReadingStatus.CONTENT_MISSING, rag__traffic__class="synthetic")
+    assert rules(rates={"synthetic": 0}).sort(one).status is ReadingStatus.CONTENT_MISSING
 
 
 def test_what_is_set_aside_is_said_once_for_each_app_and_class():
@@ -126,11 +129,11 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 @pytest.mark.parametrize(
     ("answered_at", "traffic", "expected"),
     [
-        (1000.0, Traffic.PRODUCTION, Standing.LIVE),
-        (999.0, Traffic.PRODUCTION, Standing.LATE),
-        (5000.0, Traffic.PRODUCTION, Standing.LIVE),
-        (0.0, Traffic.PRODUCTION, Standing.LIVE),
-        (999.0, Traffic.SYNTHETIC, Standing.NON_PRODUCTION),
+        (1000.0, Traffic.PRODUCTION, RateScope.LIVE),
+        (999.0, Traffic.PRODUCTION, RateScope.LATE),
+        (5000.0, Traffic.PRODUCTION, RateScope.LIVE),
+        (0.0, Traffic.PRODUCTION, RateScope.LIVE),
+        (999.0, Traffic.SYNTHETIC, RateScope.NON_PRODUCTION),
     ],
 )
 def test_a_verdict_is_late_by_the_time_of_its_answer(answered_at, traffic, expected):

@@ -14,7 +14,7 @@ from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.model.outcome import Score
 from monitor.samplers.boosted import Boosted
-from monitor.samplers.budget import Budget
+from monitor.samplers.budget import BudgetSampler
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.statistics.defect_model import INPUTS, inputs
@@ -106,7 +106,7 @@ def test_a_choice_that_does_harm_is_given_up_for_a_week_and_said_so() -> None:
 
 def test_a_budget_in_dollars_follows_what_judgements_cost() -> None:
     lent = runtime()
-    sampling = Budget(dollars_per_day=2.4, dollars_per_evaluation=0.001).open(shipped("groundedness"), lent)
+    sampling = BudgetSampler(dollars_per_day=2.4, dollars_per_evaluation=0.001).open(shipped("groundedness"), lent)
     limit = total(lent.metrics, "ragmonitor_sampling_bucket_limit_evaluations")
     assert limit == pytest.approx(4 * 100 / 6)
     for number in range(500):
@@ -142,8 +142,8 @@ def sampler_of(sample: object, *others: dict):
 def test_a_budget_is_written_in_few_words() -> None:
     overlap = {"type": OVERLAP}
     assert sampler_of({"per_hour": 500, "boost": OVERLAP}, overlap) == Boosted(per_hour=500)
-    assert sampler_of({"per_day": 2400}) == Budget(per_day=2400)
-    assert sampler_of({"dollars_per_day": 5}) == Budget(dollars_per_day=5)
+    assert sampler_of({"per_day": 2400}) == BudgetSampler(per_day=2400)
+    assert sampler_of({"dollars_per_day": 5}) == BudgetSampler(dollars_per_day=5)
     assert sampler_of({"type": "uniform", "rate": "5%"}) == Uniform(rate=0.05)
 
 

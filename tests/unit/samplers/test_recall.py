@@ -9,9 +9,9 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.model.outcome import Score
 from monitor.samplers.boosted import Boosted
-from monitor.samplers.budget import Budget
-from monitor.share import Share
-from monitor.stages import Drawn, Lesson, Runtime
+from monitor.samplers.budget import BudgetSampler
+from monitor.stages import PastResult, Runtime, SamplingDecision
+from monitor.stages.replica_share import ReplicaShare
 from tests.support.rubrics import shipped
 from tests.support.runtime import runtime
 from tests.support.sampled import BAD, GOOD, case, local
@@ -19,7 +19,7 @@ from tests.support.sampled import BAD, GOOD, case, local
 ODDS = {"feedback=down": 5.0}
 
 
-def lived(sampling, runs: int = 120) -> list[Lesson]:
+def lived(sampling, runs: int = 120) -> list[PastResult]:
     """Cases that the sampler draws and learns from; the same as lessons."""
     lessons = []
     for number in range(runs):
@@ -29,7 +29,7 @@ def lived(sampling, runs: int = 120) -> list[Lesson]:
         drawn = sampling.draw(one, local(BAD if bad else GOOD))
         sampling.learn(one, drawn, defect=bad, dollars=0.01)
         lessons.append(
-            Lesson(
+            PastResult(
                 result=f"{number:032x}",
                 app="shop",
                 evaluator="groundedness",
@@ -76,10 +76,10 @@ def test_a_lesson_of_another_shape_teaches_nothing(inputs: tuple[float, ...]) ->
 
 
 def test_the_price_of_a_judgement_is_recalled() -> None:
-    fresh = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
-    knows = Budget(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
+    fresh = BudgetSampler(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
+    knows = BudgetSampler(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
     for number in range(200):
-        knows.recall(Lesson(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
+        knows.recall(PastResult(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
     assert knows._budget._pacer.per_day > 8 * fresh._budget._pacer.per_day
 
 
@@ -89,8 +89,8 @@ def in_group(clock: ManualClock, share: float) -> Runtime:
     return lent
 
 
-@pytest.mark.parametrize("options", [Budget(per_day=2400, max_per_hour=300), Budget(dollars_per_day=5)])
-def test_replicas_spend_the_budget_of_their_group_together(options: Budget) -> None:
+@pytest.mark.parametrize("options", [BudgetSampler(per_day=2400, max_per_hour=300), BudgetSampler(dollars_per_day=5)])
+def test_replicas_spend_the_budget_of_their_group_together(options: BudgetSampler) -> None:
     clock = ManualClock()
     alone = options.open(shipped("fluency"), runtime(clock))
     shares = (0.5, 0.25, 0.25)
@@ -104,12 +104,12 @@ def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was()
     clock = ManualClock()
     group, alone = in_group(clock, 0.25), runtime(clock)
     replica, whole = (
-        Budget(per_day=2400).open(shipped("fluency"), group),
-        Budget(per_day=2400).open(shipped("fluency"), alone),
+        BudgetSampler(per_day=2400).open(shipped("fluency"), group),
+        BudgetSampler(per_day=2400).open(shipped("fluency"), alone),
     )
 
-    def hours(number: int, cases_a_minute: int, sampling, *others) -> list[Drawn]:
-        last: list[Drawn] = []
+    def hours(number: int, cases_a_minute: int, sampling, *others) -> list[SamplingDecision]:
+        last: list[SamplingDecision] = []
         for _ in range(60 * number):
             for _ in range(cases_a_minute):
                 drawn = sampling.draw(case(), {})
@@ -132,7 +132,7 @@ def test_a_replica_follows_a_rebalance_and_the_target_share_stays_where_it_was()
 def test_without_partitions_nothing_divides_by_zero_and_the_share_comes_back() -> None:
     clock = ManualClock()
     group = in_group(clock, 0.0)
-    sampling = Budget(per_day=2400).open(shipped("fluency"), group)
+    sampling = BudgetSampler(per_day=2400).open(shipped("fluency"), group)
     assert 0 < sampling.draw(case(), {}).probability <= 1
     group.share.set("kafka", 0.5)
     clock.advance(60)
@@ -144,7 +144,7 @@ def test_without_partitions_nothing_divides_by_zero_and_the_share_comes_back() -
 
 
 def test_the_part_of_the_budget_is_never_nothing() -> None:
-    share = Share()
+    share = ReplicaShare()
     assert share.of_budget == 1.0
     share.set("kafka", 0.0)
     assert (share.value, share.of_budget) == (0.0, 1.0)

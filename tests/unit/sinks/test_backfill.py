@@ -9,41 +9,41 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from monitor.model.outcome import Judged, Selection, Standing, Unscored, UnscoredReason
-from monitor.sinks.history import History
+from monitor.model.outcome import EvaluationResult, RateScope, Selection, Unscored, UnscoredReason
+from monitor.sinks.history import HistorySink
 from monitor.storage.history.rows import as_json, dump, lesson, load
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 
 MISSED = judged(1, outcome=Unscored(UnscoredReason.PAUSED, "the key"), level="", defect=False)
-SINCE = judged(1, 1.0, standing=Standing.BACKFILL, origin="missed", selection=Selection(0.5, 0.5, (1.0,)))
+SINCE = judged(1, 1.0, standing=RateScope.BACKFILL, origin="missed", selection=Selection(0.5, 0.5, (1.0,)))
 
 
-async def deliver(history: History, *results: Judged) -> None:
+async def deliver(history: HistorySink, *results: EvaluationResult) -> None:
     async with history.open(runtime()) as deliver_one:
         for one in results:
             await deliver_one(one)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(path=tmp_path / "history.db")
+def history(tmp_path: Path) -> HistorySink:
+    return HistorySink(path=tmp_path / "history.db")
 
 
-async def test_it_takes_the_place_of_what_came_to_nothing(history: History) -> None:
+async def test_it_takes_the_place_of_what_came_to_nothing(history: HistorySink) -> None:
     await deliver(history, MISSED, SINCE)
     (row,) = await history.results()
     assert (row["outcome"], row["standing"], row["origin"]) == ("score", "backfill", "missed")
 
 
-async def test_it_takes_the_place_of_no_verdict(history: History) -> None:
+async def test_it_takes_the_place_of_no_verdict(history: HistorySink) -> None:
     await deliver(history, judged(1, 5.0), SINCE, SINCE)
     (row,) = await history.results()
     assert (row["score"], row["standing"]) == (5.0, "live")
 
 
-async def test_no_window_is_restored_from_it_and_no_sampler_learns_from_it(history: History) -> None:
+async def test_no_window_is_restored_from_it_and_no_sampler_learns_from_it(history: HistorySink) -> None:
     await deliver(history, SINCE)
     assert await history.sums_since(0) == []
     assert await history.generations() == []
@@ -53,13 +53,13 @@ async def test_no_window_is_restored_from_it_and_no_sampler_learns_from_it(histo
     told = lesson(as_json(SINCE))
     assert told is not None
     assert told.defect is None
-    live = lesson(as_json(replace(SINCE, standing=Standing.LIVE)))
+    live = lesson(as_json(replace(SINCE, standing=RateScope.LIVE)))
     assert live is not None
     assert live.defect is True
 
 
-async def test_which_results_have_a_verdict_can_be_asked_by_id(history: History, tmp_path: Path) -> None:
-    assert await History(path=tmp_path / "none.db").verdicts({"x"}) == set()
+async def test_which_results_have_a_verdict_can_be_asked_by_id(history: HistorySink, tmp_path: Path) -> None:
+    assert await HistorySink(path=tmp_path / "none.db").verdicts({"x"}) == set()
     await deliver(history, judged(1), replace(MISSED, case=judged(2).case))
     wanted = {judged(1).id, judged(2).id, *(f"x{number}" for number in range(1200))}
     assert await history.verdicts(wanted) == {judged(1).id}

@@ -10,50 +10,50 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.generation import Generation, Known
-from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Standing, Unscored, UnscoredReason
-from monitor.sinks.history import History
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.service_version import SeenVersion, ServiceVersion
+from monitor.sinks.history import HistorySink
 from monitor.storage.history import writer as history_module
-from monitor.storage.history.reader import Reader, Sums
+from monitor.storage.history.reader import HistoryReader, MinuteSums
 from monitor.storage.history.rows import as_json
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 
 
-async def deliver(history: History, *results: Judged, clock: ManualClock | None = None) -> None:
+async def deliver(history: HistorySink, *results: EvaluationResult, clock: ManualClock | None = None) -> None:
     async with history.open(runtime(clock)) as deliver_one:
         for one in results:
             await deliver_one(one)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(path=tmp_path / "storage" / "history.db", texts="all")
+def history(tmp_path: Path) -> HistorySink:
+    return HistorySink(path=tmp_path / "storage" / "history.db", texts="all")
 
 
-async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: History) -> None:
+async def test_a_delivered_result_can_be_read_at_once_and_after_a_restart(history: HistorySink) -> None:
     async with history.open(runtime()) as deliver_one:
         await deliver_one(judged(1))
         assert await history.results() == [as_json(judged(1))]
     assert await history.by_trace(f"{1:032x}") == [as_json(judged(1))]
 
 
-async def test_a_repeat_replaces_nothing_and_adds_to_no_sum(history: History) -> None:
+async def test_a_repeat_replaces_nothing_and_adds_to_no_sum(history: HistorySink) -> None:
     await deliver(history, judged(1, 4.0))
     await deliver(history, judged(1, 1.0))
     assert [row["score"] for row in await history.results()] == [4.0]
     assert [row.judged for row in await history.sums_since(0)] == [1]
 
 
-async def test_many_at_a_time_are_all_kept(history: History) -> None:
+async def test_many_at_a_time_are_all_kept(history: HistorySink) -> None:
     async with history.open(runtime()) as deliver_one, anyio.create_task_group() as group:
         for number in range(1000):
             group.start_soon(deliver_one, judged(number))
     assert len(await history.results(limit=2000)) == 1000
 
 
-async def test_the_worst_are_defects_first_and_from_the_bad_end_of_the_scale(history: History) -> None:
+async def test_the_worst_are_defects_first_and_from_the_bad_end_of_the_scale(history: HistorySink) -> None:
     await deliver(history, *(judged(n, value) for n, value in enumerate((4.0, 1.0, 2.0, 5.0))))
     assert [row["score"] for row in await history.worst()] == [1.0, 2.0, 4.0, 5.0]
     assert [row["score"] for row in await history.worst(limit=1)] == [1.0]
@@ -64,7 +64,7 @@ async def test_the_worst_are_defects_first_and_from_the_bad_end_of_the_scale(his
     assert [row["score"] for row in await history.worst(evaluator="violence", better="lower")] == [7.0, 5.0, 0.0]
 
 
-async def test_queries_can_be_narrowed_by_app_evaluator_and_time(history: History) -> None:
+async def test_queries_can_be_narrowed_by_app_evaluator_and_time(history: HistorySink) -> None:
     await deliver(history, judged(1), judged(2, app="bank"), judged(3, evaluator="relevance"))
     traces = [f"{n:032x}" for n in range(4)]
     assert [row["trace_id"] for row in await history.results(app="bank")] == [traces[2]]
@@ -72,7 +72,7 @@ async def test_queries_can_be_narrowed_by_app_evaluator_and_time(history: Histor
     assert [row["trace_id"] for row in await history.results(since=1_700_000_002.0)] == [traces[3], traces[2]]
 
 
-async def test_only_scores_enter_the_worst_and_the_sums(history: History) -> None:
+async def test_only_scores_enter_the_worst_and_the_sums(history: HistorySink) -> None:
     await deliver(
         history,
         judged(1, outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="", defect=False),
@@ -86,7 +86,7 @@ async def test_only_scores_enter_the_worst_and_the_sums(history: History) -> Non
     ]
 
 
-async def test_results_of_an_evaluator_are_counted_by_what_came_of_them(history: History) -> None:
+async def test_results_of_an_evaluator_are_counted_by_what_came_of_them(history: HistorySink) -> None:
     timeout = Unscored(UnscoredReason.TIMEOUT, "30 s")
     await deliver(
         history,
@@ -95,14 +95,14 @@ async def test_results_of_an_evaluator_are_counted_by_what_came_of_them(history:
         judged(4, outcome=timeout, level="", defect=False),
         judged(5, evaluator="relevance"),
     )
-    found = Reader(history.path)
+    found = HistoryReader(history.path)
     assert found.numbers("groundedness", 0.0) == {"passed": 2, "defect": 1, "unscored": 1}
     assert found.numbers("groundedness", 0.0, "bank") == {"defect": 1}
     assert found.numbers("groundedness", 1_700_000_004.0) == {"unscored": 1}
     assert found.numbers("nobody", 0.0) == {}
 
 
-async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: History) -> None:
+async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: HistorySink) -> None:
     start = 1_700_000_040.0  # a full minute
     await deliver(
         history,
@@ -113,13 +113,15 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
         judged(5, 5.0, judged_at=start - 1, weight=6.0),
     )
     assert await history.sums_since(start + 30) == [
-        Sums(int(start), "shop", "groundedness", "v1", defect=False, judged=1, weight=4.0, weight_squares=16.0),
-        Sums(int(start), "shop", "groundedness", "v1", defect=True, judged=2, weight=5.0, weight_squares=13.0),
-        Sums(int(start) + 60, "shop", "groundedness", "v1", defect=False, judged=1, weight=5.0, weight_squares=25.0),
+        MinuteSums(int(start), "shop", "groundedness", "v1", defect=False, judged=1, weight=4.0, weight_squares=16.0),
+        MinuteSums(int(start), "shop", "groundedness", "v1", defect=True, judged=2, weight=5.0, weight_squares=13.0),
+        MinuteSums(
+            int(start) + 60, "shop", "groundedness", "v1", defect=False, judged=1, weight=5.0, weight_squares=25.0
+        ),
     ]
 
 
-async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_the_hour(history: History) -> None:
+async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_the_hour(history: HistorySink) -> None:
     start = 1_699_999_200.0  # a full hour
     await deliver(history, *(judged(n, version=f"v{n % 2}", judged_at=start + 60) for n in range(3)))
     by_minute, by_hour = await history.sums_since(start), await history.hourly_sums(start, start + 3600)
@@ -127,7 +129,7 @@ async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_th
         assert [(row.version, row.judged) for row in found] == [("v0", 2), ("v1", 1)]
 
 
-async def test_sums_from_before_versions_were_told_apart_are_forgotten(history: History) -> None:
+async def test_sums_from_before_versions_were_told_apart_are_forgotten(history: HistorySink) -> None:
     """Nobody knows whose they are."""
     assert history.path is not None
     history.path.parent.mkdir()
@@ -140,7 +142,7 @@ async def test_sums_from_before_versions_were_told_apart_are_forgotten(history: 
 
 
 async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", retention="1h", sums_retention="2h")
+    history = HistorySink(path=tmp_path / "h.db", retention="1h", sums_retention="2h")
     clock = ManualClock(1_700_000_000.0)
     async with history.open(runtime(clock)) as deliver_one:
         await deliver_one(judged(1, judged_at=clock.now()))
@@ -155,7 +157,7 @@ async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> 
 
 async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
-    history = History(path=tmp_path / "h.db", max_size="1MB")
+    history = HistorySink(path=tmp_path / "h.db", max_size="1MB")
     await deliver(history, *(judged(n, version="v" * 1000) for n in range(1500)))
     found = await history.results(limit=2000)
     assert 100 < len(found) < 1400
@@ -164,7 +166,7 @@ async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: p
 
 
 async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", texts="verdicts")
+    history = HistorySink(path=tmp_path / "h.db", texts="verdicts")
     await deliver(history, judged(1))
     image = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - nothing else runs
     assert b"How long is the warranty" not in image
@@ -172,12 +174,12 @@ async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) 
     assert b"because" in image
 
 
-async def test_half_a_surrogate_pair_in_a_text_is_kept(history: History) -> None:
+async def test_half_a_surrogate_pair_in_a_text_is_kept(history: HistorySink) -> None:
     await deliver(history, judged(1, outcome=Score(4.0, "broken \ud83d"), app="app \ud83d"))
     assert (await history.results())[0]["explanation"] == "broken \ud83d"
 
 
-async def test_only_the_owner_can_read_the_files(history: History) -> None:
+async def test_only_the_owner_can_read_the_files(history: HistorySink) -> None:
     assert history.path is not None
     async with history.open(runtime()) as deliver_one:
         await deliver_one(judged(1))
@@ -185,7 +187,7 @@ async def test_only_the_owner_can_read_the_files(history: History) -> None:
         assert history.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(history: History) -> None:
+async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(history: HistorySink) -> None:
     assert history.path is not None
     history.path.parent.mkdir()
     history.path.write_bytes(b"not a database " * 1000)
@@ -195,7 +197,7 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(history: History
     assert aside.read_bytes().startswith(b"not a database")
 
 
-async def test_a_file_that_cannot_be_written_raises_and_works_again_later(history: History) -> None:
+async def test_a_file_that_cannot_be_written_raises_and_works_again_later(history: HistorySink) -> None:
     assert history.path is not None
     async with history.open(runtime()) as deliver_one:
         await deliver_one(judged(1))
@@ -213,28 +215,30 @@ async def test_a_file_that_cannot_be_written_raises_and_works_again_later(histor
 
 async def test_without_a_path_it_says_so() -> None:
     with pytest.raises(ConfigError, match="path"):
-        History().open(runtime())
+        HistorySink().open(runtime())
 
 
 async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(MonitorError, match=r"none\.db"):
-        await History(path=tmp_path / "none.db").results()
+        await HistorySink(path=tmp_path / "none.db").results()
 
 
-async def test_a_sum_belongs_to_the_minute_of_the_answer(history: History) -> None:
+async def test_a_sum_belongs_to_the_minute_of_the_answer(history: HistorySink) -> None:
     late = judged(1)
     await deliver(history, replace(late, case=replace(late.case, answered_at=late.judged_at - 600)))
     assert [row.at for row in await history.sums_since(0)] == [int((late.judged_at - 600) // 60 * 60)]
 
 
-async def test_an_answer_from_the_future_counts_when_it_was_judged(history: History) -> None:
+async def test_an_answer_from_the_future_counts_when_it_was_judged(history: HistorySink) -> None:
     one = judged(1)
     await deliver(history, replace(one, case=replace(one.case, answered_at=one.judged_at + 10_000)))
     assert [row.at for row in await history.sums_since(0)] == [int(one.judged_at // 60 * 60)]
 
 
-@pytest.mark.parametrize("standing", [Standing.LATE, Standing.NON_PRODUCTION])
-async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(history: History, standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [RateScope.LATE, RateScope.NON_PRODUCTION])
+async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(
+    history: HistorySink, standing: RateScope
+) -> None:
     """Else the windows of alerts would hold it after a restart."""
     await deliver(history, judged(1, standing=standing))
     assert [row["standing"] for row in await history.results()] == [standing.value]
@@ -242,12 +246,12 @@ async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(histor
     assert await history.generations() == []
 
 
-async def test_the_versions_behind_results_are_kept_with_their_first_and_last_time(history: History) -> None:
-    old, new = Generation(evaluator="1", prompt="3"), Generation(evaluator="1", prompt="4")
+async def test_the_versions_behind_results_are_kept_with_their_first_and_last_time(history: HistorySink) -> None:
+    old, new = ServiceVersion(evaluator="1", prompt="3"), ServiceVersion(evaluator="1", prompt="4")
     results = [judged(number, generation=new if number == 2 else old) for number in (1, 2, 3)]
     await deliver(history, *results)
     assert await history.generations() == [
-        Known("shop", "groundedness", old, results[0].judged_at, results[2].judged_at),
-        Known("shop", "groundedness", new, results[1].judged_at, results[1].judged_at),
+        SeenVersion("shop", "groundedness", old, results[0].judged_at, results[2].judged_at),
+        SeenVersion("shop", "groundedness", new, results[1].judged_at, results[1].judged_at),
     ]
     assert (await history.results())[0]["versions"] == {"fingerprint": old.fingerprint, **old.parts}

@@ -13,11 +13,11 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.config import parse
 from monitor.model.case import Request
-from monitor.model.outcome import Evidence, Judged, Score, Unscored, UnscoredReason
+from monitor.model.outcome import EvaluationResult, Evidence, Score, Unscored, UnscoredReason
 from monitor.privacy import erasure, pseudonyms
-from monitor.sinks.history import History
+from monitor.sinks.history import HistorySink
 from monitor.storage.history import writer as history_module
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ CANARY = "xyzzy-canary"
 AT = 1_700_000_000.0
 
 
-def telling(number: int = 1, *, long: int = 1) -> Judged:
+def telling(number: int = 1, *, long: int = 1) -> EvaluationResult:
     """A result whose every text holds the canary."""
     text = f"{CANARY} " * long
     score = Score(1.0, text, evidence=(Evidence(text, "absent", 0, 5, note=text),))
@@ -38,14 +38,14 @@ def image(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
-async def deliver(history: History, *results: Judged, clock: ManualClock | None = None) -> None:
+async def deliver(history: HistorySink, *results: EvaluationResult, clock: ManualClock | None = None) -> None:
     async with history.open(runtime(clock)) as one_more, anyio.create_task_group() as together:
         for one in results:
             together.start_soon(one_more, one)
 
 
 async def test_in_the_mode_none_no_text_reaches_any_file(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", texts="none")
+    history = HistorySink(path=tmp_path / "h.db", texts="none")
     unscored = replace(telling(2), outcome=Unscored(UnscoredReason.ERROR, CANARY))
     async with history.open(runtime()) as one_more:
         await one_more(telling())
@@ -58,7 +58,7 @@ async def test_in_the_mode_none_no_text_reaches_any_file(tmp_path: Path) -> None
 
 
 async def test_the_mode_verdicts_keeps_reasons_and_the_mode_all_everything(tmp_path: Path) -> None:
-    verdicts, everything = History(path=tmp_path / "v.db"), History(path=tmp_path / "a.db", texts="all")
+    verdicts, everything = HistorySink(path=tmp_path / "v.db"), HistorySink(path=tmp_path / "a.db", texts="all")
     await deliver(verdicts, telling())
     await deliver(everything, telling())
     assert CANARY in (await verdicts.results())[0]["explanation"]
@@ -72,7 +72,7 @@ async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_
 ) -> None:
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
+    history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
     async with history.open(runtime(clock)) as one_more:
         await one_more(replace(telling(1, long=long), judged_at=AT))
         assert CANARY in (await history.results())[0]["response"]
@@ -91,7 +91,7 @@ async def test_texts_of_very_many_results_go_in_turns_and_where_it_stopped_is_re
 ) -> None:
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
+    history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     same = [replace(telling(number), judged_at=AT) for number in range(250)]  # more at one moment than one turn takes
     later = [replace(telling(number), judged_at=AT + number / 1000) for number in range(250, 700)]
     await deliver(history, *same, *later, clock=clock)
@@ -107,18 +107,18 @@ async def test_a_file_of_the_version_before_is_opened_and_its_texts_have_their_t
 ) -> None:
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    await deliver(History(path=tmp_path / "h.db", texts="all"), replace(telling(), judged_at=AT), clock=clock)
+    await deliver(HistorySink(path=tmp_path / "h.db", texts="all"), replace(telling(), judged_at=AT), clock=clock)
     with closing(sqlite3.connect(tmp_path / "h.db")) as old:
         old.executescript("DROP TABLE people; DROP TABLE blanked; PRAGMA user_version = 0;")
     clock.advance(7200)
-    history = History(path=tmp_path / "h.db", texts="all", texts_retention="1h")
+    history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h")
     await deliver(history, judged(2, judged_at=AT + 7200), clock=clock)
     rows = {row["trace_id"]: row for row in await history.results()}
     assert "response" not in rows[f"{1:032x}"]
 
 
 async def test_a_result_that_comes_after_it_was_asked_to_be_forgotten_is_not_kept(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db")
+    history = HistorySink(path=tmp_path / "h.db")
     key = pseudonyms.load_or_make(tmp_path)
     erasure.add(tmp_path, [erasure.Mark(AT, trace=f"{1:032x}"), erasure.Mark(AT + 5, user=key.of("u-1"))], since=0)
     await deliver(history, judged(1), judged(3), judged(20))
@@ -126,7 +126,7 @@ async def test_a_result_that_comes_after_it_was_asked_to_be_forgotten_is_not_kep
 
 
 async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: Path) -> None:
-    history = History(path=tmp_path / "h.db", texts="all")
+    history = HistorySink(path=tmp_path / "h.db", texts="all")
     one = telling(long=3000)
     await deliver(history, *(replace(one, evaluator=f"e{number}", judged_at=AT + number) for number in range(5)))
     rows = await history.by_trace(f"{1:032x}")
@@ -135,7 +135,7 @@ async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: P
 
 
 def test_texts_of_cases_are_kept_only_on_request() -> None:
-    assert parse({}).storage.texts == History().texts == "verdicts"
+    assert parse({}).storage.texts == HistorySink().texts == "verdicts"
 
 
 def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:
 
 def test_marks_are_read_again_when_they_change_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "_LOOK_EVERY", 0.0)
-    known = erasure.Forgotten(tmp_path, ManualClock())
+    known = erasure.ErasureMarks(tmp_path, ManualClock())
     assert not known.holds("a", "", 0.0)
     erasure.add(tmp_path, [erasure.Mark(100.0, trace="a"), erasure.Mark(100.0, user="user-1")], since=0.0)
     assert known.holds("a", "", 1e9)

@@ -15,19 +15,19 @@ from pydantic import ValidationError
 from monitor import registry
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
-from monitor.sinks.langfuse import Langfuse
+from monitor.sinks.langfuse import LangfuseSink
 from monitor.sinks.phoenix import Phoenix
 from monitor.stages import Sink
 from tests.support.http_api import HttpApi, Says
+from tests.support.results import judged, runtime
 from tests.support.tools import free_port
-from tests.unit.sinks.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 SECRET = "sk-lf-very-secret"
 
 
-def langfuse(url: str, **options: Any) -> Langfuse:
-    return Langfuse.model_validate({"url": url, "public_key": "pk-lf-1", "secret_key": SECRET, **options})
+def langfuse(url: str, **options: Any) -> LangfuseSink:
+    return LangfuseSink.model_validate({"url": url, "public_key": "pk-lf-1", "secret_key": SECRET, **options})
 
 
 async def deliver(sink: Sink, *numbers: int) -> None:
@@ -104,7 +104,7 @@ async def test_many_at_a_time_are_under_way_together() -> None:
             for number in range(40):
                 group.start_soon(deliver_one, judged(number))
         assert len(api.asked) == 40
-        assert 2 <= api.at_once <= Langfuse.in_flight
+        assert 2 <= api.at_once <= LangfuseSink.in_flight
 
 
 @pytest.mark.parametrize("name", ["otel_events", "phoenix", "langfuse", "mlflow"])

@@ -9,15 +9,15 @@ import anyio
 import pytest
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import Judged, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.outcome import EvaluationResult, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks.jsonl import JsonLines
 from monitor.storage.history.rows import as_json, dump, load
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 
 
-async def deliver(sink: JsonLines, *results: Judged) -> None:
+async def deliver(sink: JsonLines, *results: EvaluationResult) -> None:
     async with sink.open(runtime()) as deliver_one:
         for one in results:
             await deliver_one(one)

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 
 from monitor.clock import SystemClock
-from monitor.model.outcome import Judged, Skipped, SkippedReason, Unscored, UnscoredReason
-from monitor.sinks.langfuse import Langfuse
+from monitor.model.outcome import EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.sinks.langfuse import LangfuseSink
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 SCORE = {
@@ -38,8 +38,8 @@ def create(asked: Asked) -> Says:
     return Says(data={"id": asked.json["id"]})
 
 
-async def deliver(api: HttpApi, *results: Judged, **options: object) -> None:
-    sink = Langfuse.model_validate({"url": api.url, "public_key": "pk", "secret_key": "sk", **options})
+async def deliver(api: HttpApi, *results: EvaluationResult, **options: object) -> None:
+    sink = LangfuseSink.model_validate({"url": api.url, "public_key": "pk", "secret_key": "sk", **options})
     async with sink.open(runtime(SystemClock())) as deliver_one:
         for one in results:
             await deliver_one(one)

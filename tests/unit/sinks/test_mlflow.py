@@ -12,11 +12,11 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.model.outcome import Judged, Skipped, SkippedReason, Spending, Unscored, UnscoredReason
+from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks import mlflow
 from monitor.sinks.mlflow import Mlflow
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
@@ -101,7 +101,7 @@ class FakeMlflow:
 TRACE = f"tr-{1:032x}"
 
 
-async def deliver(api: HttpApi, *results: Judged, **options: object) -> None:
+async def deliver(api: HttpApi, *results: EvaluationResult, **options: object) -> None:
     sink = Mlflow.model_validate({"url": api.url, **options})
     async with sink.open(runtime(SystemClock())) as deliver_one:
         for one in results:
@@ -116,7 +116,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_score_is_feedback_on_the_trace_that_came_by_otlp() -> None:
     server = FakeMlflow(TRACE)
     with HttpApi(server) as api:
-        await deliver(api, judged(1, spending=Spending(model="gpt-4o-mini")), api_key="token")
+        await deliver(api, judged(1, spending=Cost(model="gpt-4o-mini")), api_key="token")
         assert api.asked[0].headers["authorization"] == "Bearer token"
     (kept,) = server.kept.values()
     assert kept["assessment_id"] == f"a-{judged(1).id}"

@@ -10,11 +10,11 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import InvalidData, MonitorError
-from monitor.model.outcome import Judged, Skipped, SkippedReason, Spending, Unscored, UnscoredReason
+from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks import phoenix as module
 from monitor.sinks.phoenix import Phoenix
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.unit.sinks.results import judged, runtime
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 ANNOTATION = {
@@ -72,10 +72,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SPANS_COME_WITHIN", 0.01)
 
 
-async def deliver(sink: Phoenix, *results: Judged) -> list[Exception | None]:
+async def deliver(sink: Phoenix, *results: EvaluationResult) -> list[Exception | None]:
     found: list[Exception | None] = [None] * len(results)
 
-    async def one(at: int, result: Judged) -> None:
+    async def one(at: int, result: EvaluationResult) -> None:
         try:
             await deliver_one(result)
         except MonitorError as error:
@@ -89,7 +89,7 @@ async def deliver(sink: Phoenix, *results: Judged) -> list[Exception | None]:
 
 async def test_a_score_is_an_annotation_on_the_judged_span() -> None:
     phoenix = FakePhoenix(1)
-    result = judged(1, spending=Spending(model="gpt-4o-mini"))
+    result = judged(1, spending=Cost(model="gpt-4o-mini"))
     with HttpApi(phoenix) as api:
         assert await deliver(Phoenix(url=api.url, api_key="key"), result) == [None]
         assert api.asked[0].headers["authorization"] == "Bearer key"

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from monitor.model.case import Traffic
-from monitor.model.generation import Generation
 from monitor.model.outcome import (
-    Judged,
+    Cost,
+    EvaluationResult,
+    RateScope,
     Score,
     Selection,
     Skipped,
     SkippedReason,
-    Spending,
-    Standing,
     Unscored,
     UnscoredReason,
 )
+from monitor.model.service_version import ServiceVersion
 from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
-from tests.unit.sinks.results import judged
+from tests.support.results import judged
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "results.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT.read_text()))
@@ -36,18 +36,20 @@ CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)
 
 RESULTS = [
     judged(1),
-    judged(2, selection=CHOSEN, generation=Generation(evaluator="v1", judge="m", prompt="p", index="i", service="s")),
-    judged(3, selection=Selection(1.0, 1.0), spending=Spending("m", 0.01, 100, 20, 1.5, 2)),
+    judged(
+        2, selection=CHOSEN, generation=ServiceVersion(evaluator="v1", judge="m", prompt="p", index="i", service="s")
+    ),
+    judged(3, selection=Selection(1.0, 1.0), spending=Cost("m", 0.01, 100, 20, 1.5, 2)),
     judged(7, outcome=Score(1.0, "fine", contradicts=True)),
     judged(4, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
-    judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, standing=Standing.LATE),
+    judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, standing=RateScope.LATE),
     replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),
 ]
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda one: one.id[:4])
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_row_is_what_its_json_schema_says(result: Judged, texts: bool) -> None:
+def test_a_row_is_what_its_json_schema_says(result: EvaluationResult, texts: bool) -> None:
     row = load(dump(as_json(result, texts=texts)))
     VALIDATOR.validate(row)
     assert ("request" in row) == texts
@@ -65,7 +67,7 @@ def test_the_json_schema_is_of_the_version_that_rows_carry() -> None:
 
 
 def test_a_row_teaches_what_the_sampler_learned() -> None:
-    result = judged(1, value=1.0, selection=CHOSEN, spending=Spending("m", 0.002, attempts=1))
+    result = judged(1, value=1.0, selection=CHOSEN, spending=Cost("m", 0.002, attempts=1))
     told = lesson(load(dump(as_json(result, texts=False))))
     assert told is not None
     assert (told.result, told.app, told.evaluator, told.version) == (result.id, "shop", "groundedness", "v1")
@@ -81,7 +83,7 @@ def test_a_row_teaches_what_the_sampler_learned() -> None:
         replace(judged(1, value=1.0, selection=CHOSEN), case=replace(judged(1).case, traffic=Traffic.INTERNAL)),
     ],
 )
-def test_only_verdicts_on_production_traffic_say_whether_there_was_a_defect(result: Judged) -> None:
+def test_only_verdicts_on_production_traffic_say_whether_there_was_a_defect(result: EvaluationResult) -> None:
     told = lesson(load(dump(as_json(result, texts=False))))
     assert told is not None
     assert told.defect is None

@@ -8,8 +8,8 @@ import pytest
 
 from monitor.model.case import Document, Message, Request
 from monitor.model.outcome import Skipped, SkippedReason, Unscored, UnscoredReason
-from monitor.sinks.history import History
-from tests.unit.sinks.results import judged, runtime
+from monitor.sinks.history import HistorySink
+from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
 AT = 1_700_000_000.0
@@ -18,7 +18,7 @@ SCALES = {"groundedness": (1.0, 5.0), "violence": (7.0, 0.0)}
 
 @pytest.fixture
 async def history(tmp_path):
-    history = History(path=tmp_path / "history.db", texts="all")
+    history = HistorySink(path=tmp_path / "history.db", texts="all")
     async with history.open(runtime()) as deliver:
         await deliver(judged(1, 4.0))
         await deliver(judged(2, 1.0, level="low"))

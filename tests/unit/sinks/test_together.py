@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
 from monitor.errors import InvalidData, MonitorError, Overloaded
-from monitor.model.outcome import Judged
-from monitor.sinks._together import Refused, together
-from tests.unit.sinks.results import judged
+from monitor.model.outcome import EvaluationResult
+from monitor.sinks._together import ResultsRefused, together
+from tests.support.results import judged
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ class Receiver:
         self.gate = gate
         self.at_once = self.most = 0
 
-    async def send(self, results: Sequence[Judged]) -> None:
+    async def send(self, results: Sequence[EvaluationResult]) -> None:
         ids = [one.id for one in results]
         self.batches.append(ids)
         self.at_once += 1
@@ -109,8 +109,8 @@ async def test_a_result_that_is_refused_takes_no_other_with_it(bad: set[int], at
 
 
 async def test_of_a_batch_that_was_taken_in_part_only_the_rest_fails() -> None:
-    async def send(results: Sequence[Judged]) -> None:
-        raise Refused("no such span", {judged(2).id})
+    async def send(results: Sequence[EvaluationResult]) -> None:
+        raise ResultsRefused("no such span", {judged(2).id})
 
     async with together(send, at_once=10, in_flight=1, clock=ManualClock()) as deliver:
         found = await outcomes(deliver, range(4))

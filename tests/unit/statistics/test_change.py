@@ -18,7 +18,7 @@ from monitor.statistics.change import (
     HOURS_LOST,
     MARGIN,
     WINDOWS,
-    Change,
+    RateChange,
     change,
     fired,
     held,
@@ -42,8 +42,8 @@ def equal(count: int, defects: int, weight: float = 1.0) -> Sums:
     return Sums(count, defects, count * weight, defects * weight, defects * weight**2)
 
 
-def seen(z: float | None, ratio: float) -> Change:
-    return Change(ratio * 0.02, 0.02, ratio, z, equal(100, 5))
+def seen(z: float | None, ratio: float) -> RateChange:
+    return RateChange(ratio * 0.02, 0.02, ratio, z, equal(100, 5))
 
 
 def test_the_formula_by_hand() -> None:
@@ -183,7 +183,7 @@ def test_a_window_fires_above_its_own_threshold_only() -> None:
 @pytest.mark.parametrize(
     ("day", "fires"), [(seen(0.5, MARGIN + 0.01), True), (seen(0.5, MARGIN), False), (None, False)]
 )
-def test_three_days_count_only_while_the_last_one_is_above_the_margin(day: Change | None, fires: bool) -> None:
+def test_three_days_count_only_while_the_last_one_is_above_the_margin(day: RateChange | None, fires: bool) -> None:
     changes = {3 * DAY: seen(5, 2), **({DAY: day} if day is not None else {})}
     assert bool(fired(changes, FAMILIES["default"])) is fires
 
@@ -202,7 +202,7 @@ def test_six_hours_and_more_hold_an_alert_while_they_are_rather_above_and_an_hou
         st.sampled_from([one.length for one in WINDOWS[1:]]), st.builds(seen, st.floats(-5, 9), st.floats(0.5, 5))
     )
 )
-def test_what_fires_by_six_hours_or_more_would_also_be_held(changes: dict[float, Change]) -> None:
+def test_what_fires_by_six_hours_or_more_would_also_be_held(changes: dict[float, RateChange]) -> None:
     for family in FAMILIES.values():
         if fired(changes, family):
             assert held(changes)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.statistics.correction import Cell, Label, by_difference, by_quality, quality, quality_of
+from monitor.statistics.correction import ConfusionCell, Label, by_difference, by_quality, quality, quality_of
 from monitor.statistics.rates import Sums, score_interval
 
 weights = st.floats(min_value=0.01, max_value=1e4)
@@ -145,7 +145,7 @@ def test_labels_that_were_summed_up_say_the_same_as_one_by_one(given_labels: lis
     cells = []
     for verdict, truth in kinds:
         ours = [one.weight for one in given_labels if (one.verdict, one.truth) == (verdict, truth)]
-        cells.append(Cell(verdict, truth, len(ours), sum(ours), sum(one**2 for one in ours)))
+        cells.append(ConfusionCell(verdict, truth, len(ours), sum(ours), sum(one**2 for one in ours)))
     alone, together = quality(given_labels), quality_of(cells)
     assert (together.defects, together.good) == (alone.defects, alone.good)
     for one, other in ((alone.sensitivity, together.sensitivity), (alone.specificity, together.specificity)):

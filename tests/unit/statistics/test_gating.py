@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.statistics.gating import Answer, Base, at_most_times, below, ratio
+from monitor.statistics.gating import Base, GateDecision, at_most_times, below, ratio
 from monitor.statistics.power import counted
 from monitor.statistics.rates import Z_95, Sums, estimate
 
@@ -25,9 +25,16 @@ WEIGHTED = st.builds(
 
 @pytest.mark.parametrize(
     ("judged", "defects", "answer"),
-    [(500, 60, Answer.FAIL), (500, 5, Answer.PASS), (500, 25, Answer.NOT_ENOUGH_DATA), (10, 0, Answer.NOT_ENOUGH_DATA)],
+    [
+        (500, 60, GateDecision.FAIL),
+        (500, 5, GateDecision.PASS),
+        (500, 25, GateDecision.NOT_ENOUGH_DATA),
+        (10, 0, GateDecision.NOT_ENOUGH_DATA),
+    ],
 )
-def test_the_bound_of_the_interval_decides_on_a_rate_of_5_percent(judged: int, defects: int, answer: Answer) -> None:
+def test_the_bound_of_the_interval_decides_on_a_rate_of_5_percent(
+    judged: int, defects: int, answer: GateDecision
+) -> None:
     assert below(counted(judged, defects), 0.05).answer is answer
 
 
@@ -35,27 +42,27 @@ def test_the_bound_of_the_interval_decides_on_a_rate_of_5_percent(judged: int, d
 def test_a_rate_fails_above_its_lower_limit_and_passes_below_its_upper_one(sums: Sums, limit: float) -> None:
     found, expected = below(sums, limit), estimate(sums, Z_95)
     assert expected is not None
-    assert (found.answer is Answer.FAIL) == (expected.lower > limit)
-    assert (found.answer is Answer.PASS) == (expected.upper < limit)
+    assert (found.answer is GateDecision.FAIL) == (expected.lower > limit)
+    assert (found.answer is GateDecision.PASS) == (expected.upper < limit)
 
 
 def test_nothing_judged_is_never_a_pass_and_says_how_many_good_answers_it_takes() -> None:
     found = below(Sums(), 0.05)
-    assert (found.answer, found.value) == (Answer.NOT_ENOUGH_DATA, None)
+    assert (found.answer, found.value) == (GateDecision.NOT_ENOUGH_DATA, None)
     assert found.more is not None
-    assert below(counted(found.more, 0), 0.05).answer is Answer.PASS
-    assert below(counted(found.more - 1, 0), 0.05).answer is Answer.NOT_ENOUGH_DATA
+    assert below(counted(found.more, 0), 0.05).answer is GateDecision.PASS
+    assert below(counted(found.more - 1, 0), 0.05).answer is GateDecision.NOT_ENOUGH_DATA
 
 
 @pytest.mark.parametrize(("judged", "defects"), [(100, 8), (100, 2), (40, 0)])
 def test_so_many_more_of_the_same_do_decide(judged: int, defects: int) -> None:
     found = below(counted(judged, defects), 0.05)
-    assert found.answer is Answer.NOT_ENOUGH_DATA
+    assert found.answer is GateDecision.NOT_ENOUGH_DATA
     assert found.more is not None
     whole = judged + found.more
     times = whole / judged
     more = replace(counted(whole, defects), defect_weight=defects * times, defect_weight_squares=defects * times)
-    assert below(more, 0.05).answer is not Answer.NOT_ENOUGH_DATA
+    assert below(more, 0.05).answer is not GateDecision.NOT_ENOUGH_DATA
 
 
 def test_a_rate_that_is_the_limit_is_not_promised_to_be_decided() -> None:
@@ -65,16 +72,16 @@ def test_a_rate_that_is_the_limit_is_not_promised_to_be_decided() -> None:
 @pytest.mark.parametrize(
     ("now", "base", "answer"),
     [
-        (counted(500, 60), counted(500, 10), Answer.FAIL),
-        (counted(1000, 50), counted(1000, 50), Answer.PASS),
-        (counted(50, 3), counted(500, 10), Answer.NOT_ENOUGH_DATA),
-        (counted(500, 60), Sums(), Answer.NOT_ENOUGH_DATA),
-        (Sums(), counted(500, 60), Answer.NOT_ENOUGH_DATA),
-        (counted(500, 0), counted(500, 0), Answer.NOT_ENOUGH_DATA),
-        (counted(500, 0), counted(500, 60), Answer.PASS),
+        (counted(500, 60), counted(500, 10), GateDecision.FAIL),
+        (counted(1000, 50), counted(1000, 50), GateDecision.PASS),
+        (counted(50, 3), counted(500, 10), GateDecision.NOT_ENOUGH_DATA),
+        (counted(500, 60), Sums(), GateDecision.NOT_ENOUGH_DATA),
+        (Sums(), counted(500, 60), GateDecision.NOT_ENOUGH_DATA),
+        (counted(500, 0), counted(500, 0), GateDecision.NOT_ENOUGH_DATA),
+        (counted(500, 0), counted(500, 60), GateDecision.PASS),
     ],
 )
-def test_the_bound_of_the_ratio_decides_on_twice_as_high(now: Sums, base: Sums, answer: Answer) -> None:
+def test_the_bound_of_the_ratio_decides_on_twice_as_high(now: Sums, base: Sums, answer: GateDecision) -> None:
     assert at_most_times(now, Base(base), 2.0).answer is answer
 
 

@@ -16,9 +16,9 @@ from monitor.statistics.change import DAY, FAMILIES, WINDOWS, fired
 from monitor.statistics.power import (
     LOOK,
     LOOKS_A_DAY,
-    Counts,
     High,
     Regression,
+    SimulatedCounts,
     counted,
     episodes,
     high_delay,
@@ -48,7 +48,7 @@ def test_the_level_fires_at_the_same_looks_as_the_engine(per_look: float) -> Non
         windows.add_sums("shop", "grounded", clock.now() - LOOK / 2, counted(judged, defects))
         clock.advance(LOOK)
         seen.append(any(state.firing for state in engine.evaluate(clock.now())))
-    counts = Counts(parts)
+    counts = SimulatedCounts(parts)
     expected = [rule.fires(counts, look) for look in range(2, len(parts) + 1, 2)]
     assert seen == expected
     assert any(seen)
@@ -68,7 +68,7 @@ def test_the_change_is_that_of_the_blocks_that_the_engine_reads(rate: float) -> 
     for look, (judged, defects) in enumerate(parts):
         blocks.add(start + look * LOOK, counted(judged, defects))
     now = start + len(parts) * LOOK
-    counts = Counts([(judged - defects, defects) for judged, defects in parts])
+    counts = SimulatedCounts([(judged - defects, defects) for judged, defects in parts])
     up_to_a_day = {one.length: counted(*counts.window(one.length, len(parts))) for one in WINDOWS if one.length <= DAY}
     changes = blocks.changes(up_to_a_day, now)
 

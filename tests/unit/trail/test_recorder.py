@@ -6,15 +6,15 @@ import stat
 
 import pytest
 
-from monitor.model.trail import Step
-from monitor.storage.request_log import Reader, recorder, recording
+from monitor.model.request_log import RequestStep
+from monitor.storage.request_log import RequestLogReader, recorder, recording
 from tests.support.runtime import runtime, total
 from tests.unit.trail.test_store import trail
 
 pytestmark = pytest.mark.anyio
 
 LIMITS = {"retention": 3600.0, "sums_retention": 7200.0, "at_most": 10**9}
-FATE = Step("shop", "otlp_http", "", "evaluated")
+FATE = RequestStep("shop", "otlp_http", "", "evaluated")
 
 
 def outcomes(lent) -> dict[str, float]:
@@ -30,8 +30,8 @@ async def test_what_is_kept_is_on_disk_when_it_ends_readable_by_its_owner_only(t
         keeper.keep(trail(1, lent.clock.now()))
         keeper.count(FATE, 3)
         keeper.count(FATE)
-    assert len(Reader(path).of(f"{1:032x}")) == 1
-    assert Reader(path).sums(0, 2e9)[0].number == 4
+    assert len(RequestLogReader(path).of(f"{1:032x}")) == 1
+    assert RequestLogReader(path).sums(0, 2e9)[0].number == 4
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert outcomes(lent) == {"kept": 1, "dropped": 0, "failed": 0}
 
@@ -44,7 +44,7 @@ async def test_where_too_many_wait_further_ones_are_shed_and_counted_and_the_sum
             keeper.keep(trail(number, lent.clock.now()))
             keeper.count(FATE)
     assert outcomes(lent) == {"kept": 10, "dropped": 15, "failed": 0}
-    assert Reader(tmp_path / "request_log.db").sums(0, 2e9)[0].number == 25
+    assert RequestLogReader(tmp_path / "request_log.db").sums(0, 2e9)[0].number == 25
 
 
 async def test_a_disk_that_takes_nothing_costs_trails_and_nothing_else(tmp_path):
@@ -70,7 +70,7 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage
         path.write_bytes(whole)
     async with recording(path, lent, **LIMITS) as keeper:
         keeper.keep(trail(7777, lent.clock.now()))
-    assert len(Reader(path).of(f"{7777:032x}")) == 1
+    assert len(RequestLogReader(path).of(f"{7777:032x}")) == 1
     assert any(".damaged-" in one.name for one in tmp_path.iterdir())
     assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
 
@@ -82,5 +82,5 @@ async def test_old_trails_go_while_it_runs(tmp_path):
     lent.clock.advance(4000)
     async with recording(path, lent, **LIMITS) as keeper:
         keeper.keep(trail(2, lent.clock.now()))
-    assert Reader(path).of(f"{1:032x}") == []
-    assert len(Reader(path).of(f"{2:032x}")) == 1
+    assert RequestLogReader(path).of(f"{1:032x}") == []
+    assert len(RequestLogReader(path).of(f"{2:032x}")) == 1

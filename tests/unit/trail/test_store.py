@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from monitor.errors import MonitorError
 from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
-from monitor.model.trail import Choice, Step, Trail
+from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.storage.request_log import store
 from monitor.storage.request_log.format import pack, unpack
-from monitor.storage.request_log.store import Counted, Minute, Reader
+from monitor.storage.request_log.store import Minute, RequestLogReader, StepCount
 
 TEXT = st.text(string.printable + "äß語\ud800", max_size=12)
 NUMBER = st.floats(0, 1e9)
 ATTEMPTS = st.builds(Attempt, NUMBER, TEXT, TEXT)
 CHOICES = st.builds(
-    Choice,
+    EvaluatorDecision,
     evaluator=TEXT,
     missing=TEXT,
     probability=st.none() | st.floats(0, 1),
@@ -36,7 +36,7 @@ CHOICES = st.builds(
     tries=st.lists(ATTEMPTS, max_size=3).map(tuple),
 )
 TRAILS = st.builds(
-    Trail,
+    RequestRecord,
     request_id=TEXT,
     app=TEXT,
     source=TEXT,
@@ -50,8 +50,8 @@ TRAILS = st.builds(
 )
 
 
-def trail(number: int, at: float = 0.0, **fields) -> Trail:
-    return Trail(
+def trail(number: int, at: float = 0.0, **fields) -> RequestRecord:
+    return RequestRecord(
         request_id=f"{number:032x}",
         app="shop",
         source="otlp_http",
@@ -64,7 +64,7 @@ def trail(number: int, at: float = 0.0, **fields) -> Trail:
 
 
 def step(name: str = "evaluated", *, app: str = "shop", evaluator: str = "", at: int = 0) -> Minute:
-    return Minute(at, Step(app, "" if evaluator else "otlp_http", evaluator, name))
+    return Minute(at, RequestStep(app, "" if evaluator else "otlp_http", evaluator, name))
 
 
 def write(path, trails=(), sums=None, **pruning) -> bool:
@@ -79,16 +79,18 @@ def test_a_trail_comes_out_of_its_bytes_as_it_went_in(one):
 
 
 def test_a_trail_of_a_later_version_is_read_without_what_is_new_in_it():
-    told = orjson.loads(pack(trail(1, choices=(Choice(evaluator="x"),))))
+    told = orjson.loads(pack(trail(1, choices=(EvaluatorDecision(evaluator="x"),))))
     told["more"] = 1
     told["choices"][0]["more"] = 1
-    assert unpack(orjson.dumps(told)) == trail(1, choices=(Choice(evaluator="x"),))
+    assert unpack(orjson.dumps(told)) == trail(1, choices=(EvaluatorDecision(evaluator="x"),))
 
 
 def test_an_ordinary_trail_takes_less_than_a_kilobyte():
     joined = tuple(Joined(f"step {number}", f"{number:016x}", "retrieval", "openinference") for number in range(3))
     choices = tuple(
-        Choice(evaluator=name, probability=1.0, target=1.0, chosen=True, outcome="score", standing="live", seconds=0.01)
+        EvaluatorDecision(
+            evaluator=name, probability=1.0, target=1.0, chosen=True, outcome="score", standing="live", seconds=0.01
+        )
         for name in ("overlap_groundedness", "response_length")
     )
     assert len(pack(trail(1, 1.7e9, joined=joined, choices=choices, traffic="production"))) < 1000
@@ -97,55 +99,55 @@ def test_an_ordinary_trail_takes_less_than_a_kilobyte():
 def test_the_trails_of_one_request_come_oldest_first(tmp_path):
     path = tmp_path / "request_log.db"
     write(path, [trail(1, 20.0), trail(2, 15.0), trail(1, 10.0)])
-    assert [one.ended_at for one in Reader(path).of(f"{1:032x}")] == [10.0, 20.0]
-    assert Reader(path).of("nobody") == []
-    assert Reader(path).oldest() == 10.0
+    assert [one.ended_at for one in RequestLogReader(path).of(f"{1:032x}")] == [10.0, 20.0]
+    assert RequestLogReader(path).of("nobody") == []
+    assert RequestLogReader(path).oldest() == 10.0
 
 
 def test_sums_of_the_same_minute_add_up_over_restarts_and_are_read_from_the_minute_on(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, sums={step(at=60): Counted(2, 0.5, 61.0), step(at=0): Counted(1, 0.0, 1.0)})
-    write(path, sums={step(at=60): Counted(3, 0.25, 90.0), step(at=60, app="other"): Counted(1, 0.0, 70.0)})
-    (found,) = Reader(path).sums(75.0, 100.0, "shop")
+    write(path, sums={step(at=60): StepCount(2, 0.5, 61.0), step(at=0): StepCount(1, 0.0, 1.0)})
+    write(path, sums={step(at=60): StepCount(3, 0.25, 90.0), step(at=60, app="other"): StepCount(1, 0.0, 70.0)})
+    (found,) = RequestLogReader(path).sums(75.0, 100.0, "shop")
     assert (found.number, found.expected, found.last) == (5, 0.75, 90.0)
-    assert sum(one.number for one in Reader(path).sums(0.0, 100.0)) == 7
-    assert Reader(path).sums(0.0, 59.0)[0].number == 1
-    assert Reader(path).span() == (0.0, 90.0)
+    assert sum(one.number for one in RequestLogReader(path).sums(0.0, 100.0)) == 7
+    assert RequestLogReader(path).sums(0.0, 59.0)[0].number == 1
+    assert RequestLogReader(path).span() == (0.0, 90.0)
 
 
 def test_what_is_too_old_is_deleted_and_sums_stay_longer(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, [trail(1, 10.0), trail(2, 1000.0)], {step(at=0): Counted(1, 0, 10.0)}, before=500.0)
-    assert Reader(path).of(f"{1:032x}") == []
-    assert len(Reader(path).of(f"{2:032x}")) == 1
-    assert Reader(path).span() is not None
+    write(path, [trail(1, 10.0), trail(2, 1000.0)], {step(at=0): StepCount(1, 0, 10.0)}, before=500.0)
+    assert RequestLogReader(path).of(f"{1:032x}") == []
+    assert len(RequestLogReader(path).of(f"{2:032x}")) == 1
+    assert RequestLogReader(path).span() is not None
     write(path, before=500.0, sums_before=500.0)
-    assert Reader(path).span() is None
+    assert RequestLogReader(path).span() is None
 
 
 def test_of_too_much_the_oldest_go_first(tmp_path):
     path = tmp_path / "request_log.db"
     write(path, [trail(number, float(number), detail="x" * 1000) for number in range(2000)])
     assert write(path, at_most=100_000)
-    assert Reader(path).oldest() == 500.0
+    assert RequestLogReader(path).oldest() == 500.0
     while write(path, at_most=100_000):
         pass
-    assert Reader(path).of(f"{1999:032x}") or Reader(path).oldest() is None
+    assert RequestLogReader(path).of(f"{1999:032x}") or RequestLogReader(path).oldest() is None
 
 
 def test_where_the_sums_alone_are_too_much_the_oldest_of_them_go(tmp_path):
     path = tmp_path / "request_log.db"
-    sums = {step(f"step {number}", at=60 * number): Counted(1, 0, 60.0 * number) for number in range(5000)}
+    sums = {step(f"step {number}", at=60 * number): StepCount(1, 0, 60.0 * number) for number in range(5000)}
     write(path, sums=sums, at_most=1)
-    assert Reader(path).span()[0] > 0
+    assert RequestLogReader(path).span()[0] > 0
 
 
 def test_a_file_that_is_not_there_or_no_database_is_told_as_such(tmp_path):
     with pytest.raises(MonitorError, match="cannot be read"):
-        Reader(tmp_path / "request_log.db").of("x")
+        RequestLogReader(tmp_path / "request_log.db").of("x")
     (tmp_path / "request_log.db").write_bytes(b"nonsense" * 1000)
     with pytest.raises(MonitorError, match="cannot be read"):
-        Reader(tmp_path / "request_log.db").span()
+        RequestLogReader(tmp_path / "request_log.db").span()
 
 
 def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
@@ -154,4 +156,4 @@ def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
     with closing(sqlite3.connect(path)) as db:
         db.execute("INSERT INTO requests VALUES (?, 5.0, ?)", (f"{1:032x}", b'{"evaluators": []}'))
         db.commit()
-    assert len(Reader(path).of(f"{1:032x}")) == 1
+    assert len(RequestLogReader(path).of(f"{1:032x}")) == 1

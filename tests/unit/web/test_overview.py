@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.model.generation import Change
-from monitor.pipeline.ledger import Fate, Ledger
+from monitor.model.service_version import VersionChange
+from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.web import overview
 from monitor.web.overview import SHOWN
 from tests.support.page import NOW, Site
@@ -83,7 +83,7 @@ async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
 
 async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
     ledger = Ledger(site.runtime.metrics)
-    for outcome in (Fate.NOT_RAG, Fate.NOT_RAG, Fate.INCOMPLETE):
+    for outcome in (TraceOutcome.NOT_RAG, TraceOutcome.NOT_RAG, TraceOutcome.INCOMPLETE):
         ledger.received("cart", "otlp_http")
         ledger.ended("cart", "otlp_http", outcome)
     ledger.received("cart", "otlp_http")
@@ -146,7 +146,7 @@ async def test_a_rate_is_set_against_the_week_before_once_that_is_known(site):
 
 
 async def test_a_change_behind_the_verdicts_is_told_for_a_week(tmp_path):
-    site = Site(tmp_path, changes={PAIR: Change(NOW - 3600, "prompt 3 -> 4")})
+    site = Site(tmp_path, changes={PAIR: VersionChange(NOW - 3600, "prompt 3 -> 4")})
     site.judge(*PAIR, good=10, bad=0)
     assert (await rate(site)).changed.text == "prompt 3 -> 4"
     site.clock.advance(8 * 86400)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from monitor import calibration
-from monitor.calibration import Cell, Judge
-from monitor.model.generation import Generation
+from monitor.jobs import calibration
+from monitor.jobs.calibration import JudgeCalibration, LabelCell
+from monitor.model.service_version import ServiceVersion
 from monitor.statistics.correction import Label, by_quality, quality
 from monitor.statistics.rates import Sums
 from monitor.web import cases, overview
@@ -73,10 +73,10 @@ def exported(site, given, version="1"):
     kinds = [(verdict, truth) for verdict in (True, False) for truth in (True, False)]
     numbers = {kind: sum((one.verdict, one.truth) == kind for one in given) for kind in kinds}
     cells = [
-        Cell(verdict=verdict, truth=truth, labels=number, weight=float(number), weight_squares=float(number))
+        LabelCell(verdict=verdict, truth=truth, labels=number, weight=float(number), weight_squares=float(number))
         for (verdict, truth), number in numbers.items()
     ]
-    calibration.export([Judge(evaluator=PAIR[1], version=version, cells=cells)], site.runtime.metrics)
+    calibration.export([JudgeCalibration(evaluator=PAIR[1], version=version, cells=cells)], site.runtime.metrics)
 
 
 async def test_where_people_have_labelled_enough_the_corrected_rate_stands_beside_the_raw_one(tmp_path):
@@ -105,7 +105,7 @@ async def test_too_few_labels_or_those_of_another_version_correct_nothing(tmp_pa
 
 async def test_a_case_says_the_versions_behind_its_verdicts_and_its_slices(tmp_path):
     site = Site(tmp_path, slices=("tenant", "prompt.version"))
-    behind = Generation(evaluator="1", judge="gpt", prompt=HOSTILE, index="idx-9", service="2.3.0")
+    behind = ServiceVersion(evaluator="1", judge="gpt", prompt=HOSTILE, index="idx-9", service="2.3.0")
     one = answer(1, generation=behind, attributes={"tenant": HOSTILE, "service.version": "2.3.0"})
     await site.store([one])
     case = await cases.case(site.pages._facts, site.settings, one.case.request_id)

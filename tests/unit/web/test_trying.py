@@ -12,9 +12,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from monitor.serving.auth import Auth
-from monitor.telemetry.site import Answer
-from monitor.trying.desk import Tries
+from monitor.jobs.trial.queue import TrialQueue
+from monitor.telemetry.site import HttpResponse
+from monitor.transport.http.auth import Auth
 from monitor.web.pages import Pages
 from monitor.web.posting import Door, RefusedError
 from monitor.web.settings import PageSettings
@@ -64,7 +64,7 @@ def test_the_token_of_another_process_is_none():
 @pytest.mark.anyio
 async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
+    tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
     trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
     one = answer(1)
     await site.store([one])
@@ -75,7 +75,7 @@ async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
     assert posted.status == 303
     name = posted.headers["location"].removeprefix("tried/")
     shown = await trying.page(name)
-    assert isinstance(shown, Answer)
+    assert isinstance(shown, HttpResponse)
     assert b"All 2 verdicts agree" in shown.body
     with sqlite3.connect(tmp_path / "history.db") as db:
         db.execute("DELETE FROM results")
@@ -87,7 +87,7 @@ async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
 @pytest.mark.parametrize("name", ["../../etc/?a=b&c#d", "\"'><script>x</script>", "a b\u00e9\u202e{{7*7}}", "a%2f+b"])
 async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path, name):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
+    tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
     pages = Pages(replace(site.pages._facts, tries=tries), site.settings, started_at=NOW)
     await site.store([answer(1, trace_id=name)])
     page = (await pages(f"/case/{name}", "", {})).body.decode()
@@ -106,7 +106,7 @@ async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path
 @pytest.mark.anyio
 async def test_a_history_that_cannot_be_read_is_said(tmp_path):
     site = Site(tmp_path)
-    tries = Tries(9, [assigned(NAME)], {}, runtime=site.runtime)
+    tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
     trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
     found = await trying.take("/try", FORM, body(trying._door))
     assert found.status == 503
@@ -116,7 +116,7 @@ def test_behind_a_token_nobody_posts_without_it(tmp_path):
     site = Site(tmp_path, settings=PageSettings(url="https://monitor.example.com"))
 
     async def take(path, headers, body):
-        return Answer(200, "text/plain", b"taken")
+        return HttpResponse(200, "text/plain", b"taken")
 
     site.runtime.site.take_posts(take, ["/try"])
     with site.served(auth=Auth(token=SecretStr("s3cret"))) as url, httpx.Client(trust_env=False) as client:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from monitor.clock import SystemClock
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.privacy import audit
 from monitor.privacy.audit import Audit
 from monitor.telemetry.events import Event, Events
@@ -19,8 +19,8 @@ from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.site import VIEWER, Viewer
 from monitor.web.settings import PageSettings
 from tests.support.page import NOW, Site
+from tests.support.results import judged
 from tests.support.runtime import total
-from tests.unit.sinks.results import judged
 
 pytestmark = pytest.mark.anyio
 
@@ -28,11 +28,11 @@ TRACE = f"{1:032x}"
 PATHS = ["/", "/answers", f"/case/{TRACE}", "/api/v1/answers", f"/api/v1/cases/{TRACE}"]
 
 
-def recent(number: int = 1, **fields: Any) -> Judged:
+def recent(number: int = 1, **fields: Any) -> EvaluationResult:
     return judged(number, 1.0, judged_at=NOW - 60, **fields)
 
 
-async def site_of(folder: Path, *results: Judged, texts: bool = True) -> Site:
+async def site_of(folder: Path, *results: EvaluationResult, texts: bool = True) -> Site:
     site = Site(folder, texts=texts)
     await site.store(results or [recent()])
     site.runtime.events.also(Audit(folder, SystemClock()).heard)

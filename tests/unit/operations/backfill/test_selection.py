@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from monitor.backfill.cases import Item, Origin
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Judged, Score
+from monitor.model.outcome import EvaluationResult, Score
 from monitor.model.span import SpanBatch
 from monitor.operations.backfill.run import BackfillClient, EvaluatorCost
-from monitor.operations.backfill.selection import BackfillRequest, Selection
+from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector
 from monitor.operations.backfill.traffic import Replay, _of_record, from_spool
-from monitor.otlp import wire
-from monitor.pipeline.drawing import Drawing
+from monitor.pipeline.sampling import CaseSampler
 from monitor.privacy.erasure import Mark, add
-from monitor.sinks.history import History
+from monitor.sinks.history import HistorySink
 from monitor.statistics import consistent_sampling
-from monitor.storage.spool import Record
+from monitor.storage.spool import SpoolRecord
+from monitor.transport.otlp import wire
 from tests.support.command import command, write_rows
 from tests.support.kafka_traces import in_parts, rag_trace, trace_id
-from tests.unit.sinks.results import runtime
+from tests.support.results import runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -54,9 +54,11 @@ def case(number: int, **more: Any) -> Case:
     )
 
 
-def selection(folder: Path, *evaluators: str, source: Origin = Origin.FILE, **more: Any) -> Selection:
+def selection(
+    folder: Path, *evaluators: str, source: BackfillOrigin = BackfillOrigin.FILE, **more: Any
+) -> EvaluationSelector:
     request = BackfillRequest(source=source, evaluators=evaluators, **more)
-    return Selection(config(folder), request, ManualClock(NOW))
+    return EvaluationSelector(config(folder), request, ManualClock(NOW))
 
 
 def ids(items: Iterable[Item]) -> list[str]:
@@ -68,10 +70,12 @@ async def test_the_same_answers_are_selected_as_the_running_monitor_would_select
     items = await selection(tmp_path, "relevance").of_cases([*cases, *cases])
     given = config(tmp_path)
     (relevance,) = [one for one in given.assignments if one.evaluator.name == "relevance"]
-    live = Drawing([relevance], versions={"relevance": "1"}, draws=None, runtime=runtime(), salt=given.sampling.salt)
+    live = CaseSampler(
+        [relevance], versions={"relevance": "1"}, draws=None, runtime=runtime(), salt=given.sampling.salt
+    )
     assert ids(items) == [one.request_id for one in cases if live.draw(relevance, one, {}) is not None]
     assert 30 < len(items) < 90
-    assert {(one.probability, one.origin) for one in items} == {(0.3, Origin.FILE)}
+    assert {(one.probability, one.origin) for one in items} == {(0.3, BackfillOrigin.FILE)}
 
 
 async def test_a_requested_share_replaces_the_evaluators_own(tmp_path: Path) -> None:
@@ -113,10 +117,10 @@ async def test_only_answers_of_that_time_and_app_count(tmp_path: Path) -> None:
 
 async def test_what_is_scored_or_to_be_forgotten_is_left_out(tmp_path: Path) -> None:
     version = selection(tmp_path, "relevance").versions["relevance"]
-    judged = Judged(
+    judged = EvaluationResult(
         case=case(1), evaluator="relevance", version=version, outcome=Score(5, "x"), weight=1, judged_at=NOW
     )
-    async with History(path=tmp_path / "history.db").open(runtime()) as deliver:
+    async with HistorySink(path=tmp_path / "history.db").open(runtime()) as deliver:
         await deliver(judged)
     add(tmp_path, [Mark(10.0, trace="case-2")], since=0.0)
     made = selection(tmp_path, "relevance", share=1.0)
@@ -129,22 +133,22 @@ async def test_a_share_of_the_missed_lowers_the_probability_that_they_had(tmp_pa
     cases = [case(number) for number in range(300)]
     half, fifth = [ids(await selection(tmp_path, "relevance", share=share).of_cases(cases)) for share in (0.5, 0.2)]
     items = [
-        Item(case=one, evaluator="relevance", version="v", origin=Origin.MISSED, probability=0.5, target=0.5)
+        Item(case=one, evaluator="relevance", version="v", origin=BackfillOrigin.MISSED, probability=0.5, target=0.5)
         for one in cases
         if one.request_id in half
     ]
-    found = list(selection(tmp_path, source=Origin.MISSED, share=0.4).of_missed(items))
+    found = list(selection(tmp_path, source=BackfillOrigin.MISSED, share=0.4).of_missed(items))
     assert ids(found) == fifth
     assert set(fifth) < set(half)
     assert {one.probability for one in found} == {0.2}
-    assert len(list(selection(tmp_path, source=Origin.MISSED).of_missed(items))) == len(items)
+    assert len(list(selection(tmp_path, source=BackfillOrigin.MISSED).of_missed(items))) == len(items)
 
 
 async def test_texts_are_masked_as_in_production(tmp_path: Path) -> None:
     made = config(tmp_path, redaction={"enabled": True})
-    request = BackfillRequest(source=Origin.FILE, evaluators=("relevance",), share=1.0)
+    request = BackfillRequest(source=BackfillOrigin.FILE, evaluators=("relevance",), share=1.0)
     given = replace(case(1), response="Write to jane.doe@gmail.com.", user_id="jane")
-    (item,) = await Selection(made, request, ManualClock(NOW)).of_cases([given])
+    (item,) = await EvaluationSelector(made, request, ManualClock(NOW)).of_cases([given])
     assert "jane" not in item.case.response
     assert item.case.user_id not in ("", "jane")
 
@@ -180,7 +184,7 @@ async def test_records_of_the_spool_are_read_by_the_rate_that_they_came_at(tmp_p
     replay = Replay(config(tmp_path))
     row = {"id": "r1", "question": "q", "contexts": ["c"], "response": "a"}
     meta = json.dumps({"rate": 1.0, "app": "shop"}).encode()
-    given = Record("cases", "cases", 1000.0, json.dumps(row).encode(), meta)
+    given = SpoolRecord("cases", "cases", 1000.0, json.dumps(row).encode(), meta)
     (found,) = _of_record(replay, given)
     assert (found.request_id, found.app, found.probability) == ("r1", "shop", 1.0)
     assert list(_of_record(replay, replace(given, signal="verdicts"))) == []
@@ -218,7 +222,7 @@ async def test_an_estimate_tells_for_each_evaluator_what_it_costs_at_most(tmp_pa
     row = {"question": "How long?", "contexts": ["Three weeks."], "response": "Three weeks."}
     rows = write_rows(tmp_path / "rows.jsonl", [{"id": f"case-{number}", **row} for number in range(3)])
     request = BackfillRequest(
-        source=Origin.FILE, paths=(rows,), evaluators=("overlap_groundedness", "relevance"), share=1.0
+        source=BackfillOrigin.FILE, paths=(rows,), evaluators=("overlap_groundedness", "relevance"), share=1.0
     )
     with BackfillClient(made) as client:
         found = await client.estimate(request)
@@ -235,7 +239,7 @@ async def test_queued_evaluations_are_made_in_this_process_and_need_no_terminal(
     made = config(tmp_path, evaluators=[{"type": "overlap_groundedness"}])
     row = {"id": "case-1", "question": "How long?", "contexts": ["Three weeks."], "response": "Three weeks."}
     rows = write_rows(tmp_path / "rows.jsonl", [row, {"foo": 1}])
-    request = BackfillRequest(source=Origin.FILE, paths=(rows,), evaluators=("overlap_groundedness",))
+    request = BackfillRequest(source=BackfillOrigin.FILE, paths=(rows,), evaluators=("overlap_groundedness",))
     problems: list[str] = []
     with BackfillClient(made) as client:
         queued = await client.enqueue(request, report=problems.append)

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.config.sections import Storage
+from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.outcome import Standing
+from monitor.model.outcome import RateScope
 from monitor.operations.export import SHAPES, ExportFilter, collect
 from monitor.operations.export.collect import mask, normalised
 from monitor.privacy.detectors import pieces
 from monitor.storage.history.tables import create, insert
+from tests.support.results import judged
 from tests.support.rows import contents, reading
-from tests.unit.sinks.results import judged
 
 MAIL = "Write to jane.doe@gmail.com or call +49 170 1234567."
 
 
-def stored(folder: Path, *answers: str, texts: bool = True, **fields: object) -> Storage:
+def stored(folder: Path, *answers: str, texts: bool = True, **fields: object) -> StorageSettings:
     """A history of one defect for each answer, the first the oldest."""
     db = create(folder / "history.db")
     results = []
@@ -32,7 +32,7 @@ def stored(folder: Path, *answers: str, texts: bool = True, **fields: object) ->
         results.append(one)
     insert(db, results, texts=texts)
     db.close()
-    return Storage(path=folder)
+    return StorageSettings(path=folder)
 
 
 def test_the_same_question_and_answer_stand_once_and_say_how_often_they_were_seen(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_only_verdicts_kept_is_an_error_that_names_the_option(tmp_path: Path) ->
 
 def test_no_history_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage\.path"):
-        collect(Storage(path=tmp_path), ExportFilter())
+        collect(StorageSettings(path=tmp_path), ExportFilter())
 
 
 def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path: Path) -> None:
@@ -98,14 +98,16 @@ def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path:
         object.__setattr__(one.case, "response", f"Answer {number}")
     insert(db, results, texts=True)
     db.close()
-    first, again = (collect(Storage(path=tmp_path), ExportFilter(defects_only=False, sample=80)).rows for _ in range(2))
+    first, again = (
+        collect(StorageSettings(path=tmp_path), ExportFilter(defects_only=False, sample=80)).rows for _ in range(2)
+    )
     assert first == again
     assert len(first) == 80
     assert 25 <= sum(one["verdict"] == "defect" for one in first) <= 55
 
 
 def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
-    assert collect(stored(tmp_path, "Two years.", standing=Standing.NON_PRODUCTION), ExportFilter()).rows == []
+    assert collect(stored(tmp_path, "Two years.", standing=RateScope.NON_PRODUCTION), ExportFilter()).rows == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -133,7 +135,7 @@ def test_rows_of_the_shapes_that_are_read_say_the_same_again(tmp_path: Path, sha
     db = create(tmp_path / "history.db")
     insert(db, [one], texts=True)
     db.close()
-    (row,) = collect(Storage(path=tmp_path), ExportFilter()).rows
+    (row,) = collect(StorageSettings(path=tmp_path), ExportFilter()).rows
     read = reading(SHAPES[shape](row))
     assert read.case.convention == convention
     assert (read.case.request_id, read.case.app, read.case.response) == (case.request_id, "shop", "One year.")

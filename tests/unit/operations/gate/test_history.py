@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import ConfigError
-from monitor.model.generation import Generation, Known
-from monitor.model.outcome import Standing
+from monitor.model.outcome import RateScope
+from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate import ResultKey, Side
 from monitor.operations.gate import history as module
-from monitor.operations.gate.history import History, newest
+from monitor.operations.gate.history import HistorySums, newest
 from monitor.storage.history.tables import create, insert
-from tests.unit.sinks.results import judged
+from tests.support.results import judged
 
 BEGAN = 1_700_000_000.0
 
 
-def known(service: str, began: float, seen: float, **parts: str) -> Known:
-    return Known("shop", "groundedness", Generation(service=service, **parts), began, seen)
+def known(service: str, began: float, seen: float, **parts: str) -> SeenVersion:
+    return SeenVersion("shop", "groundedness", ServiceVersion(service=service, **parts), began, seen)
 
 
 def test_the_newest_of_those_that_answer_now_is_the_release() -> None:
@@ -49,20 +49,20 @@ def test_without_verdicts_since_nothing_is_known_of_a_release() -> None:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
+def history(tmp_path: Path) -> HistorySums:
     """Ten answers, one a minute, every second defective; the last five by the other version of the service."""
     path = tmp_path / "history.db"
     db = create(path)
     results = [judged(60 * n, 4.0 - 3 * (n % 2), weight=1.0 + n) for n in range(10)]
     for number, one in enumerate(results):
         object.__setattr__(one.case, "attributes", {"service.version": "2.0" if number > 4 else "1.9"})
-    aside = judged(7000, 1.0, standing=Standing.NON_PRODUCTION, judged_at=BEGAN + 60)
+    aside = judged(7000, 1.0, standing=RateScope.NON_PRODUCTION, judged_at=BEGAN + 60)
     insert(db, [*results, aside], texts=False)
     db.close()
-    return History(path)
+    return HistorySums(path)
 
 
-def test_sums_are_weighted_and_in_blocks_of_the_window(history: History) -> None:
+def test_sums_are_weighted_and_in_blocks_of_the_window(history: HistorySums) -> None:
     first = BEGAN // 60 * 60
     found = history.blocks(Side(), "groundedness", first, first + 600, 300)
     assert list(found) == [ResultKey("shop", "v1")]
@@ -72,7 +72,7 @@ def test_sums_are_weighted_and_in_blocks_of_the_window(history: History) -> None
     ]
 
 
-def test_a_slice_has_its_own_answers_with_the_same_weights_and_none_that_do_not_count(history: History) -> None:
+def test_a_slice_has_its_own_answers_with_the_same_weights_and_none_that_do_not_count(history: HistorySums) -> None:
     for value, judged_, weight in (("1.9", 5, 15.0), ("2.0", 5, 40.0), ("3.0", 0, 0.0)):
         found = history.blocks(Side(None, "service.version", value), "groundedness", BEGAN, BEGAN + 600, 600)
         sums = [one for blocks in found.values() for one in blocks]
@@ -80,13 +80,13 @@ def test_a_slice_has_its_own_answers_with_the_same_weights_and_none_that_do_not_
         assert sum(one.weight for one in sums) == weight
 
 
-def test_another_app_or_evaluator_has_nothing(history: History) -> None:
+def test_another_app_or_evaluator_has_nothing(history: HistorySums) -> None:
     assert not history.blocks(Side("other"), "groundedness", BEGAN, BEGAN + 600, 600)
     assert not history.blocks(Side("shop"), "violence", BEGAN, BEGAN + 600, 600)
 
 
 def test_more_results_than_can_be_read_are_an_error_and_not_a_part_of_them(
-    history: History, monkeypatch: pytest.MonkeyPatch
+    history: HistorySums, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MAX_ROWS", 3)
     with pytest.raises(ConfigError, match="since: there are more than 3"):
@@ -95,4 +95,4 @@ def test_more_results_than_can_be_read_are_an_error_and_not_a_part_of_them(
 
 def test_where_there_is_no_history_the_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.db"):
-        History(tmp_path / "nowhere.db")
+        HistorySums(tmp_path / "nowhere.db")

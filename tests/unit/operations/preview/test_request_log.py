@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from monitor import config as configuration
 from monitor.config import Config
-from monitor.model.trail import Choice, Step, Trail
+from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
 from monitor.statistics import consistent_sampling
 from monitor.storage.request_log import store
-from monitor.storage.request_log.store import Counted, Minute
+from monitor.storage.request_log.store import Minute, StepCount
 
 NOW = 1_800_000_000.0
 AT = int(NOW) - 600
@@ -30,8 +30,8 @@ def name(number: int) -> str:
     return f"{number:018x}{number * 0x9E3779B97F4A7C % (1 << 56):014x}"
 
 
-def trail(number: int, *, probability: float = 1.0, outcome: str = "evaluated", **fields: Any) -> Trail:
-    return Trail(
+def trail(number: int, *, probability: float = 1.0, outcome: str = "evaluated", **fields: Any) -> RequestRecord:
+    return RequestRecord(
         request_id=name(number),
         app=fields.pop("app", "shop"),
         source="otlp_http",
@@ -44,7 +44,7 @@ def trail(number: int, *, probability: float = 1.0, outcome: str = "evaluated", 
     )
 
 
-def kept_at(rate: float, numbers: int) -> tuple[list[Trail], int]:
+def kept_at(rate: float, numbers: int) -> tuple[list[RequestRecord], int]:
     """The trails of so many requests that came at that head rate, and how many left out."""
     kept = [n for n in range(numbers) if consistent_sampling.keep(bytes.fromhex(name(n)), "", rate)[0]]
     return [trail(n, probability=rate) for n in kept], numbers - len(kept)
@@ -58,7 +58,9 @@ def configured(folder: Path, **sections: Any) -> Config:
     return configuration.load(path)
 
 
-def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, **sections: Any) -> LoggedTraffic:
+def told(
+    folder: Path, trails: list[RequestRecord], sums: dict[str, int] | None = None, **sections: Any
+) -> LoggedTraffic:
     """What is told of these trails, with further requests by outcome that have none."""
     outcomes = Counter(sums or {})
     outcomes.update(one.outcome for one in trails)
@@ -67,7 +69,8 @@ def told(folder: Path, trails: list[Trail], sums: dict[str, int] | None = None, 
     with closing(store.create(path)) as db:
         minute = AT // 60 * 60
         counted = {
-            Minute(minute, Step("shop", "otlp_http", "", f)): Counted(n, 0.0, AT + 60) for f, n in outcomes.items()
+            Minute(minute, RequestStep("shop", "otlp_http", "", f)): StepCount(n, 0.0, AT + 60)
+            for f, n in outcomes.items()
         }
         store.insert(db, trails, counted)
     found = predict_from_log(configured(folder, **sections), 3600.0, NOW)
@@ -128,9 +131,11 @@ def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
 
 
 def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
-    missing = [trail(n, choices=(Choice(evaluator="groundedness", missing="no_context"),)) for n in range(10)]
-    repeated = [trail(n, choices=(Choice(evaluator="groundedness", repeated=True),)) for n in range(10, 15)]
-    rest = [trail(n, choices=(Choice(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
+    missing = [
+        trail(n, choices=(EvaluatorDecision(evaluator="groundedness", missing="no_context"),)) for n in range(10)
+    ]
+    repeated = [trail(n, choices=(EvaluatorDecision(evaluator="groundedness", repeated=True),)) for n in range(10, 15)]
+    rest = [trail(n, choices=(EvaluatorDecision(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
     found = told(tmp_path, missing + repeated + rest).evaluators["groundedness"]
     assert (found.applies, found.selected, found.assumed) == (5, 5, False)
     bare = told(tmp_path, [trail(1, outcome="no_context"), trail(2)]).evaluators["groundedness"]
@@ -138,7 +143,9 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
 
 
 def test_what_goes_by_a_budget_or_a_quota_is_counted_as_it_was_and_said_not_to_be_foretold(tmp_path):
-    drawn = tuple(trail(n, choices=(Choice(evaluator="groundedness", probability=0.25),)) for n in range(200))
+    drawn = tuple(
+        trail(n, choices=(EvaluatorDecision(evaluator="groundedness", probability=0.25),)) for n in range(200)
+    )
     wanted = sum(consistent_sampling.chosen(one.request_id, SALT, 0.25) for one in drawn)
     budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]
     for sections in ({"evaluators": budget}, {"traffic": {"quotas": {"*": {"per_hour": 6}}}}):

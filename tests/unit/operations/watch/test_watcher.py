@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import MonitorError
-from monitor.evaluator_status import State
 from monitor.operations.watch import FiringAlert
 from monitor.operations.watch.watcher import evaluator_states
+from monitor.pipeline.introspection.evaluator_status import State
 from tests.support.fake_monitor import FakeMonitor
 
 START = 1_700_000_000.0

@@ -6,8 +6,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from monitor import registry
 from monitor.model.span import SpanBatch
-from monitor.otlp import wire
 from monitor.pipeline.ingest.head import HeadSampling, Sorted
+from monitor.transport.otlp import wire
 from tests.support.traces import RECORDED
 
 MARKS = (b"gen_ai", b"org.example.ai.Prompts")

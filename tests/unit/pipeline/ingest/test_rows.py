@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from monitor import rows
 from monitor.clock import ManualClock
 from monitor.errors import Overloaded
+from monitor.extraction import rows
 from monitor.model.row import RowBatch
 from monitor.pipeline.ingest import rows as rows_module
-from monitor.pipeline.ledger import Fate
-from monitor.storage.spool import Record
+from monitor.pipeline.ledger import TraceOutcome
+from monitor.storage.spool import SpoolRecord
 from tests.support.ingest import ingest, spans
 from tests.support.runtime import total
 
@@ -33,7 +33,7 @@ def batch(*ids: str, invalid: int = 0, app: str = "shop", **more: Any) -> RowBat
 
 def end(at, *complete):
     for one in complete or at.rows:
-        at.ledger.ended(one.app, one.source, Fate.EVALUATED)
+        at.ledger.ended(one.app, one.source, TraceOutcome.EVALUATED)
         for receipt in one.receipts:
             receipt.settle()
 
@@ -85,7 +85,7 @@ async def test_rows_and_spans_are_taken_up_together(tmp_path):
     async with ingest(tmp_path) as at:
         await at.intake.accept(spans(bytes.fromhex(HIGH)))
         await at.intake.accept(batch("a"))
-        await at.spool.append(Record("cases", "cases", at.clock.now(), b"{}", b"no meta"))
+        await at.spool.append(SpoolRecord("cases", "cases", at.clock.now(), b"{}", b"no meta"))
     async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 2
         assert len(at.rows) == len(at.closed()) == 1

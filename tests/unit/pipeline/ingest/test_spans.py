@@ -7,9 +7,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.clock import ManualClock
 from monitor.errors import Overloaded
-from monitor.foreign import telemetry
+from monitor.extraction.feedback import telemetry
 from monitor.model.span import SpanBatch
-from monitor.otlp import wire
+from monitor.transport.otlp import wire
 from tests.support.ingest import ingest, records, spans, trace_id
 from tests.support.runtime import total
 

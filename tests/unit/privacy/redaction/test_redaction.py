@@ -21,8 +21,8 @@ from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.evaluators.pii_leak import PiiLeak
 from monitor.evaluators.retrieval_overlap import RetrievalOverlap
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.foreign import Via
-from monitor.model.outcome import Evidence, Judged, Outcome, Score
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score
 from monitor.pipeline.scoring import run_local, with_facts
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
@@ -46,12 +46,12 @@ def redact(case: Case, **options: object) -> Redacted:
     return Redactor(RedactionSettings(enabled=True, **options), USERS, Metrics()).redact(case)
 
 
-def judged(case: Case, name: str, outcome: Outcome, **more: object) -> Judged:
-    return Judged(case=case, evaluator=name, version="1", outcome=outcome, weight=1.0, **more)
+def judged(case: Case, name: str, outcome: Outcome, **more: object) -> EvaluationResult:
+    return EvaluationResult(case=case, evaluator=name, version="1", outcome=outcome, weight=1.0, **more)
 
 
-def results(found: Redacted) -> list[Judged]:
-    async def score(case: Case) -> list[Judged]:
+def results(found: Redacted) -> list[EvaluationResult]:
+    async def score(case: Case) -> list[EvaluationResult]:
         return [judged(case, one.name, run_local(one, case)) for one in LOCAL]
 
     return anyio.run(found.score, score)
@@ -126,7 +126,7 @@ def test_verdicts_of_others_are_masked_with_their_reasons():
     said = Score(1.0, "ole@web.de is wrong", "bad", (Evidence("ole@web.de", "found", note="of ole@web.de"),))
     case = Case(request_id="t", user_id="ole@web.de")
     redactor = Redactor(RedactionSettings(enabled=True), USERS, Metrics())
-    told = as_json(redactor.of_others(judged(case, "user_feedback", said, via=Via.FEEDBACK)))
+    told = as_json(redactor.of_others(judged(case, "user_feedback", said, via=ScoreSource.FEEDBACK)))
     assert "ole@web.de" not in str(told)
     assert told["explanation"] == "<EMAIL_1> is wrong"
 

@@ -1,0 +1,68 @@
+"""What earlier processes left behind, taken up at start: windows, what is usual, what the samplers have learned."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping
+
+from monitor.alerts.conditions import missing
+from monitor.errors import MonitorError
+from monitor.model.external import ScoreSource
+from monitor.sinks.history import HistorySink
+from monitor.stages import PastResult, Runtime, Sink, type_name
+from monitor.statistics.rates import Sums
+from monitor.statistics.windows import Windows
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import UNKNOWN_APP
+
+_HOUR = 3600.0
+_OF_OTHERS = tuple(
+    via.value for via in ScoreSource if via is not ScoreSource.OWN
+)  # the versions that verdicts of others have
+
+
+async def fill(windows: Windows, history: HistorySink, now: float, current: Mapping[str, str]) -> set[str]:
+    """Fill the windows with what was judged before a restart; without a history that can be read they begin empty.
+
+    `current` is the version of each evaluator: what another version has judged is nothing to compare with. Returns all
+    apps that were judged, by any version.
+    """
+    apps = set()
+    since, minutes = now - windows.remembered, now - windows.longest
+    with contextlib.suppress(MonitorError):
+        hours = await history.hourly_sums(since, minutes) if since < minutes else []
+        for row in [*hours, *await history.sums_since(minutes // 3600 * 3600)]:
+            app = row.app or UNKNOWN_APP
+            apps.add(app)
+            if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
+                continue
+            squares = row.weight_squares
+            defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)
+            sums = Sums(row.judged, defects[0], row.weight, *defects[1:])
+            windows.add_sums(app, row.evaluator, float(row.at), sums)
+    return apps
+
+
+async def recount(
+    on_history: Callable[[str, str, float, int], None], history: HistorySink, now: float, configured: Collection[str]
+) -> None:
+    """Pass on how many answers were scored in the last three days, by any version, to know what is usual.
+
+    `on_history` gets the app, the evaluator, the wall-clock second and the number. `configured` are the names of the
+    evaluators: of others nothing is expected any more.
+    """
+    with contextlib.suppress(MonitorError):
+        hours = [(row, row.at + _HOUR / 2) for row in await history.hourly_sums(now - missing.USUAL, now)]
+        minutes = [(row, float(row.at)) for row in await history.sums_since(now // _HOUR * _HOUR)]
+        for row, at in [*hours, *minutes]:
+            if row.evaluator in configured:
+                on_history(row.app or UNKNOWN_APP, row.evaluator, at, row.judged)
+
+
+async def recall(memory: Sink, heard: Callable[[PastResult], None], runtime: Runtime) -> None:
+    """Learn from what earlier processes, or other replicas, have judged; without that the samplers begin anew."""
+    try:
+        await memory.recall(heard, runtime)
+    except MonitorError as error:
+        message = "the samplers cannot learn from what was judged before"
+        runtime.events.error(Event.SINK_FAILED, message, sink=type_name(memory), error=str(error))

@@ -1,0 +1,231 @@
+"""Replays recorded traces as fresh traffic to a real OTLP/HTTP port: healthy at first, then ever less so."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from monitor.clock import Clock
+from monitor.errors import InvalidData
+
+TRAFFIC = Path(__file__).parent / "traffic"
+DEGRADING, STEADY = "acme-support", "acme-docs"
+"""The recorded services: one whose answers get worse in the demo, one whose answers do not."""
+
+_TICK = 0.25
+_TIMEOUT = 10.0
+_RETRYABLE = (429, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The share of unsupported answers: `low` for `healthy` seconds, then rising to `high` within `growing` seconds."""
+
+    healthy: float = 25.0
+    growing: float = 40.0
+    low: float = 0.0
+    high: float = 0.5
+
+    def share(self, elapsed: float) -> float:
+        """The share, 0 to 1, at `elapsed` seconds after the start."""
+        grown = (elapsed - self.healthy) / self.growing if self.growing else float(elapsed >= self.healthy)
+        return self.low + (self.high - self.low) * min(max(grown, 0.0), 1.0)
+
+
+SCHEDULES: Mapping[str, Schedule] = {DEGRADING: Schedule(), STEADY: Schedule(high=0.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedService:
+    """All recorded traces of one service, by the kind of their answers; each trace is one export request."""
+
+    supported: tuple[ExportTraceServiceRequest, ...]
+    unsupported: tuple[ExportTraceServiceRequest, ...]
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was sent so far, in traces; `unsupported` are among `traces`. `retries` counts refused deliveries."""
+
+    traces: int = 0
+    unsupported: int = 0
+    retries: int = 0
+    by_app: dict[str, int] = field(default_factory=dict)
+
+
+def load(folder: Path = TRAFFIC) -> dict[str, RecordedService]:
+    """The recordings in `folder` by service: files `APP.supported.pb.gz` and `APP.unsupported.pb.gz`."""
+    apps = sorted(path.name.split(".")[0] for path in folder.glob("*.supported.pb.gz"))
+    return {
+        app: RecordedService(*(_traces(folder / f"{app}.{kind}.pb.gz") for kind in ("supported", "unsupported")))
+        for app in apps
+    }
+
+
+def freshen(trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int) -> ExportTraceServiceRequest:
+    """A copy of one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
+
+    Parents and links are mapped with the spans they point at. An id that the trace does not hold gets a new one too,
+    the same wherever it stands.
+    """
+    fresh = ExportTraceServiceRequest()
+    fresh.CopyFrom(trace)
+    spans = [span for group in fresh.resource_spans for scoped in group.scope_spans for span in scoped.spans]
+    renamed: dict[bytes, bytes] = {}
+
+    def rename(old: bytes) -> bytes:
+        if old and old not in renamed:
+            renamed[old] = _random_id(rng, len(old))
+        return renamed.get(old, b"")
+
+    moved = ended_ns - max((span.end_time_unix_nano for span in spans), default=ended_ns)
+    for span in spans:
+        span.trace_id, span.span_id = rename(span.trace_id), rename(span.span_id)
+        span.parent_span_id = rename(span.parent_span_id)
+        span.start_time_unix_nano += moved
+        span.end_time_unix_nano += moved
+        for event in span.events:
+            event.time_unix_nano += moved
+        for link in span.links:
+            link.trace_id, link.span_id = rename(link.trace_id), rename(link.span_id)
+    return fresh
+
+
+async def feed(
+    endpoint: str,
+    clock: Clock,
+    rng: random.Random,
+    *,
+    traces_per_second: float = 12.0,
+    schedules: Mapping[str, Schedule] = SCHEDULES,
+    recordings: Mapping[str, RecordedService] | None = None,
+    sent: Sent | None = None,
+) -> None:
+    """Send each service's traces to `endpoint` (`http://127.0.0.1:4318/v1/traces`) until cancelled.
+
+    `traces_per_second` is that of all services together. A refused delivery (503 and the like, or no connection) is
+    sent again after the time that the answer asks for. `sent` is kept up to date. Raises `InvalidData` when the
+    endpoint answers that the traffic is wrong.
+    """
+    recordings = load() if recordings is None else recordings
+    sent = Sent() if sent is None else sent
+    started = clock.monotonic()
+    due = 0.0
+    client = _Client(endpoint)
+    try:
+        while True:
+            due += traces_per_second * _TICK
+            batch = ExportTraceServiceRequest()
+            taken: list[tuple[str, bool]] = []
+            elapsed = clock.monotonic() - started
+            while due >= 1:
+                due -= 1
+                app = rng.choice(sorted(recordings))
+                bad = rng.random() < schedules.get(app, Schedule(high=0.0)).share(elapsed)
+                recorded = recordings[app].unsupported if bad else recordings[app].supported
+                ended_ns = int(clock.now() * 1e9) - rng.randrange(int(_TICK * 1e9))
+                batch.MergeFrom(freshen(rng.choice(recorded), rng, ended_ns))
+                taken.append((app, bad))
+            if taken:
+                await client.deliver(batch.SerializeToString(), sent)
+            for app, bad in taken:
+                sent.traces += 1
+                sent.unsupported += bad
+                sent.by_app[app] = sent.by_app.get(app, 0) + 1
+            await anyio.sleep(max(_TICK - (clock.monotonic() - started - elapsed), 0.0))
+    finally:
+        client.close()
+
+
+class _Client:
+    """One kept-alive connection to an OTLP/HTTP port. Blocking calls run in a worker thread."""
+
+    def __init__(self, endpoint: str) -> None:
+        parts = urlsplit(endpoint)
+        if parts.scheme != "http" or not parts.hostname:
+            raise InvalidData(f"the endpoint must be http://HOST:PORT/PATH, not {endpoint!r}")
+        self._endpoint = endpoint
+        self._path = parts.path or "/v1/traces"
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 4318, timeout=_TIMEOUT)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def deliver(self, body: bytes, sent: Sent) -> None:
+        """Send until it is taken."""
+        compressed = gzip.compress(body, 1)
+        while True:
+            status, retry_after, answer = await anyio.to_thread.run_sync(self._post, compressed, abandon_on_cancel=True)
+            if status == http.client.OK:
+                _check(self._endpoint, answer)
+                return
+            if status not in _RETRYABLE:
+                raise InvalidData(f"{self._endpoint} answered {status}: {answer[:200]!r}")
+            sent.retries += 1
+            await anyio.sleep(retry_after)
+
+    def _post(self, compressed: bytes) -> tuple[int, float, bytes]:
+        """Status, seconds to wait before another try, and body. No connection counts as 503."""
+        headers = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
+        try:
+            self._connection.request("POST", self._path, compressed, headers)
+            response = self._connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            return int(http.client.SERVICE_UNAVAILABLE), 0.5, b""
+        return response.status, _seconds(response.headers.get("retry-after")), answer
+
+
+def _check(endpoint: str, answer: bytes) -> None:
+    try:
+        partial = ExportTraceServiceResponse.FromString(answer).partial_success
+    except DecodeError:
+        raise InvalidData(f"{endpoint} answered 200 with a body that is not OTLP: {answer[:200]!r}") from None
+    if partial.rejected_spans:
+        raise InvalidData(f"{endpoint} rejected {partial.rejected_spans} spans: {partial.error_message}")
+
+
+def _seconds(retry_after: str | None) -> float:
+    """The `Retry-After` header in seconds, between 0.1 and 30; 1 where it is absent or a date."""
+    try:
+        return min(max(float(retry_after or 1.0), 0.1), 30.0)
+    except ValueError:
+        return 1.0
+
+
+def _traces(path: Path) -> tuple[ExportTraceServiceRequest, ...]:
+    """The traces of one recording, each as a request of its own with its resources and scopes."""
+    recorded = ExportTraceServiceRequest.FromString(gzip.decompress(path.read_bytes()))
+    found: dict[bytes, ExportTraceServiceRequest] = defaultdict(ExportTraceServiceRequest)
+    for group in recorded.resource_spans:
+        for scoped in group.scope_spans:
+            places: dict[bytes, Any] = {}
+            for span in scoped.spans:
+                if span.trace_id not in places:
+                    made = found[span.trace_id].resource_spans.add(schema_url=group.schema_url)
+                    made.resource.CopyFrom(group.resource)
+                    places[span.trace_id] = made.scope_spans.add(schema_url=scoped.schema_url)
+                    places[span.trace_id].scope.CopyFrom(scoped.scope)
+                places[span.trace_id].spans.append(span)
+    return tuple(found.values())
+
+
+def _random_id(rng: random.Random, size: int) -> bytes:
+    """An id as OpenTelemetry wants it: random, not all zero."""
+    return rng.randrange(1, 1 << 8 * size).to_bytes(size, "big")

@@ -1,0 +1,145 @@
+"""What the demo shows of a running monitor, from its windows, alerts, counters and results. Nothing here waits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import pairwise
+
+from pydantic import PrivateAttr
+
+from monitor.alerts.conditions import regression, threshold
+from monitor.alerts.policy import Severity
+from monitor.alerts.state import AlertState, AlertStatus
+from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer
+from monitor.model.outcome import EvaluationResult, Score
+from monitor.stages import Deliver, Runtime, Sink
+from monitor.statistics.rates import interval_95
+from monitor.statistics.windows import Windows
+from monitor.telemetry.metrics import Metrics, samples, total
+
+SHOWN_WINDOW = 60.0
+_STEP, _STEPS = 10.0, 12
+_LATEST, _SHOWN = 200, 3
+_RATES = (threshold.NAME, regression.NAME)
+
+
+def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[RateRow]:
+    """One row for each app and evaluator that was judged so far, over the last `SHOWN_WINDOW` seconds."""
+    rows = []
+    for app, evaluator in windows.keys():  # noqa: SIM118 - not a mapping
+        found = interval_95(windows.sums(app, evaluator, SHOWN_WINDOW, now))
+        own = [one for one in states if (one.name, one.app, one.evaluator) == (threshold.NAME, app, evaluator)]
+        rows.append(
+            RateRow(
+                evaluator=evaluator,
+                app=app,
+                rate=found.rate if found else None,
+                lower=found.lower if found else None,
+                upper=found.upper if found else None,
+                judged=found.judged if found else 0,
+                trend=_trend(windows, app, evaluator, now),
+                state=_state(own, judged=found is not None),
+                threshold=min((one.threshold for one in own if one.threshold is not None), default=None),
+            )
+        )
+    return rows
+
+
+def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
+    """The gravest firing alert of each app and evaluator."""
+    rows: dict[tuple[str, str], AlertRow] = {}
+    for state in sorted(states, key=lambda one: one.severity is not Severity.CRITICAL):
+        if state.firing and state.name in _RATES and state.estimate is not None and state.threshold is not None:
+            rows.setdefault(
+                (state.app, state.evaluator),
+                AlertRow(
+                    name=state.name,
+                    severity=state.severity.value,
+                    evaluator=state.evaluator,
+                    app=state.app,
+                    rate=state.estimate.rate,
+                    lower=state.estimate.lower,
+                    threshold=state.threshold,
+                    window=state.window or 0.0,
+                    firing_for=max(now - state.since, 0.0),
+                ),
+            )
+    return list(rows.values())
+
+
+def ledger(metrics: Metrics) -> Mapping[str, int]:
+    """Traces received, those that ended by their outcome, and those pending, over all apps and sources."""
+    counted = {"received": int(total(metrics.traces_received))}
+    for labels, number in samples(metrics.traces):
+        counted[labels["outcome"]] = counted.get(labels["outcome"], 0) + int(number)
+    return {**counted, "pending": int(total(metrics.traces_pending))}
+
+
+class Latest(Sink):
+    """Keeps the latest defective answers in memory, for the picture."""
+
+    _kept: deque[EvaluationResult] = PrivateAttr(default_factory=lambda: deque(maxlen=_LATEST))
+
+    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+        """Keep what is a defect."""
+        return self._open(runtime)
+
+    @asynccontextmanager
+    async def _open(self, _: Runtime) -> AsyncIterator[Deliver]:
+        async def deliver(judged: EvaluationResult) -> None:
+            if judged.defect:
+                self._kept.append(judged)
+
+        yield deliver
+
+    def worst(self, since: float) -> list[WorstAnswer]:
+        """The answers with the lowest scores since the wall-clock second `since`, each question once."""
+        recent = [one for one in self._kept if one.judged_at >= since]
+        found: dict[str, WorstAnswer] = {}
+        for judged in sorted(recent, key=lambda one: (_value(one), -one.judged_at)):
+            if isinstance(judged.outcome, Score):
+                found.setdefault(judged.case.request.query, _answer(judged, judged.outcome))
+        return list(found.values())[:_SHOWN]
+
+
+def _answer(judged: EvaluationResult, score: Score) -> WorstAnswer:
+    return WorstAnswer(
+        evaluator=judged.evaluator,
+        app=judged.case.app,
+        question=judged.case.request.query,
+        answer=judged.case.response,
+        score=score.value,
+        explanation=score.explanation,
+        unsupported=[(one.start, one.end) for one in score.evidence if one.start >= 0 and one.verdict != "supported"],
+    )
+
+
+def _value(judged: EvaluationResult) -> float:
+    return judged.outcome.value if isinstance(judged.outcome, Score) else 1.0
+
+
+def _trend(windows: Windows, app: str, evaluator: str, now: float) -> list[float | None]:
+    """Defect rates of consecutive intervals of 10 s, oldest first; the newest holds the running interval as well.
+
+    Differences of ever longer windows.
+    """
+    sums = [windows.sums(app, evaluator, _STEP * steps, now) for steps in range(1, _STEPS + 1)]
+    found: list[float | None] = []
+    for shorter, longer in pairwise(sums):
+        weight = longer.weight - shorter.weight
+        defects = longer.defect_weight - shorter.defect_weight
+        found.append(min(max(defects / weight, 0.0), 1.0) if longer.judged > shorter.judged else None)
+    newest = sums[0].defect_weight / sums[0].weight if sums[0].judged else None
+    return [*reversed(found), newest]
+
+
+def _state(states: Sequence[AlertState], *, judged: bool) -> State:
+    firing = {state.severity for state in states if state.firing}
+    if Severity.CRITICAL in firing:
+        return "critical"
+    if Severity.WARNING in firing:
+        return "warning"
+    unknown = any(state.status is AlertStatus.NOT_ENOUGH_DATA for state in states)
+    return "ok" if judged and not unknown else "not enough data"

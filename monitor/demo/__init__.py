@@ -1,1 +1,0 @@
-"""Recorded traffic of two small RAG services, and what replays it."""

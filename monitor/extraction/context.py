@@ -1,0 +1,198 @@
+"""What the model was given to answer from: documents that reached the prompt, from spans or out of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from monitor.extraction import documents, evidence, prompt
+from monitor.extraction.forest import Forest, Node
+from monitor.extraction.request import Answered, Call, feeding
+from monitor.extraction.template import PromptTemplate
+from monitor.model.case import ContextSource, Document, Message
+
+_LOOK_BACK: Final = 100
+"""Stages before a reranking that it may have drawn on."""
+
+
+class Context(NamedTuple):
+    """The documents and where they came from.
+
+    `finding`: `found`; `empty`, where a retrieval found nothing; `unsent`, where one took place and its texts did not
+    come; `none`, where nothing suggests that there was one.
+    """
+
+    documents: tuple[Document, ...]
+    source: ContextSource
+    finding: Literal["found", "empty", "unsent", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """`took_place`: whether there was a retrieval; `known`: whether all that took place say what they found.
+
+    `lost` is whether some of the documents were dropped from a span before it was sent.
+    """
+
+    documents: tuple[Document, ...] = ()
+    took_place: bool = False
+    known: bool = True
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class _Stage:
+    """One retrieval, or the reranking (`reranked`) of some; `fresh` while what it reranked is not yet found."""
+
+    documents: tuple[Document, ...] | None
+    lost: bool = False
+    reranked: bool = False
+    fresh: bool = False
+
+
+def read(
+    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate] = ()
+) -> Context:
+    """The context of the answer, out of the calls in `found`, the spans around the answer, and all retrievals.
+
+    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: what is missing from
+    a prompt that was cut may have stood in it. `templates` are the service's own prompts.
+    """
+    last = answered.last
+    mapped = _stated(forest)
+    if mapped.took_place and all(document.content for document in mapped.documents):
+        return Context(mapped.documents, "spans", "found") if mapped.documents else Context((), "none", "empty")
+    evident = mapped if mapped.took_place else _retrieved(forest)
+    if not evident.took_place:
+        evident = _of_tools(forest)
+    if not evident.took_place:
+        evident = _of_state(answered.around)
+    if evident.took_place and evident.known and not evident.documents:
+        return Context((), "none", "empty")
+    with_text = tuple(document for document in evident.documents if document.content)
+    used = feeding(found, last) if last else []
+    whole = not any(limit and len(m.content) == limit for call in used for m in call.messages)
+    if with_text and whole and evident.known and not evident.lost:
+        in_prompt = evidence.reached(with_text, [call.prompt for call in used])
+        if in_prompt:
+            return Context(in_prompt, "spans", "found")
+    told = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
+    if told is not None:
+        return told
+    if with_text and evident.known and not evident.lost:
+        return Context(with_text, "spans", "found")
+    return Context((), "none", "unsent" if evident.took_place else "none")
+
+
+def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
+    """The context that stands in the prompt itself; None where the prompt has no mark of one."""
+    split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
+    parts = [part for part in split if part is not None]
+    if parts:
+        blocks = [block for part in parts for block in part.blocks]
+    else:
+        results = [m.content for m in last.messages if m.role == "tool"]
+        if not results:
+            return None
+        blocks = [text for text in results if not documents.says_none(text)]
+    if not blocks:
+        return Context((), "none", "empty")
+    by_text = {evidence.folded(document.content): document for document in evident.documents if document.content}
+    found = [by_text.get(evidence.folded(block), Document(block)) for block in blocks]
+    if not by_text and len(evident.documents) == len(found):  # ids came without texts: they stand in the same order
+        pairs = zip(found, evident.documents, strict=True)
+        found = [Document(text.content, told.doc_uri, told.doc_id, told.score) for text, told in pairs]
+    return Context(evidence.merge([found]), "prompt", "found")
+
+
+def _instructing(call: Call) -> list[Message]:
+    users = [m for m in call.messages if m.role == "user" and m.content.strip()]
+    return [*(m for m in call.messages if m.role == "system"), *users[-1:]]
+
+
+def _retrieved(forest: Forest) -> Retrieved:
+    """Merge all retrievals of a trace in order of their start. Nested ones are one: the outermost that tells."""
+    stages: dict[int, list[_Stage]] = {}
+    for node in reversed(forest.nodes):
+        stages[node.first] = _at(node, _joined([stages.pop(child.first) for child in node.children]))
+    found = _joined([stages[top.first] for top in (*forest.roots, *forest.orphans)])
+    return Retrieved(
+        documents=evidence.merge([stage.documents or () for stage in found]),
+        took_place=bool(found),
+        known=all(stage.documents is not None for stage in found),
+        lost=any(stage.lost for stage in found),
+    )
+
+
+def _stated(forest: Forest) -> Retrieved:
+    """What the configuration says are the documents: it knows better than any dialect."""
+    found = [node.seen.documents for node in forest.nodes if node.seen and "documents" in node.seen.stated]
+    return Retrieved(evidence.merge([documents or () for documents in found]), bool(found))
+
+
+def _of_tools(forest: Forest) -> Retrieved:
+    """What the tools of an agent returned, for requests whose retrieval is only a tool."""
+    found = [node.seen.documents for node in forest.of_kind("tool") if node.seen and node.seen.documents is not None]
+    return Retrieved(evidence.merge(found), bool(found))
+
+
+def _of_state(nodes: Sequence[Node]) -> Retrieved:
+    """Documents in the state of the request itself, where no span is a retrieval: the innermost has the last."""
+    for node in reversed(nodes):
+        if node.seen is not None and node.seen.kind == "request" and node.seen.documents is not None:
+            return Retrieved(evidence.merge([node.seen.documents]), took_place=True)
+    return Retrieved()
+
+
+def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
+    seen = node.seen
+    if seen is None or seen.kind not in ("retrieval", "rerank"):
+        return below
+    own = seen.documents
+    if own is None:
+        if below or seen.kind != "retrieval":
+            return below
+        return [_Stage(() if seen.error else None)]  # one that failed has handed nothing on
+    inner = [document for stage in below for document in stage.documents or ()]
+    lost = seen.documents_without_text > sum(not document.content for document in own)
+    own = evidence.fill(own, inner)
+    if seen.kind == "rerank":
+        return [_Stage(own, lost, reranked=True, fresh=not below)]
+    kept = [document for stage in below if stage.reranked for document in stage.documents or ()]
+    if any(stage.reranked for stage in below) and not (own and evidence.within(own, kept)):
+        return below  # the span shows its candidates; what the reranker inside left of them was handed on
+    return [_Stage(own, lost)]
+
+
+def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
+    """The stages of siblings in one list. Only the first of a list can be fresh: others have found what they rerank."""
+    told = [stages for stages in lists if stages]
+    if len(told) == 1:
+        return told[0]
+    joined: list[_Stage] = []
+    for stages in told:
+        if stages[0].fresh and joined:
+            joined = [*_rerank(joined, stages[0]), *stages[1:]]
+        else:
+            joined.extend(stages)
+    return joined
+
+
+def _rerank(before: list[_Stage], stage: _Stage) -> list[_Stage]:
+    """Replace what `stage` has reranked: the open retrievals before it, and earlier results that it drew on."""
+    older, before = before[:-_LOOK_BACK], before[-_LOOK_BACK:]
+    open_ones = [one for one in before if not one.reranked]
+    documents = stage.documents or ()
+    candidates = [document for one in before for document in one.documents or ()]
+    given = [document for one in open_ones for document in one.documents or ()]
+    is_given = evidence.sharing(given)
+    drawn_on = [d for d in documents if not is_given([d])] if open_ones else documents
+    consumed = {id(one) for one in open_ones}
+    if drawn_on:
+        is_drawn_on = evidence.sharing(drawn_on)
+        consumed |= {id(one) for one in before if is_drawn_on(one.documents or ())}
+    elif not open_ones and not documents:
+        consumed.add(id(before[-1]))
+    kept = [one for one in before if id(one) not in consumed]
+    return [*older, *kept, _Stage(evidence.fill(documents, candidates), stage.lost, reranked=True)]

@@ -1,0 +1,85 @@
+"""What the traces of a service tell: of how many requests came question, context, answer, and how to send the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from monitor.extraction.rows.shapes import SHAPES
+from monitor.model.case import Reading, ReadingStatus
+
+FIELDS: Final = ("question", "context", "answer", "model", "session", "tokens")
+"""What a request may come with. Without the first three it cannot be judged; the others are for slices and costs."""
+
+_ADVICE: Final = Path(__file__).parent / "conventions" / "advice"
+_SECTION: Final = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
+_ANYWHERE, _ROWS = "gen_ai", "rows"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Of `requests` requests, how many came with each field."""
+
+    requests: int = 0
+    came: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FIELDS, 0))
+
+    def missing(self, name: str) -> int:
+        """How many came without a field."""
+        return self.requests - self.came[name]
+
+
+def came(reading: Reading) -> tuple[str, ...] | None:
+    """Return the fields that a request came with; a retrieval that found nothing counts as context, too.
+
+    None for what is no request, or one that its service has not answered: it has nothing to be complete in.
+    """
+    if reading.status not in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT, ReadingStatus.CONTENT_MISSING):
+        return None
+    case = reading.case
+    there = {
+        "question": bool(case.request.query),
+        "context": bool(case.retrieved_context) or reading.status is ReadingStatus.NO_CONTEXT,
+        "answer": bool(case.response) or reading.status is not ReadingStatus.CONTENT_MISSING,
+        "model": bool(case.model),
+        "session": bool(case.session_id),
+        "tokens": case.usage.total_tokens is not None,
+    }
+    return tuple(name for name in FIELDS if there[name])
+
+
+def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:
+    """The coverage of all requests among `readings`, by app and dialect."""
+    found: dict[tuple[str, str], Coverage] = {}
+    for reading in readings:
+        fields = came(reading)
+        if fields is not None:
+            one = found.setdefault((reading.case.app, reading.case.convention), Coverage())
+            one.requests += 1
+            for name in fields:
+                one.came[name] += 1
+    return found
+
+
+def advice(convention: str, name: str) -> str:
+    """The smallest change of the instrumentation by which a dialect's traces carry a field, as Markdown.
+
+    For a dialect without advice of its own (a plug-in, a mapping in the configuration): how to set the attributes of
+    OpenTelemetry's own conventions by hand. Empty where there is nothing to say.
+    """
+    if any(convention == shape.name for shape in SHAPES):
+        convention = _ROWS
+    own = _sections(convention)
+    return own[name] if name in own else _sections(_ANYWHERE).get(name, "")
+
+
+@cache
+def _sections(convention: str) -> Mapping[str, str]:
+    path = _ADVICE / f"{convention}.md"
+    if not convention.isidentifier() or not path.is_file():
+        return {}
+    parts = _SECTION.split(path.read_text(encoding="utf-8"))
+    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}

@@ -1,0 +1,158 @@
+"""Feedback as services post it: a JSON object, or a list of them; each a user's word on one answer.
+
+    {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "thumbs": "down", "comment": "That law is no longer in force."}
+
+docs/feedback.md has every field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from monitor.errors import InvalidData, TooLarge
+from monitor.extraction.feedback.telemetry import text_of
+from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
+
+AT_MOST: Final = 1_000
+"""Entries of one request."""
+
+_TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
+_SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}")
+_THUMBS: Final = {"up": "thumbs_up", "down": "thumbs_down"}
+_LONGEST_ID: Final = 256
+_LATEST: Final = 253_402_300_800.0  # the year 10000, which no clock of a sender means
+
+
+class EntryFault(NamedTuple):
+    """An entry that can never be read: the how manieth it is, from 0, and why."""
+
+    entry: int
+    error: str
+
+
+class ParsedFeedback(NamedTuple):
+    """The verdicts of one delivery, in order, and what of it is none."""
+
+    verdicts: list[ExternalScore]
+    faults: list[EntryFault]
+
+
+def take(body: bytes, *, app: str = "") -> ParsedFeedback:
+    """What was posted. `app` stands where an entry names none.
+
+    Raises `InvalidData` for what is not JSON, or neither an object nor a list; `TooLarge` for more than `AT_MOST`.
+    """
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidData(f"the body is not JSON: {error.msg} at character {error.pos}") from None
+    entries = given if isinstance(given, list) else [given]
+    if not entries:
+        raise InvalidData("there is no feedback: the list is empty")
+    if len(entries) > AT_MOST:
+        raise TooLarge(f"{len(entries)} entries came at once, at most {AT_MOST} are taken")
+    found = ParsedFeedback([], [])
+    for number, entry in enumerate(entries):
+        try:
+            found.verdicts.append(_read(entry, app))
+        except InvalidData as error:
+            found.faults.append(EntryFault(number, str(error)))
+    return found
+
+
+def _read(entry: object, app: str) -> ExternalScore:
+    if not isinstance(entry, Mapping):
+        raise InvalidData(f"feedback must be an object, not {_shown(entry)}")
+    unknown = next((key for key in entry if key not in _FIELDS), None)
+    if unknown is not None:
+        raise InvalidData(f"unknown key {_shown(unknown)}; allowed: {', '.join(_FIELDS)}")
+    said = {key: read(key, entry[key]) for key, read in _FIELDS.items() if entry.get(key) is not None}
+    if ("trace_id" in said) == ("request_id" in said):
+        raise InvalidData("needs either trace_id or request_id, of the answer that the feedback is on")
+    words = [key for key in ("thumbs", "score", "label") if key in said]
+    if not words or ("thumbs" in said and len(words) > 1):
+        raise InvalidData("needs thumbs (`up` or `down`), or score or label or both")
+    return ExternalScore(
+        request_id=said.get("trace_id") or said["request_id"],
+        evaluator=said.get("name", USER_FEEDBACK),
+        via=ScoreSource.FEEDBACK,
+        value=said.get("score"),
+        label=said.get("thumbs") or said.get("label", ""),
+        explanation=said.get("comment", ""),
+        span_id=said.get("span_id", ""),
+        app=said.get("app") or text_of(app, LONGEST_NAME),
+        annotator="HUMAN",
+        at=said.get("at", 0.0),
+        key=said.get("id", ""),
+        user=said.get("user_id", ""),
+    )
+
+
+def _id(pattern: re.Pattern[str], digits: int) -> Callable[[str, Any], str]:
+    def read(key: str, value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value) or not value.strip("0"):
+            raise InvalidData(f"{key}: must be {digits} hex digits, not all zero, not {_shown(value)}")
+        return value.lower()
+
+    return read
+
+
+def _text(longest: int, *, cut: bool = False) -> Callable[[str, Any], str]:
+    def read(key: str, value: Any) -> str:
+        if not isinstance(value, str) or (not cut and (not value.strip() or len(value) > longest)):
+            raise InvalidData(f"{key}: must be a text of 1 to {longest} characters, not {_shown(value)}")
+        return text_of(value, longest)
+
+    return read
+
+
+def _thumbs(key: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in _THUMBS:
+        raise InvalidData(f"{key}: must be `up` or `down`, not {_shown(value)}")
+    return _THUMBS[value]
+
+
+def _score(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidData(f"{key}: must be a finite number, not {_shown(value)}")
+    return float(value)
+
+
+def _time(key: str, value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is not None:
+                return max(moment.timestamp(), 0.0)
+        except (ValueError, OverflowError):
+            pass
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _LATEST:
+        return float(value)
+    raise InvalidData(f"{key}: must be seconds since 1970, or a date with time and zone, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """A value as messages show it: short, printable."""
+    return f"{value!a:.60}"
+
+
+_FIELDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "trace_id": _id(_TRACE_ID, 32),
+    "request_id": _text(_LONGEST_ID),
+    "span_id": _id(_SPAN_ID, 16),
+    "app": _text(LONGEST_NAME),
+    "name": _text(LONGEST_NAME),
+    "thumbs": _thumbs,
+    "score": _score,
+    "label": _text(LONGEST_NAME),
+    "comment": _text(LONGEST_TEXT, cut=True),
+    "user_id": _text(_LONGEST_ID),
+    "at": _time,
+    "id": _text(_LONGEST_ID),
+}

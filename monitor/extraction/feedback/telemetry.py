@@ -1,0 +1,196 @@
+"""Verdicts in spans and log records, by the names that the dialects give them.
+
+| where | what |
+|---|---|
+| log record or span event `gen_ai.evaluation.result` | OpenTelemetry semantic conventions for generative AI |
+| log record or span event `gen_ai.evaluation.user_feedback` | the same, an earlier state; Azure AI |
+| span attributes `annotations.N.annotation.*`, `evaluations.N.evaluation.*`, both also after `trace.` | OpenInference |
+| span attributes `logfire.feedback.name`, `logfire.feedback.comment` and the one that the first names | Logfire |
+
+Our own verdicts carry our scope, or attributes `rag_monitor.*`: they are never read.
+
+What is said of a span that has ended comes on another, a carrier, whose one link names the span that is meant
+(OpenInference, "Post-Hoc Feedback"). Spans have links for other reasons as well, so not every link is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from monitor.extraction import values
+from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
+from monitor.model.span import LogRecord, Span, SpanLink, Value
+from monitor.model.trace import Trace
+
+RESULT: Final = "gen_ai.evaluation.result"
+REACTION: Final = "gen_ai.evaluation.user_feedback"
+OURS: Final = "rag-monitor"
+"""The scope, and the service name, of what the monitor itself sends."""
+
+_OUR_PREFIX: Final = "rag_monitor."
+_AT_MOST: Final = 200  # verdicts of one trace
+_SETS: Final = tuple(
+    (f"{scope}{kind}s", kind, f"{scope}{kind}s.0.{kind}.name", not scope)
+    for scope in ("", "trace.")
+    for kind in ("annotation", "evaluation")
+)
+_LOGFIRE: Final = "logfire.feedback.name"
+MARKS: Final = (b"annotation.", b"evaluation.", _LOGFIRE.encode())
+"""A span with a verdict has one of these among its bytes."""
+
+_KIND: Final = "openinference.span.kind"
+_EVALUATOR: Final = "EVALUATOR"
+_AMBIGUOUS: Final = SpanLink("", "")
+"""Where the carrier links to several spans."""
+
+
+def of_record(record: LogRecord) -> ExternalScore | None:
+    """The verdict that a log record is; None where it is none, or our own."""
+    attributes = record.attributes
+    name = record.event_name or values.text(attributes.get("event.name"))
+    if OURS in (record.origin.scope_name, record.origin.service_name):
+        return None
+    found = _of_event(name, attributes, record.body)
+    if found is None:
+        return None
+    return _at(found, SpanLink(record.trace_id, record.span_id), record.time_ns, record.origin.service_name)
+
+
+def of_trace(trace: Trace, *, answers: bool = True) -> tuple[ExternalScore, ...]:
+    """The verdicts that the spans of a trace carry, some hundred at most. `answers`: it is a request to the service."""
+    found = islice((one for span in trace.spans for one in _of_span(span, answers=answers)), _AT_MOST)
+    return tuple(replace(one, linked=True) if one.request_id != trace.trace_id else one for one in found)
+
+
+def of_late(span: Span) -> tuple[ExternalScore, ...]:
+    """The verdicts on a span whose trace is closed."""
+    return tuple(islice(_of_span(span, answers=True), _AT_MOST))
+
+
+def _of_span(span: Span, *, answers: bool) -> Iterator[ExternalScore]:
+    if OURS in (span.origin.scope_name, span.origin.service_name):
+        return
+    app, own = span.origin.service_name, SpanLink(span.trace_id, span.span_id)
+    target = _linked(span) if _carries(span, answers=answers) else own
+    for event in span.events:
+        found = _of_event(event.name, event.attributes, None)
+        if found is not None:
+            yield _at(found, target, event.time_ns, app)
+    if span.links and not span.attributes.get(_KIND):
+        target = _linked(span)  # all work that this dialect traces has a kind, so this is none
+    for prefix, kind, first, of_this_span in _SETS:
+        if first in span.attributes:
+            for entry in values.unflatten(span.attributes, prefix) or ():
+                inner = entry.get(kind) if isinstance(entry, Mapping) else None
+                if isinstance(inner, Mapping):
+                    on = target if of_this_span or target is _AMBIGUOUS else target._replace(span_id="")
+                    yield _at(_of_annotation(inner), on, span.end_ns, app)
+    if _LOGFIRE in span.attributes:
+        yield _at(_of_logfire(span.attributes), own._replace(span_id=span.parent_id), span.start_ns, app)
+
+
+def _carries(span: Span, *, answers: bool) -> bool:
+    """Whether a link of `span` says what is meant: for work on a request it says where its order came from."""
+    return bool(span.links) and (not answers or span.attributes.get(_KIND) == _EVALUATOR)
+
+
+def _linked(span: Span) -> SpanLink:
+    return span.links[0] if len(span.links) == 1 else _AMBIGUOUS
+
+
+def _of_event(name: str, attributes: Mapping[str, Value], body: Value) -> ExternalScore | None:
+    if name not in (RESULT, REACTION) or any(key.startswith(_OUR_PREFIX) for key in attributes):
+        return None
+    if name == REACTION:
+        said = body if isinstance(body, Mapping) else {}
+        return _checked(
+            evaluator=USER_FEEDBACK,
+            via=ScoreSource.FEEDBACK,
+            value=values.first(attributes, ("gen_ai.evaluation.score", "gen_ai.evaluation.score.value")),
+            label=attributes.get("gen_ai.evaluation.score.label"),
+            explanation=values.first({**said, **attributes}, ("gen_ai.evaluation.explanation", "comment")),
+            response=attributes.get("gen_ai.response.id"),
+        )
+    return _checked(
+        evaluator=attributes.get("gen_ai.evaluation.name"),
+        via=ScoreSource.GEN_AI_EVENTS,
+        value=attributes.get("gen_ai.evaluation.score.value"),
+        label=attributes.get("gen_ai.evaluation.score.label"),
+        explanation=attributes.get("gen_ai.evaluation.explanation"),
+        error=attributes.get("error.type"),
+        response=attributes.get("gen_ai.response.id"),
+    )
+
+
+def _of_annotation(said: Mapping[str, Value]) -> ExternalScore:
+    return _checked(
+        evaluator=said.get("name"),
+        via=ScoreSource.OPENINFERENCE,
+        value=said.get("score"),
+        label=said.get("label"),
+        explanation=said.get("explanation"),
+        annotator=said.get("annotator_kind"),
+        key=said.get("identifier"),
+    )
+
+
+def _of_logfire(attributes: Mapping[str, Value]) -> ExternalScore:
+    name = values.text(attributes.get(_LOGFIRE))
+    value = attributes.get(name)
+    told = ("fail", "pass")[value] if isinstance(value, bool) else value if isinstance(value, str) else None
+    return _checked(
+        evaluator=name,
+        via=ScoreSource.FEEDBACK,
+        value=value if told is None else None,
+        label=told,
+        explanation=attributes.get("logfire.feedback.comment"),
+    )
+
+
+def _checked(
+    *,
+    evaluator: Value,
+    via: ScoreSource,
+    value: Value,
+    label: Value = None,
+    explanation: Value = None,
+    annotator: Value = None,
+    key: Value = None,
+    error: Value = None,
+    response: Value = None,
+) -> ExternalScore:
+    """What was told, as far as it is of the right kind; with its fault where that is not enough."""
+    name, number, word = text_of(evaluator, LONGEST_NAME), values.number(value), text_of(label, LONGEST_NAME)
+    trouble = text_of(error, LONGEST_NAME)
+    fault = "" if number is not None or word or trouble else "no_value"
+    answer = text_of(response, LONGEST_NAME)
+    return ExternalScore(
+        request_id=f"response:{answer}" if answer else "",
+        evaluator=name,
+        via=via,
+        value=number,
+        label=word,
+        explanation=text_of(explanation, LONGEST_TEXT),
+        annotator=text_of(annotator, LONGEST_NAME),
+        key=text_of(key, LONGEST_NAME),
+        error=trouble if number is None and not word else "",
+        fault=fault if name else "no_name",
+    )
+
+
+def text_of(value: object, longest: int) -> str:
+    """A text that every writer takes, cut; empty for anything else."""
+    if not isinstance(value, str):
+        return ""
+    return value.strip()[:longest].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _at(found: ExternalScore, on: SpanLink, time_ns: int, app: str) -> ExternalScore:
+    if on is _AMBIGUOUS:
+        return replace(found, request_id="", app=app, fault="several_links")
+    request = on.trace_id or found.request_id
+    fault = found.fault or ("" if request else "no_request")
+    return replace(found, request_id=request, span_id=on.span_id, app=app, at=max(time_ns, 0) / 1e9, fault=fault)

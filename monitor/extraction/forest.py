@@ -1,0 +1,176 @@
+"""The spans of a trace as trees, with what each of them says: who is whose ancestor, who says what, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from monitor.extraction import values
+from monitor.extraction.settings import ReadingSettings
+from monitor.model.span import LogRecord, Span
+from monitor.stages import Convention, Observation
+
+_SERVER, _CONSUMER = 2, 5
+_PLAIN = ReadingSettings()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A span in its tree. `first` and `last` number it and the last of its descendants, from the root downwards."""
+
+    span: Span
+    seen: Observation | None
+    records: tuple[LogRecord, ...] = ()
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    depth: int = 0
+    first: int = 0
+    last: int = 0
+
+    def above(self, other: Node) -> bool:
+        """Whether `other` is a descendant of this node."""
+        return self.first < other.first <= self.last
+
+    def ancestors(self) -> list[Node]:
+        """All nodes above, the outermost first."""
+        found, node = [], self.parent
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """All nodes from the roots downwards, siblings in order of their start.
+
+    `roots` begin a request in this process; `orphans` have a parent that never came; `strays` are log records of a
+    dialect whose span never came.
+    """
+
+    nodes: tuple[Node, ...]
+    roots: tuple[Node, ...]
+    orphans: tuple[Node, ...]
+    strays: tuple[LogRecord, ...] = ()
+
+    def below(self, node: Node) -> Sequence[Node]:
+        """The node and all its descendants."""
+        return self.nodes[node.first : node.last + 1]
+
+    def of_kind(self, *kinds: str) -> Iterator[Node]:
+        """The nodes whose spans play one of these roles, from the roots downwards."""
+        return (node for node in self.nodes if node.seen is not None and node.seen.kind in kinds)
+
+
+def grow(
+    spans: Sequence[Span],
+    records: Sequence[LogRecord],
+    conventions: Sequence[Convention],
+    settings: ReadingSettings = _PLAIN,
+) -> Forest:
+    """Ask the conventions span by span and set the spans into their trees. A circle of parents counts as orphans."""
+    of_span: dict[str, list[LogRecord]] = {}
+    for record in records:
+        of_span.setdefault(record.span_id, []).append(record)
+    by_id: dict[str, Node] = {}
+    for span in sorted(spans, key=lambda one: (one.start_ns, one.span_id)):
+        own = tuple(of_span.get(span.span_id, ()))
+        by_id.setdefault(span.span_id, Node(span, ask(span, own, conventions, settings), own))
+    roots, orphans = [], []
+    for node in by_id.values():
+        parent = by_id.get(node.span.parent_id)
+        if parent is not None and parent is not node:
+            node.parent = parent
+            parent.children.append(node)
+        elif settings.orphans_are_roots or begins(node.span):
+            roots.append(node)
+        else:
+            orphans.append(node)
+    nodes = _number([*roots, *orphans])
+    if len(nodes) < len(by_id):
+        placed = set(map(id, nodes))
+        for node in by_id.values():
+            if id(node) not in placed:
+                if node.parent is not None:
+                    node.parent.children.remove(node)
+                node.parent = None
+                orphans.append(node)
+                placed |= set(map(id, _number([node])))
+        nodes = _number([*roots, *orphans])
+    marks = tuple(mark.decode(errors="replace") for convention in conventions for mark in convention.record_marks)
+    strays = (record for record in records if record.span_id not in by_id)
+    named = (one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
+    return Forest(tuple(nodes), tuple(roots), tuple(orphans), tuple(named))
+
+
+def ask(
+    span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN
+) -> Observation | None:
+    """What one span says, in the words of the first dialect that knows it, and as the configuration maps it."""
+    found = next((seen for one in conventions if (seen := one.observe(span, records)) is not None), None)
+    return settings.attributes.apply(span, found)
+
+
+def begins(span: Span) -> bool:
+    """Whether a request enters the process here. Server and consumer spans do, whether or not their flags say so."""
+    return span.is_root or not span.parent_id or span.kind in (_SERVER, _CONSUMER)
+
+
+class FieldSource(NamedTuple):
+    """Where a field of a case was taken from: a span, and the field of its observation."""
+
+    node: Node
+    field: str
+
+    @property
+    def text(self) -> str:
+        """What it says, where that is a text."""
+        return str(getattr(self.node.seen, self.field))
+
+
+def saying(nodes: Iterable[Node], field: str) -> FieldSource | None:
+    """The first of `nodes` that says something of `field`."""
+    return next((FieldSource(node, field) for node in nodes if node.seen and getattr(node.seen, field)), None)
+
+
+def mapped(forest: Forest, field: str) -> FieldSource | None:
+    """The outermost span that holds what the configuration has mapped to `field`."""
+    return saying((node for node in outermost(forest) if node.seen and field in node.seen.stated), field)
+
+
+def outermost(forest: Forest) -> list[Node]:
+    """All nodes, those nearest to a root first."""
+    return sorted(forest.nodes, key=lambda node: (node.depth, node.first))
+
+
+def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:
+    """What the outermost span that says it says: sessions stand on the root, on every span, or only below the root.
+
+    Spans that no dialect knows are asked for `keys`.
+    """
+    configured = mapped(forest, field)
+    if configured is not None:
+        return configured.text
+    for node in outermost(forest):
+        said = getattr(node.seen, field) if node.seen else values.text(values.first(node.span.attributes, keys))
+        if said:
+            return str(said)
+    return ""
+
+
+def _number(tops: Sequence[Node]) -> list[Node]:
+    """Number the nodes below `tops`, without recursion: chains of spans can be long."""
+    nodes: list[Node] = []
+    waiting: list[tuple[Node, bool]] = [(top, False) for top in reversed(tops)]
+    while waiting:
+        node, left = waiting.pop()
+        if left:
+            node.last = len(nodes) - 1
+            continue
+        node.first = len(nodes)
+        node.depth = node.parent.depth + 1 if node.parent is not None else 0
+        nodes.append(node)
+        waiting.append((node, True))
+        waiting += [(child, False) for child in reversed(node.children)]
+    return nodes

@@ -1,0 +1,352 @@
+"""What was said: chat messages, questions and answers, out of the many shapes in which spans record them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from monitor.extraction import values
+from monitor.model.case import Message
+from monitor.model.span import Value
+
+_ROLES: Final = {
+    "user": "user",
+    "human": "user",
+    "humanmessage": "user",
+    "humanmessagechunk": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "aimessage": "assistant",
+    "aimessagechunk": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "chatbot": "assistant",
+    "system": "system",
+    "developer": "system",
+    "systemmessage": "system",
+    "tool": "tool",
+    "function": "tool",
+    "toolmessage": "tool",
+    "functionmessage": "tool",
+}
+_WRAPPERS: Final = ("message", "data", "kwargs")
+_TEXT_PARTS: Final = ("", "text", "output_text", "input_text", "reasoning_text")
+_TOOL_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "tool_return", "function_call_output")
+_REPR_ROLE: Final = re.compile(r"role=(?:<\w+\.\w+: ?)?'(\w+)'|^(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
+_DEPTH: Final = 8
+_QUERY_KEYS: Final = (
+    "question",
+    "query",
+    "input",
+    "user_input",
+    "user_query",
+    "user_message",
+    "user_msg",
+    "message",
+    "query_str",
+    "query_bundle",
+    "inputs",
+    "prompt",
+    "text",
+    "q",
+    "content",
+    "kwargs",
+    "args",
+    "start_event",
+)
+_HISTORY_KEYS: Final = ("chat_history", "history", "message_history", "previous_messages", "conversation_history")
+_ANSWER_KEYS: Final = (
+    "answer",
+    "response",
+    "final_answer",
+    "result",
+    "output_text",
+    "output",
+    "outputs",
+    "final_result",
+    "reply",
+    "replies",
+    "completion",
+    "generation",
+    "generations",
+    "choices",
+    "message",
+    "content",
+    "text",
+    "response_txt",
+    "return_values",
+)
+_STRUCTURED: Final = re.compile(r"""\{\s*["'}]|\[\s*["'\[{\]]""")
+_WITHIN: Final = 2
+
+
+class StatedQuestion(NamedTuple):
+    """What a request says: the question, and the turns before it (None where it says nothing of them)."""
+
+    query: str
+    history: tuple[Message, ...] | None = None
+
+
+def read(value: Value) -> tuple[Message, ...] | None:
+    """The messages that a value holds, in its order; None where it holds none.
+
+    A message without text (an assistant's call of a tool, an image) has an empty `content`.
+    """
+    return _read(value, _DEPTH)
+
+
+def read_one(value: Value) -> Message | None:
+    """The one message that a value is; None where it is none."""
+    return _one(value, _DEPTH)
+
+
+def turns(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """What people and the assistant have said: without system prompts, tool traffic and messages without text."""
+    return tuple(m for m in messages if m.role in ("user", "assistant") and m.content.strip())
+
+
+def last_user(messages: Sequence[Message]) -> int:
+    """Where the last user message with text stands; -1 where there is none."""
+    return max((at for at, m in enumerate(messages) if m.role == "user" and m.content.strip()), default=-1)
+
+
+def read_request(value: Value) -> StatedQuestion | None:
+    """The question of a request, out of plain text, JSON of any usual shape, a list of messages or call arguments.
+
+    Also out of JSON that a length limit has cut; the history is then not trusted to be whole. None where no question
+    is stated.
+    """
+    unfolded = values.unfold(value)
+    if (
+        isinstance(unfolded, str)
+        and _STRUCTURED.match(unfolded)
+        and not isinstance(repaired := values.unfold_cut(unfolded), str)
+    ):
+        if not isinstance(repaired, Mapping) or "messages" in repaired:
+            return None  # the last message, which is the question, is what was cut off
+        asked = _request(repaired, _DEPTH)
+        return StatedQuestion(asked.query) if asked else None
+    return _request(unfolded, _DEPTH)
+
+
+def read_answer(value: Value) -> str | None:
+    """The answer text in the output of a request or a model; None where there is none that can be told from the rest.
+
+    A text is taken as it is, unless it is the repr of an object: a generator not consumed, a framework's event.
+    """
+    return _answer(value, _DEPTH)
+
+
+def text_of(content: Value) -> str:
+    """The text of a message's content: a text, or the text parts of a list of parts, a line break between them."""
+    return _text_of(content, _DEPTH)
+
+
+def from_repr(text: str) -> Message | None:
+    """The message that a Python repr shows: `ChatMessage(role=..., text='...')`, `HumanMessage(content='...')`."""
+    role = _REPR_ROLE.search(text[:400])
+    if role is None or not values.is_repr(text):
+        return None
+    name = _ROLES.get((role[1] or role[2]).lower(), "")
+    content = values.repr_field(text, "text|content")
+    return Message(name, content or "") if name else None
+
+
+def _read(value: Value, depth: int) -> tuple[Message, ...] | None:
+    value = values.unfold(value)
+    if depth <= 0:
+        return None
+    if isinstance(value, Mapping):
+        inner = values.unfold(value.get("messages"))
+        if isinstance(inner, (list, tuple, Mapping)):
+            return _read(inner, depth - 1)
+        one = _one(value, depth)
+        return (one,) if one else None
+    listed = values.elements(value)
+    if listed is None:
+        one = from_repr(value) if isinstance(value, str) else None
+        return (one,) if one else None
+    found: list[Message] = []
+    for item in listed:
+        if isinstance(item, (list, tuple)):
+            found += _read(item, depth - 1) or ()
+            continue
+        one = _one(item, depth)
+        if one is not None:
+            found.append(one)
+    return tuple(found) or None
+
+
+def _one(item: Value, depth: int) -> Message | None:
+    item = values.unfold(item)
+    if isinstance(item, str):
+        return from_repr(item)
+    if not isinstance(item, Mapping) or depth <= 0:
+        return None
+    role = _role(item)
+    if not role or "data" in item or "kwargs" in item or ("message" in item and "content" not in item):
+        for key in _WRAPPERS:
+            wrapped = values.unfold(item.get(key))
+            inner = _one({"type": role, **wrapped}, depth - 1) if isinstance(wrapped, Mapping) else None
+            if inner is not None:
+                return inner
+    if not role:
+        return None
+    parts = values.first(item, ("parts", "content", "contents", "blocks", "text", "output"))
+    if role in ("user", "assistant") and _holds_only_tool_results(parts):
+        role = "tool"
+    return Message(role, text_of(_own_words(parts) if role == "assistant" else parts))
+
+
+def _role(item: Mapping[str, Value]) -> str:
+    for key in ("role", "type", "_type", "kind", "event.name"):
+        named = item.get(key)
+        if isinstance(named, str) and named.lower() in _ROLES:
+            return _ROLES[named.lower()]
+    path = values.elements(item.get("id"))  # LangChain's serialised objects: the last element is the class
+    if path and isinstance(path[-1], str):
+        return _ROLES.get(path[-1].lower(), "")
+    return ""
+
+
+def _own_words(parts: Value) -> Value:
+    """The parts of an assistant's message without what its tools returned: some agents tell a whole run as one."""
+    listed = values.elements(values.unfold(parts)) or ()
+    own = [part for part in listed if not _is_tool_result(part)]
+    return own if len(own) < len(listed) else parts
+
+
+def _holds_only_tool_results(parts: Value) -> bool:
+    listed = values.elements(values.unfold(parts))
+    return bool(listed) and all(_is_tool_result(part) for part in listed or ())
+
+
+def _is_tool_result(part: Value) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _TOOL_RESULTS
+
+
+def _text_of(content: Value, depth: int) -> str:
+    if isinstance(content, str):
+        if content[:2] not in ("[{", '["') or not isinstance(unfolded := values.unfold(content), list):
+            return content
+        return _text_of(unfolded, depth - 1) or content
+    if depth <= 0:
+        return ""
+    if isinstance(content, Mapping):
+        return _part(content, depth)
+    listed = values.elements(content)
+    return "\n".join(filter(None, (_text_of(part, depth - 1) for part in listed))) if listed else ""
+
+
+def _part(part: Mapping[str, Value], depth: int) -> str:
+    wrapped = part.get("message_content")
+    if isinstance(wrapped, Mapping):
+        part = wrapped
+    kind = values.text(part.get("type"))
+    if kind in _TOOL_RESULTS:
+        found = values.first(part, ("response", "result", "output", "content"))
+        found = found.get("value", found) if isinstance(found, Mapping) else found
+        return found if isinstance(found, str) else _text_of(found, depth - 1) or _dump(found)
+    if kind.lower() not in _TEXT_PARTS:
+        return ""
+    found = values.first(part, ("text", "content", "value"))
+    return _text_of(found, depth - 1)
+
+
+def _dump(value: Value) -> str:
+    try:
+        return orjson.dumps(value).decode() if isinstance(value, (Mapping, list)) else ""
+    except (TypeError, ValueError):
+        return ""
+
+
+def _request(value: Value, depth: int) -> StatedQuestion | None:
+    value = values.unfold(value)
+    if isinstance(value, str):
+        if values.is_repr(value):
+            return _of_chat([said]) if (said := from_repr(value)) else None
+        return StatedQuestion(value) if value.strip() and values.usable(value) and not values.broken(value) else None
+    if depth <= 0:
+        return None
+    if isinstance(value, Mapping):
+        return _request_of_mapping(value, depth)
+    return _request_of_list(value, depth) if isinstance(value, (list, tuple)) and value else None
+
+
+def _request_of_list(listed: Sequence[Value], depth: int) -> StatedQuestion | None:
+    # The arguments of a call, question first, turns after it, would else be taken for the turns alone.
+    first = values.unfold(listed[0])
+    chat = read(listed) if not (isinstance(first, str) and first.strip()) else None
+    if chat:
+        return _of_chat(chat)
+    asked = _request(listed[0], depth - 1)
+    if asked is not None and asked.history is None and len(listed) > 1:
+        return StatedQuestion(asked.query, _history(listed[1]))
+    return asked
+
+
+def _request_of_mapping(value: Mapping[str, Value], depth: int) -> StatedQuestion | None:
+    said = read_one(value)
+    if said is not None:
+        return StatedQuestion(said.content) if said.role == "user" and said.content.strip() else None
+    chat = read(value.get("messages")) or read(value.get("prompt"))
+    history = next((found for key in _HISTORY_KEYS if (found := _history(value.get(key))) is not None), None)
+    for key in _QUERY_KEYS:
+        inner = value.get(key)
+        asked = _request(inner, depth - 1) if inner else None
+        if asked is not None:
+            return asked if history is None else StatedQuestion(asked.query, history)
+    if chat:
+        return _of_chat(chat)
+    texts = [text for text in value.values() if isinstance(text, str) and text.strip()]
+    if len(texts) == 1 and len(value) == 1:
+        return _request(texts[0], depth - 1)
+    stated = set(_stated_within(value, _WITHIN))
+    return StatedQuestion(stated.pop()) if len(stated) == 1 else None
+
+
+def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
+    """Questions in the inputs of a pipeline's components: `{"data": {"prompt_builder": {"question": ...}}}`."""
+    for inner in value.values():
+        if isinstance(inner, Mapping) and depth > 0:
+            yield from (
+                text for key in ("question", "query") if isinstance(text := inner.get(key), str) and text.strip()
+            )
+            yield from _stated_within(inner, depth - 1)
+
+
+def _of_chat(chat: Sequence[Message]) -> StatedQuestion | None:
+    at = last_user(chat)
+    return StatedQuestion(chat[at].content, turns(chat[:at])) if at >= 0 else None
+
+
+def _history(value: Value) -> tuple[Message, ...] | None:
+    listed = values.elements(values.unfold(value))
+    if listed is None:
+        return None
+    return turns(read(listed) or ()) if listed else ()
+
+
+def _answer(value: Value, depth: int) -> str | None:
+    value = values.unfold(value)
+    if isinstance(value, str):
+        if values.is_repr(value):
+            said = from_repr(value)
+            return _last_said([said]) if said else values.repr_field(value, "answer")
+        return value if value.strip() and values.usable(value) and not values.broken(value) else None
+    if depth <= 0 or not isinstance(value, (Mapping, list, tuple)):
+        return None
+    chat = read(value)
+    if chat:
+        return _last_said(chat)
+    if isinstance(value, Mapping):
+        found = (_answer(value[key], depth - 1) for key in _ANSWER_KEYS if value.get(key))
+        return next((text for text in found if text is not None), None)
+    return _answer(value[0], depth - 1) if value and isinstance(value[0], (Mapping, list, tuple)) else None
+
+
+def _last_said(chat: Sequence[Message]) -> str | None:
+    return next((m.content for m in reversed(chat) if m.role == "assistant" and m.content.strip()), None)

@@ -1,0 +1,256 @@
+"""Question and context out of one stuffed prompt, at the marks that prompt templates usually carry.
+
+Only where the marks are clear: a text without them is not split, for a guess would put wrong words before a judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from monitor.extraction import documents, template, values
+from monitor.extraction.template import PromptTemplate
+from monitor.model.case import Document
+from monitor.model.span import Value
+
+MAX_PROMPT: Final = 1_000_000
+"""Characters beyond which a prompt is not split."""
+
+_CONTEXT: Final = (
+    r"(?:retrieved |relevant |reference |supporting |given |provided |additional |background )?"
+    r"(?:contexts?(?: information| documents?| passages?)?|documents?|docs|sources?|passages?|excerpts?|search results?"
+    r"|knowledge(?: base)?|references?|evidence|background(?: information)?)"
+    r"|上下文|上下文信息|已知信息|参考资料|参考信息|背景信息|背景知识|检索结果|资料|文档"
+    r"|kontext|quellen|dokumente|contexte|sources|contexto|documentos|contesto|コンテキスト|文脈"
+)
+_STRONG: Final = re.compile(
+    r"context|kontext|contesto|上下文|已知信息|コンテキスト|文脈|retrieved|search result", re.IGNORECASE
+)
+_QUESTION: Final = (
+    r"(?:the |my |your |current |new |latest |final |follow[- ]up )?(?:user(?:'s)? |customer(?:'s)? )?"
+    r"(?:question|query|request|input|inquiry)|q|问题|用户问题|提问|frage|pregunta|domanda|質問|질문"
+)
+_ANSWER: Final = (
+    r"(?:your |helpful |final |the |standalone )?(?:answer|response|reply)|a(?=[ ]?:\s*\Z)|assistant|ai|回答|答案"
+    r"|antwort|réponse|respuesta"
+)
+_HISTORY: Final = r"(?:chat |conversation |dialog(?:ue)? |previous )(?:history|conversation|messages)|历史对话|对话历史"
+_OTHER: Final = r"instructions?|output format|response format|constraints|要求"
+
+
+def _label(names: str) -> str:
+    """A label at the start of a line: `Context:`, `## Context`, `**Context:**`, `[Context]`, `[[ ## context ## ]]`."""
+    named = rf"(?:{names})(?:[ ]?\([^()\n]{{1,60}}\))?"
+    return (
+        rf"^[ \t]{{0,8}}(?:#{{1,6}}[ \t]{{0,8}}{named}[ \t]{{0,8}}:?[ \t]{{0,8}}$"
+        rf"|#{{0,6}}[ \t]{{0,8}}(?:\*\*|__)?{named}(?:\*\*|__)?[ \t]{{0,8}}[:\uff1a](?:\*\*|__)?[ \t]{{0,8}}"
+        rf"|\[{{1,2}}[ #]*{named}[ #]*\]{{1,2}}[ \t]{{0,8}}:?[ \t]{{0,8}}$)"
+    )
+
+
+_LABELS: Final = re.compile(
+    f"(?P<context>{_label(_CONTEXT)})|(?P<question>{_label(_QUESTION)})|(?P<answer>{_label(_ANSWER)})"
+    f"|(?P<history>{_label(_HISTORY)})|(?P<other>{_label(_OTHER)})",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CONTEXT_TAG: Final = re.compile(
+    r"<((?:retrieved_|search_|relevant_)?(?:contexts?|documents?|docs|sources|results|passages|knowledge(?:_base)?))"
+    r"(?: [^<>]*)?>",
+    re.IGNORECASE,
+)
+_QUESTION_TAG: Final = re.compile(r"<((?:user_)?(?:question|query|input|request))>", re.IGNORECASE)
+_INTRODUCTION: Final = re.compile(
+    r"^(?=.*\b(?:below|following|these|provided|given|delimited)\b)"
+    r"(?=.*\b(?:context|documents?|passages?|excerpts?|sources?)\b).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ASKED_BEFORE: Final = "below, surrounded by "
+"""In an introduction: what stands before it is the question (Spring AI's `QuestionAnswerAdvisor`)."""
+
+_PLACEHOLDER: Final = re.compile(r"\s*\{\w+\}")
+_FENCE: Final = re.compile(r"^[ \t]{0,8}(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]{0,8}$", re.MULTILINE)
+_DOCUMENT_TAG: Final = re.compile(r"<(document|doc|source|passage|chunk|result|item)(?: [^<>]*)?>", re.IGNORECASE)
+_INNER_TAG: Final = re.compile(r"<(document_content|page_content|content|text)>", re.IGNORECASE)
+_NUMBERED: Final = (
+    re.compile(r"^[ \t]{0,8}\[(\d{1,3})\][:.]?[ \t]{0,8}", re.MULTILINE),
+    re.compile(
+        r"^[ \t#*]*(?:document|doc|source|passage|chunk|result|context|excerpt|文档|资料)[ ]?\[?#?(\d{1,3})\]?"
+        r"(?:[ ]?\([^()\n]{1,120}\))?[ \t]{0,8}[:\uff1a.\-][ \t*]*",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+)
+
+
+class Stuffed(NamedTuple):
+    """A prompt taken apart: the question and the pieces of the context, in order.
+
+    `question` is what is `marked` as one, else all that stands outside of the context; None where nothing does.
+    """
+
+    question: str | None
+    blocks: tuple[str, ...]
+    marked: bool = False
+
+
+class _Tagged(NamedTuple):
+    """What stands between a tag and its end."""
+
+    start: int
+    end: int
+    body: str
+
+
+def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = True) -> Stuffed | None:
+    """Take a stuffed prompt apart; None where it has no clear mark of a context. An empty context gives no blocks.
+
+    A prompt made with one of the service's own `templates` is taken apart by that. With `asks` false the text is a
+    system prompt, which states no question: what looks like one belongs to a document.
+    """
+    if len(text) > MAX_PROMPT:
+        return None
+    filled = template.invert(templates, text)
+    if filled is not None:
+        return Stuffed(filled.question or None, blocks(filled.context), marked=bool(filled.question))
+    return _by_tags(text) or _by_labels(text, asks=asks) or _by_introduction(text)
+
+
+def blocks(context: str) -> tuple[str, ...]:
+    """The pieces of a context: listed, numbered, tagged or fenced off, otherwise one; none where it says so."""
+    context = context.strip()
+    if documents.says_none(context):
+        return ()
+    listed = values.unfold(context)
+    if isinstance(listed, list) and (told := documents.read(listed)) is not None:
+        return _kept(one.content for one in told)
+    tagged = _tagged(_DOCUMENT_TAG, context)
+    if tagged:
+        inner = [_tagged(_INNER_TAG, one.body) for one in tagged]
+        return _kept(inside[0].body if inside else one.body for inside, one in zip(inner, tagged, strict=True))
+    for pattern in _NUMBERED:
+        marks = _sequence(pattern, context)
+        if marks:
+            ends = [*(mark.start() for mark in marks[1:]), len(context)]
+            return _kept(context[mark.end() : end] for mark, end in zip(marks, ends, strict=True))
+    fenced = _FENCE.split(context)[::2]
+    return _kept(fenced)
+
+
+def of_tool(result: Value) -> tuple[Document, ...] | None:
+    """Read what a tool found: as `documents.read_result`, but one bare text is taken apart at its marks.
+
+    None where the result was not sent or is no text that could be evidence.
+    """
+    found = documents.read_result(result) if result is not None else None
+    if found is None or len(found) != 1 or found[0] != Document(found[0].content):
+        return found
+    return tuple(Document(piece) for piece in blocks(found[0].content)) or found
+
+
+def _kept(pieces: Iterable[str]) -> tuple[str, ...]:
+    return tuple(stripped for piece in pieces if (stripped := piece.strip()))
+
+
+def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
+    """The marks that count up from 0 or 1, the first of them at the start; none where they do not."""
+    marks: list[re.Match[str]] = []
+    for found in pattern.finditer(context):
+        number = int(found[1])
+        if (not marks and found.start() == 0 and number in (0, 1)) or (marks and number == int(marks[-1][1]) + 1):
+            marks.append(found)
+    return marks
+
+
+def _tagged(opening: re.Pattern[str], text: str) -> list[_Tagged]:
+    """The stretches between a tag and the next end of it, in time linear in the text: users can write tags, too."""
+    found: list[_Tagged] = []
+    lowered, unclosed, at = text.lower(), set[str](), 0
+    for mark in opening.finditer(text):
+        name = mark[1].lower()
+        if mark.start() < at or name in unclosed:
+            continue
+        end = lowered.find(f"</{name}>", mark.end())
+        if end < 0:
+            unclosed.add(name)
+            continue
+        found.append(_Tagged(mark.start(), end + len(name) + 3, text[mark.end() : end]))
+        at = found[-1].end
+    return found
+
+
+def _by_tags(text: str) -> Stuffed | None:
+    contexts = _tagged(_CONTEXT_TAG, text)
+    if not contexts:
+        return None
+    pieces = tuple(piece for found in contexts for piece in blocks(found.body))
+    starts, ends = [found.start for found in contexts], [found.end for found in contexts]
+    outside = [text[end:start] for end, start in zip([0, *ends], [*starts, len(text)], strict=True)]
+    rest = "\n\n".join(filter(None, (piece.strip() for piece in outside)))
+    tagged = _tagged(_QUESTION_TAG, rest)
+    question = tagged[0].body.strip() if tagged else _labelled_question(rest)
+    return Stuffed(question or rest or None, pieces, marked=bool(question))
+
+
+def _by_labels(text: str, *, asks: bool) -> Stuffed | None:
+    labels = [(str(found.lastgroup), found) for found in _LABELS.finditer(text)]
+    contexts = [found for kind, found in labels if kind == "context"]
+    questions = [at for at, (kind, _) in enumerate(labels) if kind == "question"] if asks else []
+    if not contexts or not (questions or _STRONG.search(contexts[0][0])):
+        return None
+    first, end = contexts[0], _end_of_context(text, labels)
+    if questions and labels[questions[-1]][1].start() > first.start():
+        # Documents may carry such labels themselves (an FAQ does): the question is the last one, all before is context.
+        end = labels[questions[-1]][1].start()
+        question = _until(text, labels, questions[-1])
+    else:
+        start = labels[questions[0]][1].end() if questions else 0
+        question = text[start : first.start()].strip()
+    end = next(
+        (found.start() for kind, found in labels if kind == "history" and first.end() <= found.start() < end), end
+    )
+    context = text[first.end() : end]
+    if _PLACEHOLDER.match(context):
+        return None
+    fences = list(_FENCE.finditer(context))
+    if fences and not context[: fences[0].start()].strip():
+        context = context[fences[0].end() : fences[-1].start() if len(fences) > 1 else len(context)]
+    return Stuffed(question or None, blocks(context), marked=bool(questions))
+
+
+def _by_introduction(text: str) -> Stuffed | None:
+    """`Context information is below.` or `Use the following pieces of context ...`, then a fence or a blank line."""
+    introduction = _INTRODUCTION.search(text)
+    if introduction is None:
+        return None
+    start = introduction.end()
+    fences = list(_FENCE.finditer(text, start))
+    question = _labelled_question(text[start:])
+    if fences and "\n\n" not in text[start : fences[0].start()].strip():
+        alike = [fence for fence in fences[1:] if fence[1] == fences[0][1]] or fences[1:]  # documents have fences, too
+        before, after = text[: introduction.start()].strip(), text[alike[0].end() :].strip() if alike else ""
+        rest = before if not alike or _ASKED_BEFORE in introduction[0] else after
+        context = text[fences[0].end() : alike[0].start() if alike else len(text)]
+        return Stuffed(question or rest or None, blocks(context), marked=bool(question))
+    labels = [found for found in _LABELS.finditer(text, start) if found.lastgroup == "question"]
+    blank = text.find("\n\n", start)
+    if labels and 0 <= blank < labels[-1].start():
+        return Stuffed(question, blocks(text[blank : labels[-1].start()]), marked=True)
+    return None
+
+
+def _labelled_question(text: str) -> str | None:
+    labels = [(str(found.lastgroup), found) for found in _LABELS.finditer(text)]
+    questions = [at for at, (kind, _) in enumerate(labels) if kind == "question"]
+    return _until(text, labels, questions[-1]) or None if questions else None
+
+
+def _until(text: str, labels: list[tuple[str, re.Match[str]]], at: int) -> str:
+    start = labels[at][1].end()
+    end = next((found.start() for kind, found in labels[at + 1 :] if kind in ("answer", "history", "other")), len(text))
+    return text[start:end].strip()
+
+
+def _end_of_context(text: str, labels: list[tuple[str, re.Match[str]]]) -> int:
+    """The end of the text, or the closing `Answer:` after which nothing is said."""
+    kind, last = labels[-1]
+    return last.start() if kind == "answer" and not text[last.end() :].strip() else len(text)

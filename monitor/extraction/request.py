@@ -1,0 +1,308 @@
+"""The request that a trace is about: the calls of a model, which of them answered, what was asked, and its tokens."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from monitor.extraction import evidence, messages, prompt
+from monitor.extraction.forest import FieldSource, Forest, Node, mapped, saying
+from monitor.extraction.template import PromptTemplate
+from monitor.model.case import Message, Request, Usage
+
+_NESTED: Final = 50
+"""Spans around an answer that are asked whether they speak in a model's words."""
+
+_FED = 20
+"""Characters from which on an earlier answer found in a later prompt is taken for handed on, not for chance."""
+
+_LOOK_BACK = 100
+"""Calls that are looked at, the last ones."""
+
+_NEAR = 20
+"""Spans above a call that are looked at for who said what."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a model. `node` is the span that says most of it, `outermost` the widest wrapper around it."""
+
+    node: Node
+    outermost: Node
+    messages: tuple[Message, ...]
+    response: str | None
+    model: str
+    error: str
+
+    @property
+    def prompt(self) -> str:
+        """All that was sent, as one text."""
+        return "\n".join(message.content for message in self.messages)
+
+
+class Answered(NamedTuple):
+    """How a request was answered.
+
+    `around` are the spans that enclose the answer, the outermost first; `last` is the call of a model that gave it;
+    `response` is None where no answer was sent.
+    """
+
+    around: tuple[Node, ...]
+    last: Call | None
+    response: str | None
+    source: FieldSource | None
+
+
+class StatedRequest(NamedTuple):
+    """The question with the turns before it, and where each was taken from."""
+
+    request: Request = Request()
+    question: FieldSource | None = None
+    history: FieldSource | None = None
+
+
+def calls(forest: Forest) -> list[Call]:
+    """All calls of a model in order of their start.
+
+    Instrumentations of several layers record one call as nested spans, each with a part of what there is to say: those
+    spans are one call. A span around several calls is none.
+    """
+    generations = list(forest.of_kind("generation"))
+    inner = [one for one, after in itertools.pairwise([*generations, None]) if one and not (after and one.above(after))]
+    firsts = [node.first for node in inner]
+    around = {id(g): bisect_right(firsts, g.last) - bisect_left(firsts, g.first) for g in generations}
+    enclosing: dict[int, Node | None] = {}  # the next generation above each node
+    for node in forest.nodes:
+        up = node.parent
+        enclosing[node.first] = up if up is None or id(up) in around else enclosing[up.first]
+    found = []
+    for node in inner:
+        chain, outer = [node], enclosing[node.first]
+        while outer is not None and around[id(outer)] == 1:
+            chain.append(outer)
+            outer = enclosing[outer.first]
+        found.append(_one(chain))
+    return sorted(found, key=lambda call: (call.node.span.start_ns, call.node.first))
+
+
+def answered(forest: Forest, found: Sequence[Call]) -> Answered:
+    """Which spans enclose the answer, and which of the calls in `found` gave it."""
+    configured = mapped(forest, "response")
+    last = _final(found, None)
+    source = configured or _answering(_around(forest, last), found)
+    better = _final(found, source.text if source else None)
+    if better is not last:
+        last = better
+        source = configured or _answering(_around(forest, last), found)
+    if source is not None:
+        return Answered(_around(forest, last), last, source.text, source)
+    if last is not None:
+        return Answered(_around(forest, last), last, last.response, FieldSource(last.node, "response"))
+    return Answered(_around(forest, last), None, None, None)
+
+
+def asked(
+    forest: Forest, found: Sequence[Call], request: Answered, limit: int, templates: Sequence[PromptTemplate]
+) -> StatedRequest:
+    """The user's own words and the turns before: of the outermost span that states them, else of the last prompt.
+
+    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not.
+    """
+    sent, history = _sent(request.last, "", templates)
+    chat = FieldSource(request.last.node, "messages") if request.last else None
+    told = mapped(forest, "query") or _asking(request.around, found)
+    if told is not None and told.node.seen is not None:
+        query = told.text if "query" in told.node.seen.stated else _unstuffed(told.text, templates)
+        before = mapped(forest, "history") or saying([told.node], "history")
+        if before is not None and before.node.seen is not None:
+            history, chat = before.node.seen.history or (), before
+        else:  # what the model was sent may go on after the question: with findings, with what to do better
+            _, history = _sent(request.last, query, templates)
+        return _asked(query, history, told, chat)
+    parts = prompt.split(sent, templates)
+    stated = parts.question or "" if parts is not None else sent
+    if stated and not (limit and len(sent) == limit):
+        return _asked(stated, history, chat, chat)
+    if request.response is None:
+        return StatedRequest()
+    # Of a prompt that was cut the retriever's query is a poor witness: it is often a rewritten one.
+    for kind in ("request",) if limit else ("request", "retrieval"):
+        asking = [FieldSource(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
+        if len({one.text for one in asking}) == 1:
+            return _asked(asking[0].text, history, asking[0], chat)
+    return StatedRequest()
+
+
+def _asked(
+    query: str, history: tuple[Message, ...], source: FieldSource | None, before: FieldSource | None
+) -> StatedRequest:
+    return StatedRequest(Request(query, history), source, before if history else None)
+
+
+def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate]) -> tuple[str, tuple[Message, ...]]:
+    """The last question that a model was sent, or that which holds `question`, and the turns before it."""
+    if last is None:
+        return "", ()
+    sent, turns = _turns_before(last, question)
+    users = (_unstuffed(m.content, templates) if m.role == "user" else m.content for m in turns)
+    return sent, tuple(Message(m.role, text) for m, text in zip(turns, users, strict=True))
+
+
+def _answering(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
+    """The outermost span that answers in the words of a model; else, for words can be edited, the outermost."""
+    answers = [FieldSource(node, "response") for node in around if node.seen and node.seen.response]
+    said = _said(found)
+    return next((one for one in answers[:_NESTED] if evidence.agree(one.text, said)), answers[0] if answers else None)
+
+
+def _asking(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
+    """The outermost span that asks what a model was sent, be it in other words; else the outermost."""
+    questions = [FieldSource(node, "query") for node in around if node.seen and node.seen.query]
+    sent = evidence.holding(_all_sent(found))
+    return next((one for one in questions[:_NESTED] if sent(one.text)), questions[0] if questions else None)
+
+
+def _unstuffed(text: str, templates: Sequence[PromptTemplate]) -> str:
+    parts = prompt.split(text, templates)
+    return parts.question if parts is not None and parts.marked and parts.question else text
+
+
+def _around(forest: Forest, last: Call | None) -> tuple[Node, ...]:
+    if last is None:
+        return tuple(forest.of_kind("request"))
+    return tuple(node for node in last.outermost.ancestors() if node.seen is not None and node.seen.kind == "request")
+
+
+def _one(chain: Sequence[Node]) -> Call:
+    seen = [node.seen for node in chain if node.seen is not None]
+    response = next((one.response for one in seen if one.response), None)
+    if response is None:
+        response = next((one.response for one in seen if one.response is not None), None)
+    telling = max(chain, key=lambda n: (bool(n.seen and n.seen.messages), bool(n.seen and n.seen.response), n.depth))
+    return Call(
+        node=telling,
+        outermost=chain[-1],
+        messages=_with_roles(next((one.messages for one in seen if one.messages), ()), chain[-1]),
+        response=response,
+        model=next((one.model for one in seen if one.model), ""),
+        error=next((one.error for one in seen if one.error), ""),
+    )
+
+
+def _with_roles(sent: tuple[Message, ...], outermost: Node) -> tuple[Message, ...]:
+    """Roles for messages that came without, where the next request around the call tells which one is the system's.
+
+    People and assistant then take turns, and people have the last word; left as they are where that does not come out.
+    """
+    if all(message.role for message in sent):
+        return sent
+    around = itertools.islice(_above(outermost), _NEAR)
+    told = next((n.seen.messages for n in around if n.seen and n.seen.kind == "request" and n.seen.messages), None)
+    system = [message.content for message in told or () if message.role == "system"]
+    turns = [message for message in sent if message.content not in system]
+    if told is None or len(turns) % 2 == 0 or len(turns) + len(system) != len(sent):
+        return sent
+    roles = itertools.cycle(("user", "assistant"))
+    return tuple(Message("system" if m.content in system else next(roles), m.content) for m in sent)
+
+
+def _above(node: Node) -> Iterator[Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def _final(found: Sequence[Call], response: str | None) -> Call | None:
+    """The call that gave the answer: the last whose words are in the request's `response`, else the last with words."""
+    said = evidence.folded(response) if response else ""
+    if said:
+        for call in reversed(found[-_LOOK_BACK:]):
+            words = evidence.folded(call.response) if call.response else ""
+            if words and (words in said or said in words):
+                return call
+    spoken = [call for call in found if call.response] or [call for call in found if call.messages] or found
+    return spoken[-1] if spoken else None
+
+
+def feeding(found: Sequence[Call], last: Call) -> list[Call]:
+    """`last`, and before it the calls whose answers were handed on to it: partial answers, summaries, earlier turns."""
+    used = [last]
+    prompt = evidence.folded(last.prompt)
+    at = found.index(last)
+    for call in reversed(found[max(0, at - _LOOK_BACK) : at]):
+        words = evidence.folded(call.response) if call.response else ""
+        if len(words) >= _FED and words in prompt:
+            used.insert(0, call)
+            prompt += " " + evidence.folded(call.prompt)
+    return used
+
+
+def _said(found: Sequence[Call]) -> list[str]:
+    """What the models said, each answer by its words."""
+    answers = (evidence.folded(call.response) for call in found[-_LOOK_BACK:] if call.response)
+    return [words for words in answers if words]
+
+
+def _all_sent(found: Sequence[Call]) -> str:
+    """All that the models were sent, as one text."""
+    return "\n".join(call.prompt for call in found[-_LOOK_BACK:])
+
+
+def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, ...]]:
+    """The last user message of a call as it was sent, or that which holds `question`, and the turns before it."""
+    wanted = evidence.folded(question)
+    holding = [at for at, m in enumerate(call.messages) if m.role == "user" and wanted in evidence.folded(m.content)]
+    at = holding[-1] if wanted and holding else messages.last_user(call.messages)
+    return (call.messages[at].content, messages.turns(call.messages[:at])) if at >= 0 else ("", ())
+
+
+def usage(forest: Forest) -> Usage:
+    """Tokens of all calls, each counted once: where a span and spans within it count, the larger sum stands."""
+    sums: dict[int, tuple[Usage | None, Usage | None]] = {}
+    for node in reversed(forest.nodes):
+        below = [sums.pop(child.first) for child in node.children]
+        calls_below = _add([one for one, _ in below])
+        requests_below = _add([one for _, one in below])
+        seen = node.seen
+        if seen is not None and seen.usage is not None and seen.kind == "generation":
+            calls_below = _larger(seen.usage, calls_below)
+        elif seen is not None and seen.usage is not None and seen.kind == "request":
+            requests_below = _larger(seen.usage, requests_below)
+        sums[node.first] = (calls_below, requests_below)
+    tops = [sums[top.first] for top in (*forest.roots, *forest.orphans)]
+    counted = _add([one for one, _ in tops]) or _add([one for _, one in tops]) or Usage()
+    if counted.total_tokens is None and counted.input_tokens is not None and counted.output_tokens is not None:
+        return Usage(counted.input_tokens, counted.output_tokens, counted.input_tokens + counted.output_tokens)
+    return counted
+
+
+def counted(forest: Forest) -> list[Node]:
+    """The spans that count tokens."""
+    return [node for node in forest.of_kind("generation", "request") if node.seen and node.seen.usage is not None]
+
+
+def _add(several: Sequence[Usage | None]) -> Usage | None:
+    counted = [one for one in several if one is not None]
+    if not counted:
+        return None
+    return Usage(
+        _sum([one.input_tokens for one in counted]),
+        _sum([one.output_tokens for one in counted]),
+        _sum([_total(one) for one in counted]),
+    )
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    given = [number for number in numbers if number is not None]
+    return sum(given) if given else None
+
+
+def _total(one: Usage) -> int | None:
+    return one.total_tokens if one.total_tokens is not None else _sum([one.input_tokens, one.output_tokens])
+
+
+def _larger(own: Usage, below: Usage | None) -> Usage:
+    return own if below is None or (_total(own) or 0) >= (_total(below) or 0) else below

@@ -1,0 +1,147 @@
+"""A service's own prompt template, turned round: from a prompt that was made with it back to what was put in."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+CONTEXT: Final = "context"
+QUESTION: Final = "question"
+
+_PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*(\w+)[ \t]*\}\}|\{(\w+)\}")
+
+
+_CANDIDATES: Final = 16
+"""Places for the question that are tried, where the text before it stands in the prompt often."""
+
+
+class Filled(NamedTuple):
+    """What was put into a template; `question` is None where the template has no place for one."""
+
+    context: str
+    question: str | None
+
+
+class _QuestionPlace(NamedTuple):
+    """The question from `start` to `stop`; the text before it begins at `before`, that after it ends at `after`."""
+
+    before: int
+    start: int
+    stop: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """A prompt template with `{context}`, perhaps `{question}`, and any other placeholders, whose content is ignored.
+
+    `literals` are the texts between the placeholders `names`, one more than these.
+    """
+
+    literals: tuple[re.Pattern[str], ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> PromptTemplate:
+        """Read a template. Placeholders are written `{name}` or `{{ name }}`. Raises `ValueError`.
+
+        Any white space in it stands for any white space in a prompt: frameworks indent, trim and fold their templates.
+        """
+        pieces, names, at = [], [], 0
+        for found in _PLACEHOLDER.finditer(text):
+            pieces.append(text[at : found.start()])
+            names.append(found[1] or found[2])
+            at = found.end()
+        pieces.append(text[at:])
+        if names.count(CONTEXT) != 1 or names.count(QUESTION) > 1:
+            raise ValueError("a prompt template needs {context} once, and {question} once or not at all")
+        for name, following, piece in zip(names, names[1:], pieces[1:-1], strict=False):
+            if not piece.strip() and {name, following} & {CONTEXT, QUESTION}:
+                raise ValueError(f"nothing but white space stands between {{{name}}} and {{{following}}}")
+        if len(names) == 1 and not (pieces[0].strip() or pieces[1].strip()):
+            raise ValueError("a prompt template needs some text of its own beside {context}")
+        return cls(tuple(map(_literal, pieces)), tuple(names))
+
+    def invert(self, prompt: str) -> Filled | None:
+        """What was put in; None where the prompt was not made with this template.
+
+        Where the text between two placeholders stands in the prompt more than once the question is taken to be the
+        shorter part: documents quote such texts more often than people ask with them.
+        """
+        prompt = prompt.strip()
+        head = self.literals[0].match(prompt)
+        tail = _at_end(self.literals[-1], prompt)
+        if head is None or tail is None or head.end() > tail:
+            return None
+        start, stop = head.end(), tail
+        if QUESTION not in self.names:
+            parts = self._between(prompt, 0, len(self.names), start, stop)
+            return Filled(parts[CONTEXT], None) if parts is not None else None
+        asked = self.names.index(QUESTION)
+        for place in self._questions(prompt, asked, start, stop):
+            before = self._between(prompt, 0, asked, start, place.before)
+            after = self._between(prompt, asked + 1, len(self.names), place.after, stop)
+            if before is not None and after is not None:
+                return Filled({**before, **after}[CONTEXT], prompt[place.start : place.stop].strip())
+        return None
+
+    def _questions(self, prompt: str, asked: int, first: int, last: int) -> Iterator[_QuestionPlace]:
+        """Where the question may stand, the likeliest place first."""
+        starts = [(first, first)]
+        if asked > 0:
+            found = self.literals[asked].finditer(prompt, first, last)
+            starts = [(one.start(), one.end()) for one in deque(found, maxlen=_CANDIDATES)][::-1]
+        for before, start in starts:
+            if asked == len(self.names) - 1:
+                yield _QuestionPlace(before, start, last, last)
+            elif (following := self.literals[asked + 1].search(prompt, start, last)) is not None:
+                yield _QuestionPlace(before, start, following.start(), following.end())
+
+    def _between(self, prompt: str, first: int, last: int, start: int, stop: int) -> dict[str, str] | None:
+        """The parts from `first` up to `last`, which fill the prompt from `start` to `stop`; None where they do not.
+
+        The context gets all that it can: other parts end at the first text that can follow them.
+        """
+        parts: dict[str, str] = {}
+        if first == last:
+            return parts
+        while first < last - 1 and self.names[first] != CONTEXT:
+            found = self.literals[first + 1].search(prompt, start, stop)
+            if found is None:
+                return None
+            parts[self.names[first]] = prompt[start : found.start()].strip()
+            start, first = found.end(), first + 1
+        while last - 1 > first:
+            last -= 1
+            found = _last(self.literals[last], prompt, start, stop)
+            if found is None:
+                return None
+            parts[self.names[last]] = prompt[found.end() : stop].strip()
+            stop = found.start()
+        parts[self.names[first]] = prompt[start:stop].strip()
+        return parts
+
+
+def invert(templates: Sequence[PromptTemplate], prompt: str) -> Filled | None:
+    """What was put into the first of `templates` that the prompt was made with."""
+    return next((filled for one in templates if (filled := one.invert(prompt)) is not None), None)
+
+
+def _literal(piece: str) -> re.Pattern[str]:
+    return re.compile(r"\s+".join(map(re.escape, piece.split())))
+
+
+def _last(literal: re.Pattern[str], prompt: str, start: int, stop: int) -> re.Match[str] | None:
+    latest = deque(literal.finditer(prompt, start, stop), maxlen=1)
+    return latest[0] if latest else None
+
+
+def _at_end(literal: re.Pattern[str], prompt: str) -> int | None:
+    """Where the literal begins that the prompt ends with."""
+    if not literal.pattern:
+        return len(prompt)
+    found = _last(literal, prompt, 0, len(prompt))
+    return found.start() if found is not None and found.end() == len(prompt) else None

@@ -1,0 +1,199 @@
+"""What people's labels say of the judges, as `rag-monitor calibrate --save` leaves it for the running monitor.
+
+The running monitor exports the sums, by evaluator and version, and the rules correct rates by them. It exports those of
+the versions that judge now: a version is an instrument, and labels of another one say nothing of this one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple
+
+import anyio
+import anyio.to_thread
+from prometheus_client import Gauge
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.errors import InvalidData
+from monitor.stages import Runtime
+from monitor.storage.files import make_private, sync_folder
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import Metrics
+
+FILE: Final = "calibration.json"
+"""Its name within the folder of `storage`."""
+
+EVERY: Final = 60.0
+"""Seconds between two looks at the file."""
+
+_MOST_BYTES = 1024 * 1024
+
+_Count = Annotated[int, Field(ge=0)]
+_Sum = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Saved(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class LabelCell(_Saved):
+    """The labels with one verdict of the judge and one of people: their number, sum of weights, of their squares.
+
+    Both say whether it is a defect.
+    """
+
+    verdict: bool
+    truth: bool
+    labels: _Count
+    weight: _Sum
+    weight_squares: _Sum
+
+
+class AuditedResults(_Saved):
+    """All results with one verdict of the judge, labelled or not."""
+
+    verdict: bool
+    results: _Count
+    weight: _Sum
+    weight_squares: _Sum
+
+
+class JudgeCalibration(_Saved):
+    """What is known of one version of an evaluator. `audited`: the results that the labelled ones were drawn from at
+    random; empty where they were chosen in another way.
+    """
+
+    evaluator: _Name
+    version: _Name
+    cells: Annotated[list[LabelCell], Field(max_length=4)]
+    audited: Annotated[list[AuditedResults], Field(max_length=2)] = []
+
+
+class Calibration(_Saved):
+    """The whole file."""
+
+    format: Literal[1] = 1
+    judges: Annotated[list[JudgeCalibration], Field(max_length=1000)]
+
+
+def save(calibration: Calibration, folder: Path) -> Path:
+    """Write the file into `folder`, made where it is missing; never half. Raises `OSError`."""
+    path = folder / FILE
+    beside = folder / f"{FILE}.new"
+    make_private(beside)
+    with beside.open("wb") as file:
+        file.write(calibration.model_dump_json(indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_folder(folder)
+    return path
+
+
+def load(path: Path) -> Calibration:
+    """Read a file. Raises `OSError`, and `InvalidData` where it is not what `save` writes."""
+    with path.open("rb") as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise InvalidData(f"is larger than {_MOST_BYTES} bytes")
+    try:
+        return Calibration.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidData(f"{place}: {first['msg']}" if place else first["msg"]) from None
+
+
+def label_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
+    """Return the gauges by cell: labels, weight, squared weights."""
+    return metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares
+
+
+def result_gauges(metrics: Metrics) -> tuple[Gauge, Gauge, Gauge]:
+    """Return the gauges of the results that labels were drawn from: results, weight, squared weights."""
+    return metrics.calibration_results, metrics.calibration_result_weight, metrics.calibration_result_weight_squares
+
+
+def export(judges: Iterable[JudgeCalibration], metrics: Metrics) -> None:
+    """Replace what the gauges show by the labels of `judges`."""
+    cells, kinds = label_gauges(metrics), result_gauges(metrics)
+    for gauge in (*cells, *kinds):
+        gauge.clear()
+    for one in judges:
+        for cell in one.cells:
+            labels = (one.evaluator, one.version, _said(cell.verdict), _said(cell.truth))
+            for gauge, value in zip(cells, (cell.labels, cell.weight, cell.weight_squares), strict=True):
+                gauge.labels(*labels).set(value)
+        for drawn in one.audited:
+            labels_of_all = (one.evaluator, one.version, _said(drawn.verdict))
+            for gauge, value in zip(kinds, (drawn.results, drawn.weight, drawn.weight_squares), strict=True):
+                gauge.labels(*labels_of_all).set(value)
+
+
+def _said(defect: bool) -> str:
+    return "defect" if defect else "good"
+
+
+class _Look(NamedTuple):
+    """By what a file is told from the one that lay there before."""
+
+    inode: int
+    changed: int
+    size: int
+
+
+async def watch(folder: Path, versions: Mapping[str, str], runtime: Runtime, *, every: float = EVERY) -> None:
+    """Export the file in `folder`, at once and whenever it is another one; until cancelled.
+
+    Of each evaluator the version in `versions`. A file that cannot be read is an event and leaves what was exported; a
+    file that is gone leaves nothing. Never raises.
+    """
+    path, before = folder / FILE, None
+    while True:
+        found: _Look | OSError | None
+        try:
+            found = await anyio.to_thread.run_sync(_look, path)
+        except OSError as error:
+            found = error
+        if str(found) != str(before):
+            before = found
+            await _take(path, found, versions, runtime)
+        await anyio.sleep(every)
+
+
+def _look(path: Path) -> _Look | None:
+    """None where there is no such file. Raises `OSError`."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("is no file")
+    return _Look(found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str, str], runtime: Runtime) -> None:
+    if found is None:
+        export((), runtime.metrics)
+        runtime.events.info(Event.CALIBRATION_READ, "the labels are gone: no rate is corrected", file=str(path))
+        return
+    try:
+        if isinstance(found, OSError):
+            raise found
+        calibration = await anyio.to_thread.run_sync(load, path)
+    except (OSError, InvalidData) as error:
+        message = "the labels cannot be read; those read before go on to be exported"
+        runtime.events.warning(Event.CALIBRATION_FAILED, message, file=str(path), error=str(error))
+        return
+    current = [one for one in calibration.judges if versions.get(one.evaluator) == one.version]
+    export(current, runtime.metrics)
+    runtime.events.info(
+        Event.CALIBRATION_READ,
+        "labels were read; rates of other versions of these evaluators are not corrected",
+        evaluators=", ".join(sorted(one.evaluator for one in current)) or "none",
+        of_other_versions=len(calibration.judges) - len(current),
+    )

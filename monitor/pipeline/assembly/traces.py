@@ -1,0 +1,333 @@
+"""Open traces: gathers the parts of each until nothing more is to be expected, within a bound on memory."""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from monitor.model.ack import Ack
+from monitor.model.span import Part
+from monitor.model.trace import Closed
+from monitor.pipeline.assembly.closed import ClosedTraces
+from monitor.pipeline.assembly.values import Added, AssemblySettings, ClosedTrace, OpenTrace, PartCounts
+
+_TRACE = 1500
+"""What a trace takes beside its parts, in bytes."""
+
+_PART = 400
+"""What a part takes beside its own bytes, in bytes: objects, table entries."""
+
+_INTERNED_AT_MOST = 10_000
+_NARROW = 64
+"""Among so few candidates the largest trace is looked for; among more of about the same size any will do."""
+
+
+@dataclass(slots=True)
+class _OpenTrace:
+    """`first` and `last` part, and for when its closing is `scheduled`: monotonic. `size` in bytes, estimated.
+
+    `roots` are those seen, `unended` those of them that have not ended.
+    """
+
+    trace_id: bytes
+    app: str
+    source: str
+    probability: float
+    received_at: float
+    first: float
+    last: float
+    spans: dict[bytes, Part] = field(default_factory=dict)
+    records: dict[bytes, Part] = field(default_factory=dict)
+    receipts: dict[Ack, None] = field(default_factory=dict)
+    roots: int = 0
+    unended: int = 0
+    size: int = _TRACE
+    size_class: int = 0
+    scheduled: float = float("inf")
+
+    def close(self, reason: Closed) -> ClosedTrace:
+        """The trace as it is handed out."""
+        return ClosedTrace(
+            self.trace_id,
+            (*self.spans.values(), *self.records.values()),
+            reason,
+            self.app,
+            self.source,
+            self.probability,
+            tuple(self.receipts),
+            self.received_at,
+        )
+
+
+class Assembly:
+    """All open traces. Not thread-safe; `now` is monotonic and the same clock in every call."""
+
+    def __init__(self, settings: AssemblySettings) -> None:
+        self._grace_period, self._idle_timeout, self._max_age = (
+            settings.grace_period,
+            settings.idle_timeout,
+            settings.max_age,
+        )
+        self._memory, self._largest, self._most = (
+            settings.max_open_bytes,
+            settings.max_trace_bytes,
+            settings.max_trace_spans,
+        )
+        self._open: dict[bytes, _OpenTrace] = {}
+        self._closed = ClosedTraces(settings.remember_closed, settings.remember_for)
+        self._ready: list[ClosedTrace] = []
+        self._timers: list[tuple[float, bytes]] = []
+        self._by_size: list[dict[bytes, _OpenTrace]] = [{} for _ in range(64)]
+        self._interned: dict[bytes, bytes] = {}
+        self._bytes = 0
+
+    @property
+    def open_traces(self) -> int:
+        """How many traces are open."""
+        return len(self._open)
+
+    @property
+    def open_bytes(self) -> int:
+        """What the open traces take, estimated."""
+        return self._bytes
+
+    @property
+    def oldest_received_at(self) -> float | None:
+        """When the first part of the oldest open trace came, wall clock. Looks at all: for a scrape, not for a span."""
+        return min((trace.received_at for trace in self._open.values()), default=None)
+
+    def is_open(self, trace_id: bytes) -> bool:
+        """Whether parts of this trace are awaited."""
+        return trace_id in self._open
+
+    def look(self, trace_id: bytes) -> OpenTrace | None:
+        """How an open trace stands; None where it is not open."""
+        one = self._open.get(trace_id)
+        if one is None:
+            return None
+        counts = (len(one.spans), len(one.records))
+        return OpenTrace(
+            one.app, one.source, one.received_at, self._due(one), *counts, bool(one.roots) and not one.unended
+        )
+
+    def is_known(self, trace_id: bytes) -> bool:
+        """Whether this trace is open, or closed and remembered: more of it is no new trace."""
+        return trace_id in self._open or trace_id in self._closed
+
+    def add(
+        self,
+        trace_id: bytes,
+        parts: Sequence[Part],
+        *,
+        app: str,
+        source: str,
+        probability: float,
+        receipt: Ack | None,
+        now: float,
+        received_at: float,
+    ) -> Added:
+        """Add parts of one trace. Where any is kept the trace takes one share of `receipt`; the caller holds its own.
+
+        `probability`: that with which these parts were kept so far. A span is a duplicate by its id (an ended copy
+        takes the place of an unended one), a log record by its bytes. May close traces, this one too, for want of
+        room: `due` hands them out.
+        """
+        trace = self._open.get(trace_id)
+        opened = False
+        if trace is None:
+            if trace_id in self._closed:
+                return _added(self._closed.count(trace_id, parts), opened=False)
+            trace = _OpenTrace(trace_id, app, source, probability, received_at, now, now)
+            self._open[trace_id] = trace
+            self._bytes += _TRACE
+            opened = True
+        else:
+            trace.probability = min(trace.probability, probability)
+            trace.received_at = min(trace.received_at, received_at)
+            trace.last = now
+        counts, overflow, taken = self._take(trace, parts)
+        if taken and receipt is not None and receipt not in trace.receipts:
+            trace.receipts[receipt.share()] = None
+        if overflow is not None:
+            self._close(trace, Closed.TOO_LARGE, now)
+            late = self._closed.count(trace_id, parts[overflow:])
+            return _added([a + b for a, b in zip(counts, late, strict=True)], opened=opened)
+        size_class = trace.size.bit_length()
+        if size_class != trace.size_class:
+            self._by_size[trace.size_class].pop(trace_id, None)
+            self._by_size[size_class][trace_id] = trace
+            trace.size_class = size_class
+        wait = self._grace_period if trace.roots and not trace.unended else self._idle_timeout
+        due = min(now + wait, trace.first + self._max_age)
+        if due < trace.scheduled:
+            trace.scheduled = due
+            heapq.heappush(self._timers, (due, trace_id))
+        if self._bytes > self._memory:
+            self._evict(now)
+        return _added(counts, opened=opened)
+
+    def due(self, now: float) -> list[ClosedTrace]:
+        """The traces that are closed by now and have not been handed out, in the order of their closing."""
+        while (trace := self._next()) is not None and trace.scheduled <= now:
+            self._close(trace, self._reason(trace, now), now)
+        self._closed.forget(now)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def next_due(self) -> float | None:
+        """When `due` next has something to hand out, monotonic; minus infinity: at once; None: nothing is open."""
+        if self._ready:
+            return float("-inf")
+        trace = self._next()
+        return None if trace is None else trace.scheduled
+
+    def close_all(self, reason: Closed, now: float) -> list[ClosedTrace]:
+        """Close every open trace for `reason`; hands out these and what `due` would."""
+        for trace in list(self._open.values()):
+            self._close(trace, reason, now)
+        return self.due(now)
+
+    def hand_over(self, now: float) -> list[ClosedTrace]:
+        """Drop what hangs on a void receipt and has not been handed out; should more of it come, it is a new trace."""
+        for trace in [one for one in self._open.values() if any(receipt.void for receipt in one.receipts)]:
+            self._close(trace, Closed.HANDED_OVER, now)
+        dropped: list[ClosedTrace] = []
+        staying: list[ClosedTrace] = []
+        for one in self._ready:
+            (dropped if any(receipt.void for receipt in one.receipts) else staying).append(one)
+        self._ready = staying
+        for one in dropped:
+            self.reopen(one.trace_id)
+        return dropped
+
+    def reopen(self, trace_id: bytes) -> None:
+        """Parts of this closed trace that come from now on are those of a new one."""
+        self._closed.reopen(trace_id)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether open traces take more than half of what they may: who can wait with more should."""
+        return self._bytes > self._memory / 2
+
+    def intern(self, data: bytes) -> bytes:
+        """The one copy of an encoded resource or scope, which otherwise comes anew with each delivery."""
+        if len(self._interned) >= _INTERNED_AT_MOST:
+            self._interned.clear()
+        return self._interned.setdefault(data, data)
+
+    # -- taking parts
+
+    def _take(self, trace: _OpenTrace, parts: Sequence[Part]) -> tuple[list[int], int | None, int]:
+        """Put parts in.
+
+        The counts (spans, then records), the index of the first part without room, how many were taken.
+        """
+        counts = [0] * 8
+        spans, records = trace.spans, trace.records
+        size, largest = trace.size, self._largest
+        room = self._most - len(spans) - len(records)
+        last_resource = last_scope = own_resource = own_scope = b""
+        overflow = None
+        taken = 0
+        for part in parts:
+            signal, key, _, is_root, ended_ns, encoded, resource, scope = part
+            kind = 0
+            table = spans
+            if signal != "traces":
+                kind = 4
+                table = records
+                key = encoded
+            known = table.get(key)
+            if known is not None:
+                counts[kind + 1] += 1
+                if kind or not ended_ns or known.ended_ns:
+                    continue
+                trace.roots -= known.is_root
+                trace.unended -= known.is_root
+                size -= len(known.encoded) + _PART
+            if resource is not last_resource or scope is not last_scope:
+                last_resource, last_scope = resource, scope
+                size += self._cost(resource) + self._cost(scope)
+                own_resource, own_scope = self.intern(resource), self.intern(scope)
+            size += len(encoded) + _PART
+            if known is None:
+                if size > largest or not room:
+                    size -= len(encoded) + _PART
+                    overflow = sum(counts)
+                    break
+                room -= 1
+                counts[kind] += 1
+            taken += 1
+            if own_resource is resource and own_scope is scope:
+                table[key] = part
+            else:
+                table[key] = part._replace(resource=own_resource, scope=own_scope)
+            if is_root and not kind:
+                trace.roots += 1
+                trace.unended += not ended_ns
+        self._bytes += size - trace.size
+        trace.size = size
+        return counts, overflow, taken
+
+    def _cost(self, data: bytes) -> int:
+        """What a resource or scope adds to the memory: the trace that brings it first pays for it."""
+        return 0 if data in self._interned else len(data)
+
+    # -- closing
+
+    def _due(self, trace: _OpenTrace) -> float:
+        wait = self._grace_period if trace.roots and not trace.unended else self._idle_timeout
+        return min(trace.last + wait, trace.first + self._max_age)
+
+    def _next(self) -> _OpenTrace | None:
+        """The trace that is due first. A timer stays when its trace's time moves on and is put right when it is up."""
+        timers = self._timers
+        if len(timers) > 2 * len(self._open) + 1024:
+            timers[:] = [(trace.scheduled, trace.trace_id) for trace in self._open.values()]
+            heapq.heapify(timers)
+        while timers:
+            scheduled, trace_id = timers[0]
+            trace = self._open.get(trace_id)
+            if trace is None or trace.scheduled != scheduled:
+                heapq.heappop(timers)
+                continue
+            due = self._due(trace)
+            if due <= scheduled:
+                return trace
+            trace.scheduled = due
+            heapq.heapreplace(timers, (due, trace_id))
+        return None
+
+    def _reason(self, trace: _OpenTrace, now: float) -> Closed:
+        if trace.roots and not trace.unended and trace.last + self._grace_period <= now:
+            return Closed.ROOT_ENDED
+        return Closed.TOO_OLD if trace.first + self._max_age <= now else Closed.IDLE
+
+    def _close(self, trace: _OpenTrace, reason: Closed, now: float) -> None:
+        del self._open[trace.trace_id]
+        self._by_size[trace.size_class].pop(trace.trace_id, None)
+        self._bytes -= trace.size
+        self._ready.append(trace.close(reason))
+        too_large = reason is Closed.TOO_LARGE
+        self._closed.remember(trace.trace_id, trace.spans, trace.records, too_large=too_large, now=now)
+
+    def _evict(self, now: float) -> None:
+        """Close the largest until the rest fits; of very many about as large, any that is more than half as large."""
+        while self._bytes > self._memory and self._open:
+            largest = next(alike for alike in reversed(self._by_size) if alike)
+            if len(largest) <= _NARROW:
+                trace = max(largest.values(), key=lambda one: one.size)
+            else:
+                trace = next(reversed(largest.values()))
+            self._close(trace, Closed.EVICTED, now)
+
+
+@functools.lru_cache(1024)
+def _count(kept: int, duplicate: int, late: int, too_large: int) -> PartCounts:
+    return PartCounts(kept, duplicate, late, too_large)
+
+
+def _added(counts: Sequence[int], *, opened: bool) -> Added:
+    return Added(_count(*counts[:4]), _count(*counts[4:]), opened)

@@ -1,0 +1,178 @@
+"""The queue in front of the judge: apps take turns, so that a loud one does not move anybody else's lag.
+
+Which app is next is decided by start-time fair queueing: each turn moves the app's own virtual time on by 1 / weight,
+and the app that is furthest back is next. One that was idle begins at the time of the app served last, so it waits for
+the turns of the others once at most and saves up no turns. (P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queuing,
+IEEE/ACM Transactions on Networking 5(5), 1997.)
+
+A judgement that has waited for so long that its verdict will be late goes on waiting apart, as its app's backlog: else
+fresh verdicts would come late as well until all of it is worked off, and nobody would hear of what happens now.
+
+What is judged afterwards (`BACKFILL`) has its turn when nobody else waits, and moves nobody's time on.
+
+What does not fit any more is taken from the app that holds most for its weight: the loud one pays for being loud.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import anyio
+
+from monitor.clock import Clock
+
+LATE: Final = "late"
+BACKFILL: Final = "backfill"
+_MOST_CLIENTS: Final = 1_000
+
+
+class QueueClient(NamedTuple):
+    """Who waits: an app; apart from it, but of its weight, its traffic of each other class and its backlog (`LATE`).
+
+    `BACKFILL` is behind them all.
+    """
+
+    app: str
+    traffic: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class _QueueTurn:
+    client: QueueClient
+    size: int
+    since: float
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    granted: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The waiting of one judge."""
+
+    free: float
+    now: float = 0.0
+    waiting: dict[QueueClient, deque[_QueueTurn]] = field(default_factory=dict)
+    starts: dict[QueueClient, float] = field(default_factory=dict)
+
+
+class FairQueue:
+    """Turns at the judges, each judge with a lane of its own.
+
+    Args:
+        slots: by judge, the turns that may be taken at once; a judge that is not named has no bound.
+        limit: the size of all that waits or is being judged, over all judges. A single larger one is let in.
+        shares: weights by app, > 0; 1 for others.
+        patience: seconds of waiting that make a verdict late.
+    """
+
+    def __init__(
+        self,
+        slots: Mapping[str, int],
+        *,
+        limit: int,
+        shares: Mapping[str, float],
+        clock: Clock,
+        patience: float = math.inf,
+    ) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._slots = slots
+        self._limit = limit
+        self._shares = shares
+        self._lanes: dict[str, _Lane] = {}
+        self._held: dict[QueueClient, int] = {}
+        self.size = 0
+        """What waits or is being judged now."""
+
+    @asynccontextmanager
+    async def turn(self, judge: str, client: QueueClient, size: int) -> AsyncIterator[bool]:
+        """Wait for a turn, and hold it while the context lasts; False where it was given up instead."""
+        lane = self._lanes.setdefault(judge, _Lane(self._slots.get(judge, math.inf)))
+        mine = _QueueTurn(client, size, self._clock.monotonic())
+        self._hold(client, size)
+        lane.waiting.setdefault(client, deque()).append(mine)
+        try:
+            while self.size > self._limit and self.size > size and self._give_up_one():
+                pass
+            self._serve(lane)
+            await mine.decided.wait()
+            yield mine.granted
+        finally:
+            self._leave(lane, mine)
+
+    def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
+        """A turn at `judge` when nobody else waits for one, held while the context lasts: for backfill."""
+        return self.turn(judge, QueueClient("", BACKFILL), 0)
+
+    def _serve(self, lane: _Lane) -> None:
+        """Hand out free turns."""
+        if lane.free > 0:
+            self._set_late_apart(lane)
+        while lane.free > 0 and lane.waiting:
+            others = [one for one in lane.waiting if one.traffic != BACKFILL]
+            client = min(others or lane.waiting, key=lambda one: max(lane.starts.get(one, 0.0), lane.now))
+            if others:
+                lane.now = max(lane.starts.get(client, 0.0), lane.now)
+                lane.starts[client] = lane.now + 1 / self._shares.get(client.app, 1.0)
+            lane.free -= 1
+            turn = self._next(lane, client)
+            turn.granted = True
+            turn.decided.set()
+
+    def _next(self, lane: _Lane, client: QueueClient, *, newest: bool = False) -> _QueueTurn:
+        queue = lane.waiting[client]
+        turn = queue.pop() if newest else queue.popleft()
+        if not queue:
+            del lane.waiting[client]
+            if not lane.waiting or len(lane.starts) > _MOST_CLIENTS:
+                lane.starts.clear()  # nobody waits, so nobody is owed; and names without end must not grow the process
+        return turn
+
+    def _set_late_apart(self, lane: _Lane) -> None:
+        late_since = self._clock.monotonic() - self._patience
+        for client in [one for one in lane.waiting if one.traffic not in (LATE, BACKFILL)]:
+            while client in lane.waiting and lane.waiting[client][0].since < late_since:
+                turn = self._next(lane, client)
+                self._hold(client, -turn.size)
+                turn.client = QueueClient(client.app, LATE)
+                self._hold(turn.client, turn.size)
+                lane.waiting.setdefault(turn.client, deque()).append(turn)
+
+    def _give_up_one(self) -> bool:
+        """Give up the newest of the client that holds most for its weight; False where nothing waits."""
+        waiting = {one for lane in self._lanes.values() for one in lane.waiting if one.traffic != BACKFILL}
+        if not waiting:
+            return False
+        loudest = max(waiting, key=lambda one: self._held.get(one, 0) / self._shares.get(one.app, 1.0))
+        lane = max(
+            (lane for lane in self._lanes.values() if loudest in lane.waiting),
+            key=lambda one: len(one.waiting[loudest]),
+        )
+        turn = self._next(lane, loudest, newest=True)
+        self._hold(loudest, -turn.size)
+        turn.size = 0
+        turn.decided.set()
+        return True
+
+    def _leave(self, lane: _Lane, turn: _QueueTurn) -> None:
+        if turn.granted:
+            lane.free += 1
+        elif not turn.decided.is_set():  # cancelled while it waited
+            lane.waiting[turn.client].remove(turn)
+            if not lane.waiting[turn.client]:
+                del lane.waiting[turn.client]
+        self._hold(turn.client, -turn.size)
+        self._serve(lane)
+
+    def _hold(self, client: QueueClient, size: int) -> None:
+        self.size += size
+        held = self._held.get(client, 0) + size
+        if held:
+            self._held[client] = held
+        else:
+            self._held.pop(client, None)

@@ -1,0 +1,165 @@
+"""Who voted how, what our evaluators said of the same request, and the answers that may yet be disliked."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from monitor.clock import Clock
+from monitor.model.case import Case, Request, Traffic
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, Score
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+REMEMBERED: Final = 50_000
+"""Requests of which it is remembered how their users, or our evaluators, judged them; the newest."""
+
+_HOUR: Final = 3600.0
+_KNOWN: Final = 10_000  # cases that are remembered without their texts
+_OVERHEAD: Final = 2_048  # what a case takes beside its texts, in bytes
+
+
+@dataclass(slots=True)
+class Vote:
+    """What users say of a request; the first word counts. `counted` are the evaluators it was held against."""
+
+    down: bool
+    counted: set[str] = field(default_factory=set)
+
+
+class Agreement:
+    """Counts, for each request and evaluator of ours, once, whether it and the user say the same."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._votes: OrderedDict[str, Vote] = OrderedDict()
+        self._verdicts: OrderedDict[str, dict[str, bool]] = OrderedDict()
+
+    def vote_on(self, request_id: str) -> Vote | None:
+        """What a user has said of the request, as far as it is remembered."""
+        return self._votes.get(request_id)
+
+    def voted(self, request_id: str, app: str, *, down: bool, earlier: Mapping[str, bool]) -> None:
+        """A user has said his word; `earlier` is what our evaluators said as far as the history knows."""
+        if request_id in self._votes:
+            return
+        vote = self._votes[request_id] = Vote(down)
+        _bound(self._votes)
+        for evaluator, defect in {**earlier, **self._verdicts.get(request_id, {})}.items():
+            self._count(vote, app, evaluator, defect=defect)
+
+    def judged(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
+        """An evaluator of ours has said its own."""
+        self._verdicts.setdefault(request_id, {})[evaluator] = defect
+        _bound(self._verdicts)
+        vote = self._votes.get(request_id)
+        if vote is not None:
+            self._count(vote, app, evaluator, defect=defect)
+
+    def on_result(self, judged: EvaluationResult) -> None:
+        """Hear a published result: it counts where it is a verdict of ours on production traffic."""
+        case = judged.case
+        if judged.via is ScoreSource.OWN and isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION:
+            self.judged(case.request_id, case.app, judged.evaluator, defect=judged.defect)
+
+    def _count(self, vote: Vote, app: str, evaluator: str, *, defect: bool) -> None:
+        if evaluator in vote.counted:
+            return
+        vote.counted.add(evaluator)
+        label = self._metrics.app(app)
+        for judge in ("defect", "passed"):
+            for user in ("down", "up"):
+                series = self._metrics.feedback_agreement.labels(label, evaluator, judge, user)
+                series.inc(judge == ("defect" if defect else "passed") and user == ("down" if vote.down else "up"))
+
+
+class RecentCases:
+    """The newest cases without their texts: whose verdicts come in later is known by them."""
+
+    def __init__(self) -> None:
+        self._cases: OrderedDict[str, Case] = OrderedDict()
+        self._answers: OrderedDict[str, str] = OrderedDict()
+
+    def add(self, case: Case, attributes: Mapping[str, str], response_id: str) -> None:
+        """Remember `case` with no more than `attributes`; `response_id` is the provider's id of its answer."""
+        self._cases[case.request_id] = without_texts(replace(case, attributes=attributes))
+        _bound(self._cases, _KNOWN)
+        if response_id:
+            self._answers[response_id] = case.request_id
+            _bound(self._answers, _KNOWN)
+
+    def of(self, request_id: str) -> Case | None:
+        """The case, where it is remembered; `response:ID` stands for the one that was answered so."""
+        kind, _, answer = request_id.partition(":")
+        return self._cases.get(self._answers.get(answer, "") if kind == "response" else request_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    case: Case
+    assignments: tuple[ConfiguredEvaluator, ...]
+    size: int
+    until: float
+
+
+class Unchosen:
+    """Answers that judged evaluators did not choose, in case their users dislike them.
+
+    `wait`: seconds for which one is kept. `at_most`: bytes that all may take.
+    """
+
+    def __init__(self, clock: Clock, *, wait: float, at_most: int) -> None:
+        self._clock = clock
+        self._wait = wait
+        self._at_most = at_most
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self.size = 0
+        """Bytes of what is kept."""
+
+    def keep(self, case: Case, assignments: Iterable[ConfiguredEvaluator]) -> None:
+        """Keep `case` for the evaluators of `assignments`; the oldest go where there is no room."""
+        size = _OVERHEAD + 2 * case.text_length  # two bytes a character, roughly
+        if size > self._at_most:
+            return
+        self._remove(case.request_id)
+        now = self._clock.monotonic()
+        self._kept[case.request_id] = _Kept(case, tuple(assignments), size, now + self._wait)
+        self.size += size
+        while self._kept and (self.size > self._at_most or next(iter(self._kept.values())).until <= now):
+            self._remove(next(iter(self._kept)))
+
+    def take(self, request_id: str) -> tuple[Case, tuple[ConfiguredEvaluator, ...]] | None:
+        """The answer and who has not judged it, if it is kept still; no longer after that."""
+        found = self._remove(request_id)
+        if found is None or found.until <= self._clock.monotonic():
+            return None
+        return found.case, found.assignments
+
+    def _remove(self, request_id: str) -> _Kept | None:
+        found = self._kept.pop(request_id, None)
+        if found is not None:
+            self.size -= found.size
+        return found
+
+
+def without_texts(case: Case) -> Case:
+    """The case as far as it is no content."""
+    return replace(
+        case,
+        request=Request(),
+        retrieved_context=(),
+        prompt=(),
+        response="",
+        expected_response=None,
+        expected_retrieved_context=None,
+    )
+
+
+def _bound(kept: OrderedDict[str, T], at_most: int = REMEMBERED) -> None:
+    while len(kept) > at_most:
+        kept.popitem(last=False)

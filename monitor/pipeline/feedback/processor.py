@@ -1,0 +1,266 @@
+"""The desk at which verdicts of others come in: read, counted and delivered like ours, held against ours.
+
+A user's "no" makes it likelier that the answer is judged: before the draw by a higher probability, which the weight
+knows of; after it the answer is judged all the same, where it is still kept, and counted apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tallies
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import anyio
+
+from monitor.extraction import slices as facts
+from monitor.extraction.feedback.settings import ForeignSettings
+from monitor.model.ack import Ack
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic
+from monitor.model.external import FAULTS, ExternalScore, ScoreSource
+from monitor.model.outcome import EvaluationResult, Score, result_id
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.feedback.boost import Agreement, Unchosen
+from monitor.pipeline.feedback.case_lookup import CaseLookup, Past
+from monitor.pipeline.feedback.names import Foreigner, Foreigners
+from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.metrics.results import ResultMetrics
+from monitor.pipeline.publish import Publisher
+from monitor.pipeline.traffic import standing
+from monitor.stages import Runtime, SamplingDecision
+from monitor.statistics.limits import TokenBucket
+from monitor.telemetry.events import Event
+
+_OUTCOMES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
+_AT_MOST: Final = 20_000
+"""Verdicts that may wait; beyond that senders are asked to try again."""
+_AT_ONCE: Final = 32
+
+
+class FeedbackProcessor:
+    """Where verdicts of others become results.
+
+    Args:
+        names: who is who.
+        past: where requests are looked up that are not remembered.
+        late_after: seconds from which a verdict is late, from when it was given.
+        slices: the attributes by which rates are sliced.
+    """
+
+    def __init__(
+        self,
+        settings: ForeignSettings,
+        *,
+        names: Foreigners,
+        evaluation: LiveEvaluation,
+        counting: ResultMetrics,
+        publisher: Publisher,
+        past: Past,
+        agreement: Agreement,
+        runtime: Runtime,
+        late_after: float,
+        slices: Sequence[str] = (),
+    ) -> None:
+        self._settings = settings.thumbs_down
+        self._names = names
+        self._evaluation = evaluation
+        self._counting = counting
+        self._publisher = publisher
+        self._agreement = agreement
+        self._runtime = runtime
+        self._late_after = late_after
+        self._slices = tuple(slices)
+        self._known = CaseLookup(past, self._slices)
+        self._unchosen = Unchosen(runtime.clock, wait=settings.thumbs_down.wait, at_most=settings.thumbs_down.max_size)
+        self._raises = settings.thumbs_down.probability > 0
+        per_hour = settings.thumbs_down.max_per_hour
+        self._allowed = TokenBucket(per_hour, runtime.clock.monotonic(), least=1.0, filled=1.0)
+        self._waiting: deque[tuple[ExternalScore, Foreigner, Ack | None]] = deque()
+        self._disliked: deque[tuple[Case, tuple[ConfiguredEvaluator, ...]]] = deque()
+        self._wake = anyio.Event()
+        self._working: Tallies[str] = Tallies()
+        metrics = runtime.metrics
+        metrics.feedback_buffer.set_function(lambda: self._unchosen.size)
+        for via in ScoreSource:
+            for outcome in _OUTCOMES if via is not ScoreSource.OWN else ():
+                metrics.external_scores.labels(via.value, outcome)
+
+    @property
+    def backlog(self) -> str:
+        """Why no more can be taken now, or an empty string."""
+        return "verdicts of others are behind: too many wait" if len(self._waiting) > _AT_MOST else ""
+
+    def take(self, verdicts: Sequence[ExternalScore], receipt: Ack | None) -> None:
+        """Take verdicts on requests that need not be known; each holds a share of `receipt` until it is delivered."""
+        for one in verdicts:
+            who = self._who(one)
+            if who is not None:
+                self._waiting.append((one, who, receipt.share() if receipt is not None else None))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work off what is taken, until cancelled."""
+        room = anyio.Semaphore(_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            while True:
+                while self._waiting or self._disliked:
+                    while self._disliked:
+                        group.start_soon(self._evaluation.score_disliked, *self._disliked.popleft())
+                    if self._waiting:
+                        await room.acquire()
+                        group.start_soon(self._work_off, *self._waiting.popleft(), room)
+                self._wake = anyio.Event()
+                await self._wake.wait()
+
+    async def before_sampling(self, reading: Reading) -> float:
+        """Take in what the trace of a request says of answers; returns when that is delivered.
+
+        Returns the probability with which the case of `reading` is to be judged at least: 0 for most, more where a user
+        dislikes the answer. A case that cannot be judged is remembered here, others by `after_sampling`.
+        """
+        if reading.verdicts:
+            await self._hear(reading.verdicts, reading.case)
+        if reading.status.judgeable:
+            return self._boost(reading.case)
+        if reading.status is not ReadingStatus.NOT_RAG:
+            self._known.remember(reading.case)
+        return 0.0
+
+    def after_sampling(self, case: Case, chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]]) -> None:
+        """Remember `case`, and who did not choose it: they may judge it yet, should a user dislike it."""
+        self._known.remember(case)
+        if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
+            others = self._evaluation.not_chosen(case, chosen)
+            if others:
+                self._unchosen.keep(case, others)
+
+    # -- within
+
+    async def _hear(self, verdicts: Sequence[ExternalScore], case: Case) -> None:
+        """Enter verdicts that came within the trace of `case`.
+
+        Those on another request, to which a link led, weigh what the trace weighs that brought them.
+        """
+        for said in verdicts:
+            who = self._who(said)
+            if who is None:
+                continue
+            one = replace(said, probability=case.probability)
+            with self._careful(one):
+                if one.linked:
+                    await self._enter_later(one, who)
+                else:
+                    await self._enter(replace(one, request_id=case.request_id), who, case)
+
+    def _boost(self, case: Case) -> float:
+        vote = self._agreement.vote_on(case.request_id) if self._raises else None
+        if vote is None or not vote.down or not self._evaluation.not_chosen(case, ()):
+            return 0.0
+        if not self._allowed.try_take(self._runtime.clock.monotonic()):
+            return 0.0
+        self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
+        return self._settings.probability
+
+    def _who(self, verdict: ExternalScore) -> Foreigner | None:
+        """Whose verdict it is; None where it cannot be used, which is counted."""
+        who = self._names.of(verdict.evaluator, verdict.via) if not verdict.fault else None
+        if who is None:
+            self._count(verdict, verdict.fault or "too_many_names")
+        return who
+
+    @contextmanager
+    def _careful(self, verdict: ExternalScore) -> Iterator[None]:
+        """One verdict that cannot be worked off must not stop the others, nor the traces."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
+            self._count(verdict, "failed")
+            self._runtime.events.error(
+                Event.EXTRACTION_FAILED,
+                "a verdict of somebody else's could not be worked off",
+                trace_id=verdict.request_id,
+                error=type(error).__name__,
+            )
+
+    async def _work_off(
+        self,
+        verdict: ExternalScore,
+        who: Foreigner,
+        receipt: Ack | None,
+        room: anyio.Semaphore,
+    ) -> None:
+        try:
+            with self._careful(verdict):
+                await self._enter_later(verdict, who)
+        finally:
+            room.release()
+        if receipt is not None:
+            receipt.settle()
+
+    async def _enter_later(self, verdict: ExternalScore, who: Foreigner) -> None:
+        """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
+        case, earlier = await self._known.of(verdict)
+        if not await self._enter(verdict, who, case, earlier) or not self._raises:
+            return
+        found = self._unchosen.take(case.request_id)
+        if found is not None and self._allowed.try_take(self._runtime.clock.monotonic()):
+            self._disliked.append(found)
+            self._wake.set()
+
+    async def _enter(
+        self,
+        verdict: ExternalScore,
+        who: Foreigner,
+        case: Case,
+        earlier: dict[str, bool] | None = None,
+    ) -> bool:
+        """Count and deliver one verdict of `who` on `case`, once; whether it is a user's "no"."""
+        judged = self._judged(verdict, who, case)
+        scored = isinstance(judged.outcome, Score)
+        votes = scored and verdict.by_user and case.traffic is Traffic.PRODUCTION
+        key = result_id(case.request_id, who.name, judged.version, judged.key)
+        repeated = self._publisher.has(key) or self._working[key] > 0
+        if not repeated:
+            self._working[key] += 1
+            try:
+                self._count(verdict, "scored" if scored else "unscored")
+                self._counting.selected(judged.case.app, who.name)
+                self._counting.finished(judged, 0.0)
+                await self._publisher.one(judged)
+            finally:
+                del self._working[key]
+        else:
+            self._count(verdict, "duplicate")
+        if votes:
+            self._agreement.voted(case.request_id, judged.case.app, down=judged.defect, earlier=earlier or {})
+        return votes and judged.defect and not repeated
+
+    def _count(self, verdict: ExternalScore, outcome: str) -> None:
+        self._runtime.metrics.external_scores.labels(verdict.via.value, outcome).inc()
+
+    def _judged(self, verdict: ExternalScore, who: Foreigner, case: Case) -> EvaluationResult:
+        now = self._runtime.clock.now()
+        outcome, defect = who.ruling.read(verdict)
+        given = min(verdict.at, now) if verdict.at > 0 else now
+        on = replace(
+            case,
+            span_id=case.span_id or verdict.span_id,
+            user_id=case.user_id or verdict.user,
+            attributes=facts.allowed(case, self._slices),
+            answered_at=given,
+        )
+        return EvaluationResult(
+            case=on,
+            evaluator=who.name,
+            version=who.via.value,
+            outcome=outcome,
+            weight=1 / verdict.probability,
+            level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
+            defect=defect,
+            judged_at=now,
+            standing=standing(on, now, self._late_after),
+            via=who.via,
+            key=verdict.identity,
+        )

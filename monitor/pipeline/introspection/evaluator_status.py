@@ -1,0 +1,343 @@
+"""The status of each evaluator: one state out of a closed set, why it is in that state, and what to do about it.
+
+`status_of` decides from what is known of an evaluator. `StatusTracker` gathers that in this process, for the web UI,
+the API, the metric and the terminal alike. docs/states.md has the same rules in a table.
+
+States that need a person come before those that pass by themselves, and those that stop all scores before those that
+cost some: of several states that apply, an evaluator is in the first of `PRECEDENCE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from monitor.clock import Clock
+from monitor.judge.pause import Pause, Paused
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, UnscoredReason
+from monitor.quantities import human_duration
+from monitor.telemetry.metrics import Metrics, samples
+
+WINDOW: Final = 900.0
+"""Seconds of the past that count."""
+ERROR_FROM, ERROR_SHARE = 5, 0.5
+"""Evaluations without a score in the window, at least, and their share of all, for `error`."""
+DEGRADED_FROM, DEGRADED_SHARE = 20, 0.1
+"""Evaluations in the window, at least, and the share of them without a score, for `degraded`."""
+
+_WINDOW: Final = f"{WINDOW / 60:.0f} minutes"
+_STEP: Final = 15.0  # seconds of results that are counted together
+_FRESH: Final = 1.0  # seconds for which a status is reused: a scrape asks once for each evaluator and state
+
+
+class State(StrEnum):
+    """The closed set. The values are those of the metric label `state`."""
+
+    PAUSED = "paused"
+    ERROR = "error"
+    OVERLOADED = "overloaded"
+    DEGRADED = "degraded"
+    NEVER_RUN = "never_run"
+    OK = "ok"
+
+
+PRECEDENCE: Final = (State.PAUSED, State.ERROR, State.OVERLOADED, State.DEGRADED, State.NEVER_RUN, State.OK)
+
+
+class EvaluatorStatus(NamedTuple):
+    """The state of an evaluator, why it is in that state, and what to do about it; `remedy` may be empty."""
+
+    state: State
+    why: str
+    remedy: str = ""
+
+
+_OVERLOAD: Final = (UnscoredReason.OVERLOADED, UnscoredReason.BUDGET)
+_NOT_A_FAULT: Final = (*_OVERLOAD, UnscoredReason.PAUSED, UnscoredReason.SHUTDOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusFacts:
+    """What is known of one evaluator in this process. Times are wall-clock seconds.
+
+    `scored`, `skipped` and `unscored` count the last `WINDOW` seconds; `finished` and `waiting` everything since
+    `started_at`; `last` is the end of the latest evaluation. `off`: its judge has no model. `broken` says why its judge
+    can never answer. `held_back`: its judge's circuit breaker is open.
+    """
+
+    name: str
+    now: float
+    started_at: float
+    finished: int = 0
+    waiting: int = 0
+    last: float | None = None
+    scored: int = 0
+    skipped: int = 0
+    unscored: Mapping[UnscoredReason, int] = field(default_factory=dict)
+    off: bool = False
+    broken: str = ""
+    held_back: bool = False
+    paused: Paused | None = None
+
+    @property
+    def faults(self) -> Mapping[UnscoredReason, int]:
+        """Evaluations without a score that say something about the judge or the evaluator, by reason."""
+        return {reason: number for reason, number in self.unscored.items() if number and reason not in _NOT_A_FAULT}
+
+    @property
+    def due(self) -> int:
+        """Evaluations in the window that should have produced a score, without those missed in a pause."""
+        return self.scored + sum(self.unscored.values()) - self.unscored.get(UnscoredReason.PAUSED, 0)
+
+
+def status_of(facts: StatusFacts) -> EvaluatorStatus:
+    """The first state of `PRECEDENCE` that applies."""
+    found = (_RULES[state](facts) for state in PRECEDENCE)
+    return next(one for one in found if one is not None)
+
+
+def _paused(facts: StatusFacts) -> EvaluatorStatus | None:
+    if facts.paused is None:
+        return None
+    one = facts.paused
+    missed = f" {one.missed} evaluations have been missed so far." if one.missed else ""
+    why = f"Its judge has been paused for {human_duration(facts.now - one.since)}: {one.why}.{missed}"
+    return EvaluatorStatus(State.PAUSED, why, _sentence(one.remedy))
+
+
+def _error(facts: StatusFacts) -> EvaluatorStatus | None:
+    if facts.broken:
+        why = f"Its judge cannot work: {facts.broken}."
+        return EvaluatorStatus(State.ERROR, why, "Fix this and restart the monitor.")
+    if facts.held_back:
+        why = "At least half of the calls to its judge failed. It is probed every 15 seconds until it answers."
+        remedy = _remedy(facts.faults) or _sentence(_REMEDIES[UnscoredReason.BREAKER_OPEN])
+        return EvaluatorStatus(State.ERROR, why, remedy)
+    failed = sum(facts.faults.values())
+    if failed < ERROR_FROM or failed < ERROR_SHARE * facts.due:
+        return None
+    return EvaluatorStatus(State.ERROR, _without_score(facts), _remedy(facts.faults))
+
+
+def _overloaded(facts: StatusFacts) -> EvaluatorStatus | None:
+    full, unpaid = (facts.unscored.get(reason, 0) for reason in _OVERLOAD)
+    if full:
+        why = f"Its judge cannot keep up: its queue was full, {full} evaluations were given up in the last {_WINDOW}."
+        remedy = "Lower its sample or sampling.traces, or raise judge.max_concurrency and the provider's limits."
+        return EvaluatorStatus(State.OVERLOADED, why, remedy)
+    if unpaid:
+        why = f"The budget of its judge is spent: {unpaid} evaluations were left out in the last {_WINDOW}."
+        remedy = "Raise judge.budget, or lower its sample. `rag-monitor plan` estimates both."
+        return EvaluatorStatus(State.OVERLOADED, why, remedy)
+    return None
+
+
+def _degraded(facts: StatusFacts) -> EvaluatorStatus | None:
+    failed = sum(facts.faults.values())
+    if facts.due < DEGRADED_FROM or failed < DEGRADED_SHARE * facts.due:
+        return None
+    return EvaluatorStatus(State.DEGRADED, _without_score(facts), _remedy(facts.faults))
+
+
+def _never_run(facts: StatusFacts) -> EvaluatorStatus | None:
+    if facts.off:
+        why = "It is off: its judge has no model."
+        return EvaluatorStatus(State.NEVER_RUN, why, "Set judge.model, or remove the evaluator.")
+    if facts.finished or facts.waiting:
+        return None
+    why = f"No answer has reached it since the start {human_duration(facts.now - facts.started_at)} ago."
+    remedy = f"`rag-monitor why --evaluator {facts.name}` shows where they end instead."
+    return EvaluatorStatus(State.NEVER_RUN, why, remedy)
+
+
+def _ok(facts: StatusFacts) -> EvaluatorStatus:
+    missed = facts.unscored.get(UnscoredReason.PAUSED, 0)
+    failed = sum(facts.faults.values())
+    if facts.scored:
+        unscored = f"; {failed} produced no score" if failed else ""
+        why = f"It scored {facts.scored} answers in the last {_WINDOW}{unscored}."
+    elif facts.skipped:
+        why = f"All {facts.skipped} answers in the last {_WINDOW} were skipped (not applicable)."
+    elif facts.waiting:
+        why = f"{facts.waiting} answers are being evaluated; none has finished in the last {_WINDOW}."
+    else:
+        since = f"; the latest finished {human_duration(facts.now - facts.last)} ago" if facts.last is not None else ""
+        why = f"Nothing was due in the last {_WINDOW}{since}."
+    if not missed:
+        return EvaluatorStatus(State.OK, why)
+    remedy = "`rag-monitor backfill --missed` evaluates them now."
+    return EvaluatorStatus(State.OK, f"{why} {missed} were missed in a pause that is over.", remedy)
+
+
+_RULES: Final[Mapping[State, Callable[[StatusFacts], EvaluatorStatus | None]]] = {
+    State.PAUSED: _paused,
+    State.ERROR: _error,
+    State.OVERLOADED: _overloaded,
+    State.DEGRADED: _degraded,
+    State.NEVER_RUN: _never_run,
+    State.OK: _ok,
+}
+
+_REMEDIES: Final[Mapping[UnscoredReason, str]] = {
+    UnscoredReason.TIMEOUT: "check judge.api_base and how fast the model is, or raise judge.timeout",
+    UnscoredReason.RATE_LIMITED: "raise the provider's limit, or set judge.budget.requests_per_minute below it",
+    UnscoredReason.PROVIDER_ERROR: "check the provider's status; `rag-monitor try` shows what it replies",
+    UnscoredReason.BREAKER_OPEN: "check the provider's status; calls resume by themselves once it answers",
+    UnscoredReason.CONTENT_FILTER: "the provider's content filter blocks these texts: relax it, or use another judge",
+    UnscoredReason.REFUSAL: "the model refuses to evaluate these texts: use another model for this evaluator",
+    UnscoredReason.TRUNCATED: "the model's replies are cut off: use a model with shorter replies",
+    UnscoredReason.MALFORMED: "the model does not follow the response format: use one that enforces a JSON schema",
+    UnscoredReason.OUT_OF_RANGE: "the model does not keep to the scale: use a stronger one",
+    UnscoredReason.TOO_LARGE: "use a model with a larger context window, or raise judge.max_characters",
+    UnscoredReason.ERROR: "the evaluator itself fails: see `evaluator_failed` in the log",
+}
+_OTHER_REMEDY: Final = "`docs/runbooks/RagUnscoredHigh.md` explains this reason"
+
+
+def _without_score(facts: StatusFacts) -> str:
+    listed = sorted(facts.faults.items(), key=lambda one: (-one[1], one[0]))
+    reasons = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in listed)
+    failed = sum(facts.faults.values())
+    return f"{failed} of {facts.due} evaluations in the last {_WINDOW} produced no score: {reasons}."
+
+
+def _remedy(faults: Mapping[UnscoredReason, int]) -> str:
+    most = max(faults, key=lambda reason: faults[reason], default=None)
+    return _sentence(_REMEDIES.get(most, _OTHER_REMEDY)) if most is not None else ""
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    if not text:
+        return ""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
+
+
+class JudgeHealth(Protocol):
+    """What is read of a judge."""
+
+    pause: Pause
+    fault: str
+    """Why it can never answer; empty where it can."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether its circuit breaker is open."""
+        ...
+
+
+class TrackedEvaluator(NamedTuple):
+    """An evaluator: the name of its judge, None where it asks none, and whether that judge has no model."""
+
+    name: str
+    judge: str | None
+    off: bool = False
+
+
+class _Results:
+    """Counts the results of one evaluator."""
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self.last: float | None = None
+        self._steps: deque[tuple[int, Counter[str]]] = deque()
+
+    def add(self, at: float, outcome: str) -> None:
+        self.finished += 1
+        self.last = max(at, self.last or at)
+        step = math.floor(at / _STEP)
+        if not self._steps or self._steps[-1][0] < step:
+            self._steps.append((step, Counter()))
+        self._steps[-1][1][outcome] += 1  # one that comes late counts with the newest
+
+    def within(self, now: float) -> Counter[str]:
+        while self._steps and (self._steps[0][0] + 1) * _STEP <= now - WINDOW:
+            self._steps.popleft()
+        return sum((counts for _, counts in self._steps), Counter())
+
+
+class StatusTracker:
+    """Tracks the status of all evaluators, including those that are off.
+
+    Args:
+        evaluators: all that are configured.
+        judges: by name; may be filled until the first status is read.
+    """
+
+    def __init__(
+        self,
+        evaluators: Sequence[TrackedEvaluator],
+        judges: Mapping[str, JudgeHealth],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._evaluators = evaluators
+        self._judges = judges
+        self._clock = clock
+        self._metrics = metrics
+        self._began = clock.now()
+        self._results = {one.name: _Results() for one in evaluators}
+        self._read_at = -math.inf
+        self._found: dict[str, EvaluatorStatus] = {}
+        for one in evaluators:
+            for state in State:
+                metrics.evaluator_state.labels(one.name, state.value).set_function(partial(self._is, one.name, state))
+
+    def on_result(self, result: EvaluationResult) -> None:
+        """Count a result. That of a backfill says nothing about now."""
+        results = self._results.get(result.evaluator)
+        if results is None or result.standing is RateScope.BACKFILL:
+            return
+        outcome = result.outcome
+        kind = "scored" if isinstance(outcome, Score) else "skipped" if isinstance(outcome, Skipped) else outcome.reason
+        results.add(result.judged_at, str(kind))
+
+    def current(self) -> Mapping[str, EvaluatorStatus]:
+        """The status of each evaluator, by its name."""
+        at = self._clock.monotonic()
+        if not self._read_at <= at < self._read_at + _FRESH:
+            waiting = self._waiting()
+            self._found = {one.name: status_of(self._facts(one, waiting)) for one in self._evaluators}
+            self._read_at = at
+        return self._found
+
+    def pauses(self) -> Iterator[tuple[str, str]]:
+        """Each evaluator that asks a judge, and why that is paused and what to do, in sentences; empty if it is not."""
+        for one in self._evaluators:
+            if one.judge is not None and not one.off:
+                found = self.current()[one.name]
+                yield one.name, f"{found.why} {found.remedy}" if found.state is State.PAUSED else ""
+
+    def _is(self, name: str, state: State) -> float:
+        return float(self.current()[name].state is state)
+
+    def _facts(self, one: TrackedEvaluator, waiting: Mapping[str, int]) -> StatusFacts:
+        results, now = self._results[one.name], self._clock.now()
+        counts = results.within(now)
+        judge = self._judges.get(one.judge) if one.judge is not None else None
+        return StatusFacts(
+            name=one.name,
+            now=now,
+            started_at=self._began,
+            finished=results.finished,
+            waiting=waiting.get(one.name, 0),
+            last=results.last,
+            scored=counts["scored"],
+            skipped=counts["skipped"],
+            unscored={reason: counts[reason.value] for reason in UnscoredReason if counts[reason.value]},
+            off=one.off,
+            broken=judge.fault if judge is not None else "",
+            held_back=judge.held_back if judge is not None else False,
+            paused=judge.pause.now if judge is not None else None,
+        )
+
+    def _waiting(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for labels, number in samples(self._metrics.evaluations_pending):
+            found[labels["evaluator"]] += int(number)
+        return found

@@ -1,0 +1,239 @@
+"""Explains each place where a request can end, and each reason of an evaluator, in a sentence with its setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from monitor.model.external import USER_FEEDBACK, ScoreSource
+from monitor.model.outcome import SkippedReason, UnscoredReason
+from monitor.pipeline.introspection.explain.values import Cause, EvaluatorSetup, MonitorSetup, at_least
+from monitor.quantities import human_duration
+
+_LIMIT: Final = re.compile(r"\b(OTEL_\w+_LIMIT)\b")
+_CAP: Final = re.compile(r"\b(dollars_per_day|dollars_per_hour|evaluations_per_day)\b")
+
+
+class Reason(NamedTuple):
+    """A sentence, and the setting that would change it; empty where there is none."""
+
+    text: str
+    setting: str = ""
+
+
+def of_outcome(outcome: str, detail: str, setup: MonitorSetup, *, draw: float = 0.0) -> Reason:
+    """Explain why a request with this outcome was not evaluated; `detail` is that of the request log."""
+    if outcome == "sampled_out":
+        rate = f"{detail}: {at_least(draw)}" if detail else ""
+        return Reason(f"the sampling rate of its traffic class, {detail}, left it out", rate)
+    if outcome == "filtered":
+        if detail == "traffic.health_checks":
+            text = "left out by the configuration: it looks like a health check"
+            return Reason(text, "traffic.health_checks: true")
+        return Reason(f"left out by the configuration: {detail} matches it", f"{detail}: remove this rule")
+    more = f": {detail}" if detail else ""
+    text, setting = _OUTCOMES.get(outcome, (f"it ended as {outcome}", ""))
+    if outcome == "incomplete":
+        setting = _of_incomplete(detail, setup)
+    elif outcome == "content_missing":
+        setting = _of_missing_texts(detail) or setting
+    return Reason(f"{text}{more}", setting)
+
+
+def _of_missing_texts(detail: str) -> str:
+    """What to change in the sender, where it is known what it leaves out."""
+    limit = _LIMIT.search(detail)
+    if limit:
+        return f"in the service: raise {limit[1]}, or unset it"
+    return "the rows that are sent: add question, answer and documents" if detail.startswith("the row") else ""
+
+
+def _of_incomplete(detail: str, setup: MonitorSetup) -> str:
+    if "the parent" in detail:
+        return "extraction.orphans_are_roots: true, if that span is only sent to another backend"
+    timeout = human_duration(setup.idle_timeout)
+    return f"assembly.idle_timeout: longer than {timeout}, if the missing spans arrive later than that"
+
+
+_OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
+    "not_rag": (
+        "it is not a RAG request: no dialect finds a question with retrieved context and an answer in it",
+        "extraction.attributes: the span attributes that hold question, documents and answer",
+    ),
+    "incomplete": ("part of the trace never arrived", ""),
+    "content_missing": (
+        "the service did not send the texts to evaluate",
+        (
+            "in the service: turn on content capture in its instrumentation, for example"
+            " OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"
+        ),
+    ),
+    "failed_request": ("the service itself failed to answer, so there is nothing to evaluate", ""),
+    "own_telemetry": ("it is the monitor's own telemetry, which is never evaluated", ""),
+    "invalid": ("it could not be read: see `extraction_failed` in the log", ""),
+    "too_large": (
+        "the trace was larger than allowed",
+        "assembly.max_trace_bytes: larger; or assembly.max_trace_spans, if it has very many spans",
+    ),
+    "expired": (
+        "it was given up: it waited in the spool for longer than results are kept",
+        "storage.retention: longer",
+    ),
+    "forgotten": ("it was erased on request (`rag-monitor forget`)", ""),
+    "handed_over": ("its partition moved to another replica, which receives and evaluates it: ask that replica", ""),
+}
+OUTCOMES: Final = ("sampled_out", "filtered", "no_context", "evaluated", *_OUTCOMES)
+"""Every outcome that is explained: those of the ledger."""
+
+CAUSE_OF_OUTCOME: Final[Mapping[str, Cause]] = {
+    outcome: Cause(outcome) for outcome in OUTCOMES if outcome not in ("evaluated", "no_context")
+}
+
+
+def of_skipped(reason: str) -> Reason:
+    """Explain why an evaluator does not apply."""
+    if reason not in frozenset(SkippedReason):
+        return Reason(f"it does not apply: {reason}")
+    return Reason(*_SKIPPED[SkippedReason(reason)])
+
+
+_SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
+    SkippedReason.NO_CONTEXT: (
+        "it needs retrieved context, and the case has none",
+        "extraction.attributes.documents: the attribute that holds the documents, if the service retrieves any",
+    ),
+    SkippedReason.NO_HISTORY: ("it needs earlier turns of the conversation, and there are none", ""),
+    SkippedReason.NO_PROMPT: ("it needs the prompt that the service sent, and the trace does not have it", ""),
+    SkippedReason.NO_REFERENCE: (
+        "it needs an expected answer or expected documents, which only rows can provide",
+        "",
+    ),
+    SkippedReason.NO_REQUEST: ("it needs a question, and there is none", ""),
+    SkippedReason.NO_RESPONSE: ("it needs an answer, and there is none", ""),
+}
+
+
+def of_unscored(reason: str, detail: str, evaluator: EvaluatorSetup | None) -> Reason:
+    """Explain why an evaluation produced no score, and what to set."""
+    judge = evaluator.judge_place if evaluator else "judge"
+    more = f" ({detail})" if detail else ""
+    if reason not in frozenset(UnscoredReason):
+        return Reason(f"it produced no score: {reason}{more}")
+    made = _UNSCORED[UnscoredReason(reason)]
+    text, setting = made(judge, detail, evaluator) if callable(made) else made
+    return Reason(f"{text}{more}", setting.format(judge=judge))
+
+
+def _budget(judge: str, detail: str, _: EvaluatorSetup | None) -> tuple[str, str]:
+    cap = _CAP.search(detail)
+    return "the judge's budget is spent", f"{judge}.budget.{cap[1]}: higher" if cap else f"{judge}.budget: higher"
+
+
+def _timeout(judge: str, _: str, evaluator: EvaluatorSetup | None) -> tuple[str, str]:
+    now = evaluator.judge.get("timeout") if evaluator else None
+    than = f" than {human_duration(now)}" if isinstance(now, (int, float)) else ""
+    return "the judge did not answer in time", f"{judge}.timeout: longer{than}"
+
+
+def _overloaded(judge: str, _: str, evaluator: EvaluatorSetup | None) -> tuple[str, str]:
+    now = evaluator.judge.get("max_concurrency") if evaluator else None
+    than = f" than {now}" if now else ""
+    text = "more cases were selected than the judge can handle, and its queue was full"
+    return text, f"{judge}.max_concurrency: higher{than}"
+
+
+def _too_large(judge: str, _: str, evaluator: EvaluatorSetup | None) -> tuple[str, str]:
+    now = evaluator.judge.get("max_characters") if evaluator else None
+    than = f" than {now:,}" if isinstance(now, int) else ""
+    text = "question, context and answer together are longer than the judge accepts"
+    return text, f"{judge}.max_characters: higher{than}, if the model's context window has room"
+
+
+_Made = tuple[str, str] | Callable[[str, str, EvaluatorSetup | None], tuple[str, str]]
+_UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
+    UnscoredReason.TIMEOUT: _timeout,
+    UnscoredReason.RATE_LIMITED: (
+        "the provider rate-limited every attempt",
+        "{judge}.budget.requests_per_minute: what the provider allows",
+    ),
+    UnscoredReason.PROVIDER_ERROR: (
+        "the provider failed, or rejects such calls",
+        "{judge}.model: one that the provider serves; `rag-monitor doctor` calls it",
+    ),
+    UnscoredReason.CONTENT_FILTER: (
+        "the provider's content filter blocked it",
+        "{judge}.model: one with a milder filter",
+    ),
+    UnscoredReason.REFUSAL: ("the judge refused to evaluate it", "{judge}.model: one that evaluates such texts"),
+    UnscoredReason.TRUNCATED: (
+        "the judge's reply was cut off at its token limit, twice",
+        "{judge}.model: one with shorter replies",
+    ),
+    UnscoredReason.MALFORMED: (
+        "the judge's reply did not have the required format, twice",
+        "{judge}.model: one that supports structured output",
+    ),
+    UnscoredReason.OUT_OF_RANGE: (
+        "the score is not on the evaluator's scale",
+        "{judge}.model: one that keeps to a scale",
+    ),
+    UnscoredReason.BUDGET: _budget,
+    UnscoredReason.BREAKER_OPEN: (
+        "calls to the judge were held back after repeated failures, for longer than an evaluation may wait",
+        "{judge}.max_age: longer than such an outage",
+    ),
+    UnscoredReason.INJECTION_SUSPECTED: (
+        "the text seems to address the judge, so no score for it could be trusted",
+        "",
+    ),
+    UnscoredReason.INCOMPLETE_TRACE: (
+        "part of the trace never arrived",
+        "assembly.idle_timeout: longer, if the rest arrives later",
+    ),
+    UnscoredReason.TOO_LARGE: _too_large,
+    UnscoredReason.AUTH: ("the provider rejects the API key", "{judge}.api_key: a key that the provider accepts"),
+    UnscoredReason.SHUTDOWN: ("the monitor was stopped before the judge answered", ""),
+    UnscoredReason.OVERLOADED: _overloaded,
+    UnscoredReason.PAUSED: (
+        "the judge is paused until somebody acts: its provider refuses the key, the account or the model",
+        (
+            "{judge}.api_key: one that the provider accepts, or {judge}.model: one that it serves;"
+            " `rag-monitor doctor` says which"
+        ),
+    ),
+    UnscoredReason.ERROR: (
+        "the evaluator itself failed, which is a bug in its code: see `evaluator_failed` in the log",
+        "",
+    ),
+}
+
+
+def off(evaluator: EvaluatorSetup) -> Reason:
+    """Explain that the evaluator's judge has no model."""
+    place = evaluator.judge_place
+    text = f"it is off: it asks a language model, and the section `{place}` names none"
+    return Reason(text, f"{place}.model: for example openai/gpt-4o-mini, with {place}.api_key")
+
+
+def not_configured(name: str, setup: MonitorSetup) -> Reason:
+    """Explain that there is no evaluator of this name."""
+    known = ", ".join(one.name for one in setup.evaluators) or "none"
+    return Reason(f"no evaluator named {name} is configured; configured: {known}", f"evaluators: - type: {name}")
+
+
+_EXTERNAL: Final[Mapping[str, str]] = {
+    ScoreSource.FEEDBACK: "user feedback (POST /v1/feedback, and events and attributes in traces)",
+    ScoreSource.OPENINFERENCE: "annotations on spans by another tool or a person (OpenInference)",
+    ScoreSource.GEN_AI_EVENTS: "events gen_ai.evaluation.result of another tool (OpenTelemetry)",
+}
+
+
+def external(via: str) -> str:
+    """What external scores of this source are."""
+    return _EXTERNAL.get(via, "an external score")
+
+
+def expected_via(name: str) -> str:
+    """The source from which external scores of this name would arrive; empty where it is unknown."""
+    return ScoreSource.FEEDBACK if name.startswith(USER_FEEDBACK) else ""

@@ -1,0 +1,167 @@
+"""Note what becomes of each request where it happens, so that it can be explained afterwards.
+
+The note of the request that is being worked on is known to all that is done for it, in whichever task. Taking notes
+never waits and never raises; where the request log is off nothing is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final
+
+from monitor.clock import Clock
+from monitor.model.case import Reading, ReadingStatus
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
+from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
+from monitor.pipeline.ledger import TraceOutcome
+from monitor.stages import Runtime, SamplingDecision
+from monitor.storage.request_log import Recorder
+
+_OWN_WORDS: Final = (ReadingStatus.INCOMPLETE, ReadingStatus.CONTENT_MISSING)
+"""Why a request could not be judged is ours to say; of one that failed it is a text of the service."""
+
+_SCORED: Final = {RateScope.LIVE.value: "score", RateScope.LATE.value: "late"}
+
+
+class RequestNote:
+    """What is known so far of one request. Cheap to write, since every kept request has one."""
+
+    __slots__ = ("_choices", "_clock", "_facts", "_opened", "draw")
+
+    def __init__(self, opened: RequestRecord, clock: Clock) -> None:
+        self._clock = clock
+        self._opened = opened
+        self._facts: dict[str, Any] = {}
+        self._choices: dict[str, dict[str, Any]] = {}
+        self.draw: float | None = None
+        """The value that evaluators' probabilities are held against, 0 to 1; None until the first has drawn."""
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return self._opened.request_id
+
+    def read(self, reading: Reading | TraceOutcome) -> None:
+        """What the request says; of its texts nothing is noted."""
+        if isinstance(reading, Reading):
+            detail = reading.error if reading.status in _OWN_WORDS else ""
+            self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
+
+    def left_out(self, detail: str) -> None:
+        """It goes no further because of the option `detail`."""
+        self._facts["detail"] = detail
+
+    def drew(self, evaluator: str, drawn: SamplingDecision | None, *, chosen: bool, room: float = 1.0) -> None:
+        """An evaluator has drawn, of an app's quota with so much `room`; None where it takes no part."""
+        facts: dict[str, Any] = {"chosen": chosen, "room": room}
+        if drawn is not None:
+            facts |= {"probability": drawn.probability, "target": drawn.target, "thinned": drawn.thinned}
+        self._choices[evaluator] = facts
+
+    def add(self, evaluator: str, **fields: Any) -> None:
+        """More on a choice, by the names of `EvaluatorDecision`."""
+        self._choices.setdefault(evaluator, {}).update(fields)
+
+    def admitted(self, evaluator: str, waited: float) -> None:
+        """Note that the case has left the queue in front of the judge, after so many seconds."""
+        self.add(evaluator, waited=waited)
+
+    def finished(self, judged: EvaluationResult) -> None:
+        """An evaluation came to its end."""
+        outcome, spent = judged.outcome, judged.spending
+        self.add(
+            judged.evaluator,
+            outcome=type(outcome).__name__.lower(),
+            reason="" if isinstance(outcome, Score) else outcome.reason.value,
+            detail="" if isinstance(outcome, Score | Skipped) else outcome.detail,
+            standing=judged.standing.value,
+            seconds=spent.seconds,
+            cached=spent.cached,
+            tries=spent.tries,
+        )
+
+    def unfinished(self) -> Iterator[str]:
+        """The evaluators that chose the case and have come to no outcome yet."""
+        return (name for name, one in self._choices.items() if one.get("chosen") and not one.get("outcome"))
+
+    def trail(self, outcome: str = "") -> RequestRecord:
+        """Return the record as it stands now; with `outcome` it has ended."""
+        choices = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._choices.items())
+        ended_at = self._clock.now() if outcome else 0.0
+        return replace(
+            self._opened, **self._facts, outcome=outcome, ended_at=ended_at, draw=self.draw or 0.0, choices=choices
+        )
+
+
+_CURRENT: ContextVar[RequestNote | None] = ContextVar("note", default=None)
+
+
+def current() -> RequestNote | None:
+    """The note of the request that is being worked on here; None where nobody keeps one."""
+    return _CURRENT.get()
+
+
+class RequestNotes:
+    """The notes of all requests that are being worked on. `recorder` writes the request log; None where it is off."""
+
+    def __init__(self, recorder: Recorder | None, runtime: Runtime) -> None:
+        self._recorder = recorder
+        self._runtime = runtime
+        self._open: dict[RequestNote, None] = {}
+
+    def begin(self, opened: RequestRecord) -> RequestNote | None:
+        """Begin the note of a request that is worked on in this task, and in those that it starts."""
+        note = None
+        if self._recorder is not None:
+            note = RequestNote(opened, self._runtime.clock)
+            self._open[note] = None
+        _CURRENT.set(note)
+        return note
+
+    def end(self, note: RequestNote | None, outcome: TraceOutcome) -> None:
+        """Write what `begin` returned: the request has ended."""
+        if note is not None:
+            del self._open[note]
+            self._write(note.trail(outcome.value), outcome)
+
+    def drop(self, opened: RequestRecord, outcome: TraceOutcome) -> None:
+        """Write the record of a request that was never worked on."""
+        if self._recorder is not None:
+            self._write(RequestNote(opened, self._runtime.clock).trail(outcome.value), outcome)
+
+    def _write(self, trail: RequestRecord, outcome: TraceOutcome) -> None:
+        if self._recorder is None:
+            return
+        app = self._runtime.metrics.app(trail.app)
+        for choice in trail.choices:
+            self._recorder.count(RequestStep(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
+        if outcome is not TraceOutcome.FORGOTTEN:  # of what is to be forgotten nothing new is written
+            self._recorder.keep(trail)
+
+    def of(self, request_id: str) -> RequestRecord | None:
+        """Return the record so far of a request that is being worked on."""
+        found = (note.trail() for note in self._open if note.request_id == request_id)
+        return next(found, None)
+
+    def waiting(self) -> dict[str, int]:
+        """By evaluator the cases that it has chosen and that have come to no outcome yet."""
+        found: dict[str, int] = {}
+        for note in self._open:
+            for name in note.unfinished():
+                found[name] = found.get(name, 0) + 1
+        return found
+
+
+def step_of(choice: EvaluatorDecision) -> str:
+    """The step that a choice is summed under."""
+    if choice.repeated:
+        return "repeated"
+    if choice.outcome == "score":
+        return _SCORED.get(choice.standing, "non_production")
+    if choice.missing:
+        return f"missing:{choice.missing}"
+    if not choice.chosen:
+        return "not_chosen"
+    return f"{choice.outcome}:{choice.reason}" if choice.outcome else "unfinished"

@@ -1,0 +1,283 @@
+"""Results into series: the three families from which PromQL computes every rate and both of its limits.
+
+Those hold what is live: production traffic, judged in time. What is late and what is set aside have families of their
+own, so that no rule has to select; the slices of what is live do as well (`slicing.py` says why).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from monitor.model.case import Traffic
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import (
+    DefectRule,
+    EvaluationResult,
+    RateScope,
+    Scale,
+    Score,
+    Skipped,
+    SkippedReason,
+    UnscoredReason,
+)
+from monitor.pipeline.metrics.slices import SliceMetrics
+from monitor.pipeline.service_versions import ServiceVersions
+from monitor.telemetry.metrics import Metrics
+
+
+class _Cell(NamedTuple):
+    """Number of scores, sum of their weights, sum of the squares."""
+
+    number: Counter
+    weight: Counter
+    squares: Counter
+
+    def add(self, judged: EvaluationResult) -> None:
+        exemplar = {"trace_id": judged.case.request_id[:64]}
+        self.number.inc(1, exemplar)
+        self.weight.inc(judged.weight, exemplar)
+        self.squares.inc(judged.weight**2)
+
+
+class _Apart(NamedTuple):
+    """What comes of evaluations that are counted apart: by whether a score is a defect, else that there is none."""
+
+    scored: dict[bool, _Cell]
+    skipped: Counter
+    unscored: Counter
+
+    @classmethod
+    def of(cls, families: tuple[Counter, Counter, Counter], *labels: str) -> _Apart:
+        """The series of `families` under `labels` and each outcome, at 0."""
+        cells = {
+            defect: _Cell(*(family.labels(*labels, "defect" if defect else "passed") for family in families))
+            for defect in (False, True)
+        }
+        return cls(cells, families[0].labels(*labels, "skipped"), families[0].labels(*labels, "unscored"))
+
+    def add(self, judged: EvaluationResult) -> None:
+        if isinstance(judged.outcome, Score):
+            self.scored[judged.defect].add(judged)
+        elif isinstance(judged.outcome, Skipped):
+            self.skipped.inc()
+        else:
+            self.unscored.inc()
+
+
+class Instrument(Protocol):
+    """Whatever gives scores: an evaluator of ours, or somebody else's."""
+
+    @property
+    def name(self) -> str:
+        """Its name in metrics."""
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of its scores."""
+
+    @property
+    def cost(self) -> str:
+        """What a score costs us."""
+
+
+class _Declared(NamedTuple):
+    evaluator: Instrument
+    defect: DefectRule | None
+    version: str
+    prepared: bool
+
+
+class _EvaluatorSeries(NamedTuple):
+    selected: Counter
+    pending: Gauge
+    score: Histogram | None
+    score_weighted: Counter
+    cells: dict[tuple[str, bool], _Cell]
+    late: _Apart
+    unscored: dict[UnscoredReason, Counter]
+    skipped: dict[SkippedReason, Counter]
+    contradictions: dict[bool, Counter]
+
+
+def score_boundaries(scale: Scale) -> tuple[float, ...]:
+    """Bucket boundaries on the steps of a scale: each whole number, or tenths of a continuous one."""
+    if scale.whole:
+        return tuple(float(step) for step in range(int(scale.lowest), int(scale.highest) + 1))
+    width = scale.highest - scale.lowest
+    return tuple(round(scale.lowest + width * tenth / 10, 6) for tenth in range(1, 11))
+
+
+class ResultMetrics:
+    """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
+
+    Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations` are
+    told of each live score.
+    """
+
+    def __init__(
+        self, metrics: Metrics, slicing: SliceMetrics | None = None, generations: ServiceVersions | None = None
+    ) -> None:
+        self._metrics = metrics
+        self._slicing = slicing
+        self._generations = generations
+        self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
+        self._series: dict[tuple[str, str], _EvaluatorSeries] = {}
+        self._durations: dict[str, Histogram] = {}
+        self._lags: dict[str, Histogram] = {}
+        self._known: dict[str, _Declared] = {}
+
+    def declare(
+        self,
+        evaluator: Instrument,
+        defect: DefectRule | None,
+        version: str,
+        *,
+        source: ScoreSource = ScoreSource.OWN,
+        shown: str = "",
+        prepared: bool = True,
+    ) -> None:
+        """Make the evaluator known, before its first case: its info series and its duration.
+
+        `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
+        level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
+        """
+        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared)
+        self._metrics.evaluator_info.labels(evaluator.name).info(
+            {
+                "version": version,
+                "lowest": f"{evaluator.scale.lowest:g}",
+                "highest": f"{evaluator.scale.highest:g}",
+                "better": evaluator.scale.better,
+                "unit": evaluator.scale.unit,
+                "cost": evaluator.cost,
+                "defect": shown or str(defect),
+                "source": source.value,
+            }
+        )
+        self._durations[evaluator.name] = self._metrics.evaluation_duration.labels(evaluator.name)
+        self._lags[evaluator.name] = self._metrics.evaluation_lag.labels(evaluator.name)
+
+    def prepare(self, app: str) -> None:
+        """Create all series of `app`, at 0, for every evaluator that is expected."""
+        for name, known in self._known.items():
+            if known.prepared:
+                self._of(app, name)
+
+    def selected(self, app: str, evaluator: str) -> None:
+        """An evaluation begins: it is pending until `finished`."""
+        series = self._of(app, evaluator)
+        series.selected.inc()
+        series.pending.inc()
+
+    def finished(self, judged: EvaluationResult, seconds: float) -> None:
+        """A pending evaluation came to its outcome after `seconds` of wall clock."""
+        series = self._of(judged.case.app, judged.evaluator)
+        series.pending.dec()
+        outcome, timed = judged.outcome, judged.standing not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
+        if judged.via is ScoreSource.OWN:  # how long others took is not known here
+            self._durations[judged.evaluator].observe(seconds)
+        if judged.lag is not None and isinstance(outcome, Score) and timed and judged.via is ScoreSource.OWN:
+            self._lags[judged.evaluator].observe(judged.lag)
+        if isinstance(outcome, Score) and outcome.contradicts:
+            series.contradictions[judged.defect].inc()
+        if judged.standing is RateScope.NON_PRODUCTION:
+            self._aside_of(judged).add(judged)
+        elif judged.standing is RateScope.USER_DISLIKED:
+            self._count_disliked(judged)
+        elif judged.standing is RateScope.LATE:
+            series.late.add(judged)
+        elif isinstance(outcome, Score):
+            self._count_live(judged, outcome, series)
+        elif isinstance(outcome, Skipped):
+            series.skipped[outcome.reason].inc()
+        else:
+            series.unscored[outcome.reason].inc()
+
+    def _count_live(self, judged: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> None:
+        series.cells[judged.level, judged.defect].add(judged)
+        if series.score is not None:
+            series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
+        lowest = self._known[judged.evaluator].evaluator.scale.lowest
+        series.score_weighted.inc(judged.weight * (outcome.value - lowest))
+        app = self._metrics.app(judged.case.app)
+        if self._slicing is not None:
+            self._slicing.count(app, judged)
+        local = self._known[judged.evaluator].evaluator.cost == "local"
+        told = local or judged.spending.attempts > 0  # else no judge has said which model it is
+        if self._generations is not None and told and judged.via is ScoreSource.OWN:
+            self._generations.saw(app, judged.evaluator, judged.generation, judged.judged_at)
+
+    def _count_disliked(self, judged: EvaluationResult) -> None:
+        app = self._metrics.app(judged.case.app)
+        scored = "defect" if judged.defect else "passed"
+        outcome = scored if isinstance(judged.outcome, Score) else type(judged.outcome).__name__.lower()
+        self._metrics.user_disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
+
+    def _aside_of(self, judged: EvaluationResult) -> _Apart:
+        app = self._metrics.app(judged.case.app)
+        key = (app, judged.evaluator, self._known[judged.evaluator].version, judged.case.traffic)
+        if key not in self._aside:
+            metrics = self._metrics
+            families = (
+                metrics.non_production_evaluations,
+                metrics.non_production_weight,
+                metrics.non_production_weight_squares,
+            )
+            self._aside[key] = _Apart.of(families, *key)
+        return self._aside[key]
+
+    def _of(self, app: str, evaluator: str) -> _EvaluatorSeries:
+        label = self._metrics.app(app)
+        series = self._series.get((label, evaluator))
+        if series is None:
+            series = self._series[label, evaluator] = self._create(label, evaluator)
+        return series
+
+    def _create(self, app: str, name: str) -> _EvaluatorSeries:
+        metrics, (evaluator, defect, version, _) = self._metrics, self._known[name]
+        late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
+        cells = {}
+        for level in evaluator.scale.levels:
+            for is_defect in _possible(evaluator.scale, defect, level.start):
+                labels = (app, name, version, level.name, str(is_defect).lower())
+                cells[level.name, is_defect] = _Cell(
+                    metrics.evaluations.labels(*labels),
+                    metrics.evaluation_weight.labels(*labels),
+                    metrics.evaluation_weight_squares.labels(*labels),
+                )
+        return _EvaluatorSeries(
+            metrics.selected.labels(app, name),
+            metrics.evaluations_pending.labels(app, name),
+            _scores(metrics, evaluator, app, version),
+            metrics.evaluation_score_weighted.labels(app, name, version),
+            cells,
+            _Apart.of(late, app, name, version),
+            {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
+            {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},
+            {
+                is_defect: metrics.contradictions.labels(app, name, "defect" if is_defect else "passed")
+                for is_defect in (False, True)
+                if evaluator.cost == "judge"
+            },
+        )
+
+
+def _scores(metrics: Metrics, evaluator: Instrument, app: str, version: str) -> Histogram | None:
+    """The histogram of the scores; None for a scale that begins below 0, for a sum that can fall is no counter."""
+    if evaluator.scale.lowest < 0:
+        return None
+    return metrics.score(evaluator.name, score_boundaries(evaluator.scale)).labels(app, evaluator.name, version)
+
+
+def _possible(scale: Scale, defect: DefectRule | None, start: float) -> tuple[bool, ...]:
+    """Which values of `defect` the level from `start` on can carry: both where the rule cuts it, or reads a label."""
+    if defect is None or defect.kind == "label":
+        return (False, True)
+    starts = [one.start for one in scale.levels] + [scale.highest]
+    end = starts[starts.index(start) + 1]
+    if start < defect.threshold < end or (start < defect.threshold == end == scale.highest):
+        return (False, True)
+    at_or_above = start >= defect.threshold
+    return (not at_or_above,) if defect.kind == "below" else (at_or_above,)

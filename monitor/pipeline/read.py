@@ -1,0 +1,168 @@
+"""From what is complete to its results: read, sorted by traffic, scored locally, and judged by whoever chose it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from monitor.errors import TooLarge
+from monitor.extraction import compose
+from monitor.extraction.settings import ReadingSettings
+from monitor.model.case import Reading, ReadingStatus
+from monitor.model.outcome import EvaluationResult
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.feedback.processor import FeedbackProcessor
+from monitor.pipeline.in_flight import Complete, InFlight
+from monitor.pipeline.introspection.request_notes import current
+from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.live_evaluation import LiveEvaluation
+from monitor.pipeline.metrics.extraction import ExtractionMetrics
+from monitor.pipeline.privacy import PrivacyFilter
+from monitor.pipeline.traffic import TrafficRules
+from monitor.stages import Convention, Runtime, SamplingDecision
+from monitor.telemetry.events import Event
+from monitor.telemetry.tracing import Work
+
+_log = logging.getLogger(__name__)
+
+_DELIVERING = 256  # cases whose local results may be on their way to the sinks, before reading waits for these
+_LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so that the receivers stay quick
+
+_OUTCOMES = {
+    ReadingStatus.READY: TraceOutcome.EVALUATED,
+    ReadingStatus.NO_CONTEXT: TraceOutcome.NO_CONTEXT,
+    ReadingStatus.CONTENT_MISSING: TraceOutcome.CONTENT_MISSING,
+    ReadingStatus.FAILED_REQUEST: TraceOutcome.FAILED_REQUEST,
+    ReadingStatus.NOT_RAG: TraceOutcome.NOT_RAG,
+    ReadingStatus.INCOMPLETE: TraceOutcome.INCOMPLETE,
+}
+
+
+class Readers:
+    """Read requests and have them evaluated: what each of several readers does, side by side.
+
+    Args:
+        in_flight: hands out the requests, and ends them.
+        settings: how traces are read, beyond what the conventions know.
+        traffic: who counts.
+        private: drops what is to be forgotten, and masks.
+        feedback: has a say before and after sampling; None: nobody has.
+    """
+
+    def __init__(
+        self,
+        in_flight: InFlight,
+        *,
+        conventions: Sequence[Convention],
+        settings: ReadingSettings,
+        traffic: TrafficRules,
+        evaluation: LiveEvaluation,
+        private: PrivacyFilter,
+        feedback: FeedbackProcessor | None,
+        runtime: Runtime,
+    ) -> None:
+        self._in_flight = in_flight
+        self._read_trace = partial(compose.read, conventions=conventions, settings=settings)
+        self._traffic = traffic
+        self._evaluation = evaluation
+        self._private = private
+        self._feedback = feedback
+        self._runtime = runtime
+        self._tracer = runtime.tracer
+        self._readings = ExtractionMetrics(runtime.metrics)
+        self._delivering = anyio.Semaphore(_DELIVERING)
+
+    async def run(self) -> None:
+        """Be one reader, until cancelled: requests one after the other, their judging side by side."""
+        async with anyio.create_task_group() as judging:
+            while True:
+                complete = await self._in_flight.begin_next()
+                work = self._tracer.begin("case")
+                with work:
+                    outcome = await self._read_one(complete, work, judging)
+                if outcome is not None:
+                    self._in_flight.end(complete, outcome, work)
+
+    async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> TraceOutcome | None:
+        """Read a request and score it locally. Where it ends; None where the rest is going on in `judging`."""
+        with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
+            reading = await self._reading(complete)
+            if isinstance(reading, Reading):
+                reading = self._sorted(reading)
+        if isinstance(reading, TraceOutcome):
+            return reading
+        if self._private.forgets(reading.case, complete.received_at):
+            return TraceOutcome.FORGOTTEN
+        work.about(reading.case.request_id, reading.case.span_id)
+        self._readings.count(reading)
+        if not reading.status.judgeable:
+            if self._feedback is not None:
+                await self._feedback.before_sampling(reading)
+            return _OUTCOMES[reading.status]
+        with self._tracer.part("local evaluators"):
+            found = await self._private.score_local(self._evaluation, reading.case)
+        boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
+        chosen = self._evaluation.choose(found.case, found.scores, boost)
+        if self._feedback is not None:
+            self._feedback.after_sampling(found.case, chosen)
+        if found.results:
+            await self._delivering.acquire()
+        elif not chosen:
+            return _OUTCOMES[reading.status]
+        known = replace(reading, case=found.case)
+        judging.start_soon(self._judge, complete, known, found.results, chosen, work)
+        return None
+
+    def _sorted(self, reading: Reading) -> Reading | TraceOutcome:
+        """The reading in its class of traffic, noted; or where the request ends."""
+        kept = self._traffic.sort(reading)
+        if (note := current()) is not None:
+            note.read(kept if isinstance(kept, Reading) else reading)
+            if isinstance(kept, TraceOutcome):
+                note.left_out(self._traffic.left_out_by(reading.case))
+        return kept
+
+    async def _judge(
+        self,
+        complete: Complete,
+        reading: Reading,
+        results: Sequence[EvaluationResult],
+        chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]],
+        work: Work,
+    ) -> None:
+        """See `results` of the local evaluators delivered, and what was chosen judged."""
+        async with anyio.create_task_group() as side_by_side:
+            if results:
+                side_by_side.start_soon(self._deliver, results)
+            await self._evaluation.score_judged(reading.case, chosen)
+        self._in_flight.end(complete, _OUTCOMES[reading.status], work)
+
+    async def _deliver(self, results: Sequence[EvaluationResult]) -> None:
+        try:
+            await self._evaluation.deliver(results)
+        finally:
+            self._delivering.release()
+
+    async def _reading(self, complete: Complete) -> Reading | TraceOutcome:
+        """What a closed trace or a row says; where it ends if it is too large, or if reading it failed."""
+        try:
+            if complete.size > _LARGE:
+                return await anyio.to_thread.run_sync(complete.read, self._read_trace)
+            return complete.read(self._read_trace)
+        except TooLarge:
+            return TraceOutcome.TOO_LARGE
+        except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others
+            _log.debug("trace or row %s could not be read", complete.request_id, exc_info=error)
+            self._runtime.events.error(
+                Event.EXTRACTION_FAILED,
+                "a trace could not be read",
+                trace_id=complete.request_id,
+                error=type(error).__name__,
+            )
+            return TraceOutcome.INVALID

@@ -1,0 +1,255 @@
+"""Who is judged: each case's probability for each evaluator, drawn once, kept, counted, and learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from prometheus_client import Counter
+
+from monitor.clock import Clock
+from monitor.model.case import Case, Traffic
+from monitor.model.outcome import EvaluationResult, Score, result_id
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.quotas import AppQuota, Quotas
+from monitor.pipeline.recent_ids import RecentIds
+from monitor.pipeline.scoring import Scorer, scores_of, skip_reason
+from monitor.pipeline.traffic import Quota
+from monitor.stages import PastResult, Runtime, SamplingDecision
+from monitor.statistics import consistent_sampling
+from monitor.telemetry.metrics import Metrics
+
+_HALF = 300.0  # seconds
+_TAUGHT = 50_000  # results, of which it is known that they have taught: far more than are ever told again
+
+
+class Draws(Protocol):
+    """The probabilities that cases had first, across restarts. A case that comes again keeps them."""
+
+    def drawn(self, key: str) -> tuple[float, float] | None:
+        """Probability and target share of the draw with this id, if there was one."""
+        ...
+
+    def keep_draw(self, key: str, probability: float, target: float) -> None:
+        """Keep them. Does not wait for the disk, but is there before any result that follows from it."""
+        ...
+
+
+class CaseSampler:
+    """The samplers at work.
+
+    Args:
+        versions: by evaluator; another version is another instrument, whose cases are drawn anew.
+        draws: None where no case can come again.
+        salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
+            judged at 10 %, and in all replicas.
+        quotas: of judgements, by app; `"*"` is for each app that is not named.
+        raises: whether the probability of a case may be raised for what is known of it at that time: then all draws are
+            kept, for a case that comes again may find more known.
+    """
+
+    def __init__(
+        self,
+        assignments: Sequence[ConfiguredEvaluator],
+        *,
+        versions: Mapping[str, str],
+        draws: Draws | None,
+        runtime: Runtime,
+        salt: str,
+        quotas: Mapping[str, Quota] | None = None,
+        raises: bool = False,
+    ) -> None:
+        self._raises = raises
+        self._versions = versions
+        self._draws = draws
+        self._runtime = runtime
+        self._salt = salt
+        self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in assignments}
+        self._series: dict[tuple[str, str], _SamplerSeries] = {}
+        self._taught = RecentIds(_TAUGHT)
+        self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
+        self._judged = {one.evaluator.name for one in assignments if one.evaluator.cost == "judge"}
+        self._thinned: dict[tuple[str, str], Counter] = {}
+
+    def prepare(self, app: str) -> None:
+        """Create the series of `app`, at 0: for every sampler that adapts, and for its quota."""
+        for name, sampling in self._samplings.items():
+            if sampling.adaptive:
+                self._of(app, name)
+            if name in self._judged and self._quotas.bound(app):
+                self._thinned_of(app, name)
+
+    def draw(
+        self, assignment: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], *, at_least: float = 0.0
+    ) -> SamplingDecision | None:
+        """With which probability the evaluator has chosen `case`, where it has.
+
+        A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
+        is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
+        """
+        name, missing = assignment.evaluator.name, skip_reason(assignment.evaluator, case)
+        note = request_notes.current()
+        drawn, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
+        chosen = drawn is not None and consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
+        if note is not None:
+            if note.draw is None:
+                note.draw = consistent_sampling.value(case.request_id, self._salt)
+            note.drew(name, drawn, chosen=chosen, room=room)
+            if missing is not None:
+                note.add(name, missing=missing.value)
+        return drawn if chosen else None
+
+    def _drawn(
+        self, name: str, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float
+    ) -> tuple[SamplingDecision | None, float]:
+        """How the evaluator draws `case`, None where it takes no part, and what was left of the app's quota, 0 to 1."""
+        sampling = self._samplings[name]
+        quota = self._quotas.of(case.app) if applies and name in self._judged else None
+        kept_anyway = self._raises and applies and name in self._judged
+        if not sampling.adaptive and quota is None and not kept_anyway:
+            return sampling.draw(case, local), 1.0
+        if not applies:
+            return None, 1.0
+        key = result_id(case.request_id, name, self._versions[name])
+        kept = self._draws.drawn(key) if self._draws is not None else None
+        if kept is not None:
+            return SamplingDecision(*kept), 1.0
+        room = 1.0 if quota is None else quota.room()
+        drawn = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
+        if 0 < drawn.probability < at_least and room == 1 and name in self._judged:
+            if quota is not None:
+                quota.take(at_least - drawn.probability)
+            drawn = replace(drawn, probability=at_least)
+        certain = drawn.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
+        if self._draws is not None and drawn.probability > 0 and not certain:
+            self._draws.keep_draw(key, drawn.probability, drawn.target)
+        if sampling.adaptive:
+            self._of(case.app, name).add(drawn)
+        return drawn, room
+
+    def _within(
+        self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]
+    ) -> SamplingDecision:
+        """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
+        drawn = self._samplings[name].draw(case, local, room)
+        if room < 1:
+            drawn = replace(drawn, probability=drawn.probability * room, target=drawn.target * room)
+            self._thinned_of(case.app, name).inc()
+        quota.take(drawn.probability)
+        return drawn
+
+    def judged(self, drawn: SamplingDecision, case: Case, judged: EvaluationResult) -> None:
+        """What came of a case that was drawn. Only verdicts on production traffic teach."""
+        sampling = self._samplings[judged.evaluator]
+        if not sampling.adaptive:
+            return
+        counts = isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION
+        counts = counts and drawn.standing is None
+        teaches = counts and self._teaches(judged.id)
+        sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.spending.dollars)
+        if counts:
+            series = self._of(case.app, judged.evaluator)
+            series.largest.add(judged.weight)
+            if drawn.inputs and teaches:
+                series.learned.inc()
+
+    def recall(self, lesson: PastResult) -> None:
+        """A result that did not come about here. It teaches once, and only the same version of the same evaluator."""
+        sampling = self._samplings.get(lesson.evaluator)
+        if sampling is None or not sampling.adaptive or lesson.version != self._versions[lesson.evaluator]:
+            return
+        if lesson.defect is None or not self._teaches(lesson.result):
+            return
+        sampling.recall(lesson)
+        if lesson.inputs:
+            self._of(lesson.app, lesson.evaluator).recalled.inc()
+
+    def _teaches(self, result: str) -> bool:
+        return self._taught.first(result.encode())
+
+    def _thinned_of(self, app: str, evaluator: str) -> Counter:
+        label = self._runtime.metrics.app(app)
+        counter = self._thinned.get((label, evaluator))
+        if counter is None:
+            counter = self._thinned[label, evaluator] = self._runtime.metrics.quota_thinned.labels(label, evaluator)
+        return counter
+
+    def _of(self, app: str, evaluator: str) -> _SamplerSeries:
+        label = self._runtime.metrics.app(app)
+        series = self._series.get((label, evaluator))
+        if series is None:
+            series = self._series[label, evaluator] = _create(self._runtime, label, evaluator)
+        return series
+
+
+async def score_local(scorer: Scorer, drawing: CaseSampler, case: Case) -> list[EvaluationResult]:
+    """Score `case` by the local evaluators that draw it, one after the other: as in production, but for no sink."""
+    results: list[EvaluationResult] = []
+    for one in scorer.evaluators:
+        drawn = drawing.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None
+        if drawn is not None:
+            results += await scorer.score(case, [(one, drawn)])
+            drawing.judged(drawn, case, results[-1])
+    return results
+
+
+class _SamplerSeries(NamedTuple):
+    cases: Counter
+    expected: Counter
+    target: Counter
+    boosted: Counter
+    thinned: Counter
+    defects: Counter
+    learned: Counter
+    recalled: Counter
+    largest: _Largest
+
+    def add(self, drawn: SamplingDecision) -> None:
+        self.cases.inc()
+        self.expected.inc(drawn.probability)
+        self.target.inc(drawn.target)
+        self.boosted.inc(max(drawn.probability - drawn.target, 0.0))
+        self.thinned.inc(drawn.thinned)
+        self.defects.inc(drawn.risk or 0.0)
+
+
+def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:
+    metrics: Metrics = runtime.metrics
+    largest = _Largest(runtime.clock)
+    metrics.weight_max.labels(app, evaluator).set_function(largest.value)
+    return _SamplerSeries(
+        metrics.sampling_cases.labels(app, evaluator),
+        metrics.sampling_expected.labels(app, evaluator),
+        metrics.sampling_target.labels(app, evaluator),
+        metrics.sampling_boosted.labels(app, evaluator),
+        metrics.sampling_thinned.labels(app, evaluator),
+        metrics.sampling_expected_defects.labels(app, evaluator),
+        metrics.sampling_learned.labels(app, evaluator),
+        metrics.sampling_recalled.labels(app, evaluator),
+        largest,
+    )
+
+
+class _Largest:
+    """The largest weight of the current five minutes and of the five before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._half = 0
+        self._now = self._before = 0.0
+
+    def add(self, weight: float) -> None:
+        self._turn()
+        self._now = max(self._now, weight)
+
+    def value(self) -> float:
+        self._turn()
+        return max(self._now, self._before)
+
+    def _turn(self) -> None:
+        half = int(self._clock.monotonic() // _HALF)
+        if half > self._half:
+            self._before = self._now if half == self._half + 1 else 0.0
+            self._now, self._half = 0.0, half

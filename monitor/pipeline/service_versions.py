@@ -1,0 +1,108 @@
+"""Which versions stand behind the verdicts now, and when that last changed.
+
+A generation runs while verdicts of it come. One that was not running begins with its first verdict: that is a change,
+an event in the log, and what an alert names. Several may run side by side, as in a rollout or an A/B test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.model.service_version import SeenVersion, ServiceVersion, VersionChange
+from monitor.stages import Runtime
+from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import printable
+
+MOST: Final = 10
+"""Generations of one app and evaluator that are told apart at a time. Versions that change with every request are no
+versions: what is beyond this neither begins anything nor has a series."""
+
+OVER_AFTER: Final = 3600.0
+"""Seconds without a verdict after which a generation is over, if another has had verdicts since."""
+
+
+@dataclass(slots=True)
+class _Running:
+    generation: ServiceVersion
+    began: float
+    seen: float
+
+
+class ServiceVersions:
+    """The generations of every app and evaluator. `app` is always a label value."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._metrics = runtime.metrics
+        self._events = runtime.events
+        self._running: dict[tuple[str, str], dict[str, _Running]] = {}
+        self._changes: dict[tuple[str, str], VersionChange] = {}
+
+    def latest(self, app: str, evaluator: str) -> VersionChange | None:
+        """The last change, for the text of an alert; None where nothing has changed in living memory."""
+        return self._changes.get((app, evaluator))
+
+    def restore(self, known: Iterable[SeenVersion]) -> None:
+        """Take up what an earlier process has seen, so that what changed while none ran is a change."""
+        for one in sorted(known, key=lambda one: one.began):
+            running = self._running.setdefault((one.app, one.evaluator), {})
+            before = _last(running)
+            running[one.generation.fingerprint] = _Running(one.generation, one.began, one.seen)
+            self._expose(one.app, one.evaluator, one.generation)
+            if before is not None:
+                self._note(
+                    one.app, one.evaluator, VersionChange(one.began, one.generation.changes_from(before.generation))
+                )
+            self._expire(one.app, one.evaluator, one.seen)
+
+    def saw(self, app: str, evaluator: str, generation: ServiceVersion, at: float) -> None:
+        """A verdict of `generation` was reached at the wall-clock second `at`."""
+        running = self._running.setdefault((app, evaluator), {})
+        fingerprint = generation.fingerprint
+        before = _last(running)
+        known = running.get(fingerprint)
+        if known is not None:
+            known.seen = max(known.seen, at)
+            if len(running) > 1:
+                self._expire(app, evaluator, at)
+            return
+        self._expire(app, evaluator, at)
+        if len(running) >= MOST:
+            return
+        running[fingerprint] = _Running(generation, at, at)
+        self._expose(app, evaluator, generation)
+        if before is not None:
+            change = VersionChange(at, generation.changes_from(before.generation))
+            self._note(app, evaluator, change)
+            self._events.info(
+                Event.SERVICE_VERSION_CHANGED,
+                "verdicts of another generation: numbers from before it are not to be compared with those since",
+                app=app,
+                evaluator=evaluator,
+                change=change.text,
+                fingerprint=fingerprint,
+            )
+
+    def _note(self, app: str, evaluator: str, change: VersionChange) -> None:
+        self._changes[app, evaluator] = change
+        self._metrics.service_version_start.labels(app, evaluator).set(change.at)
+
+    def _expire(self, app: str, evaluator: str, now: float) -> None:
+        running = self._running[app, evaluator]
+        last = _last(running)
+        for fingerprint, one in list(running.items()):
+            if one is not last and now - one.seen > OVER_AFTER:
+                del running[fingerprint]
+                self._metrics.service_version_info.remove(*_labels(app, evaluator, one.generation))
+
+    def _expose(self, app: str, evaluator: str, generation: ServiceVersion) -> None:
+        self._metrics.service_version_info.labels(*_labels(app, evaluator, generation)).set(1)
+
+
+def _labels(app: str, evaluator: str, generation: ServiceVersion) -> tuple[str, ...]:
+    return (app, evaluator, generation.fingerprint, *map(printable, generation.parts.values()))
+
+
+def _last(running: dict[str, _Running]) -> _Running | None:
+    return max(running.values(), key=lambda one: one.seen, default=None)

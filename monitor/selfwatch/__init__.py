@@ -1,5 +1,0 @@
-"""What the monitor tells of itself: its work as spans, its events as log records. Off unless configured."""
-
-from monitor.selfwatch.settings import TelemetrySettings
-
-__all__ = ["TelemetrySettings"]

@@ -1,0 +1,84 @@
+"""Encryption, and client certificates, rotated without a restart."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from monitor.clock import Clock
+from monitor.errors import ConfigError
+from monitor.telemetry.events import Events
+from monitor.transport.http import files
+
+
+class Tls(BaseModel):
+    """The certificate that a server shows, and the authority whose clients it trusts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    cert_file: Path
+    """The certificate chain of this server, PEM. Read again when it changes, for new connections."""
+
+    key_file: Path
+    """The private key to the certificate, PEM, without a passphrase. Read again when it changes."""
+
+    client_ca_file: Path | None = None
+    """Certificates of the authorities that sign clients, PEM. Where given, every client must show its own (mTLS)."""
+
+    min_version: Literal["1.2", "1.3"] = "1.2"
+    """The lowest version of TLS that is spoken."""
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files that are read."""
+        return [self.cert_file, self.key_file, *([self.client_ca_file] if self.client_ca_file else [])]
+
+    def context(self) -> ssl.SSLContext:
+        """A server context from the files as they are now. Raises `ConfigError`."""
+        self.material()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+        try:
+            # A callback for the passphrase keeps OpenSSL from asking for one at the terminal.
+            context.load_cert_chain(self.cert_file, self.key_file, password=lambda: "")
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise ConfigError(
+                f"{str(self.cert_file)!r} and {str(self.key_file)!r} are not a certificate and its key: {error}"
+            ) from None
+        if self.client_ca_file is not None:
+            try:
+                context.load_verify_locations(self.client_ca_file)
+            except (ssl.SSLError, OSError) as error:
+                raise ConfigError(f"{str(self.client_ca_file)!r} holds no certificate: {error}") from None
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def reloading_context(self, clock: Clock, events: Events) -> ssl.SSLContext:
+        """A context that follows its files: each handshake is done with what they hold then. Raises `ConfigError`."""
+        current = files.Reloaded(self.paths, self.context, clock, events)
+        context = current()
+
+        def follow(connection: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
+            connection.context = current()
+
+        context.sni_callback = follow  # called in every handshake, whether or not the client names a server
+        return context
+
+    def material(self) -> Material:
+        """The files' contents. Raises `ConfigError`."""
+        return Material(
+            files.read(self.cert_file, "the certificate"),
+            files.read(self.key_file, "the private key"),
+            files.read(self.client_ca_file, "the client authority") if self.client_ca_file else None,
+        )
+
+
+class Material(NamedTuple):
+    """PEM texts, for a TLS library that reads no files."""
+
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None

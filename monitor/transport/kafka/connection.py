@@ -1,0 +1,206 @@
+"""The connection to Kafka: brokers, encryption and authentication, as options of every component that uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from monitor.errors import ConfigError
+from monitor.stages import Component
+from monitor.transport.http import files
+from monitor.transport.http.listener import is_loopback
+
+_BROKER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[\w](?:[\w.-]*[\w])?):(\d{1,5})")
+_LAST_PORT: Final = 65535
+
+
+class KafkaTls(Component):
+    """Verify the brokers, and authenticate to them by certificate. TLS 1.2 or newer."""
+
+    ca_file: Path | None = None
+    """CA certificates that verify the brokers, PEM. Default: those that the system trusts."""
+
+    cert_file: Path | None = None
+    """The client certificate for the brokers (mTLS), PEM, with `key_file`. All files are read for each connection,
+    so they may be rotated without a restart."""
+
+    key_file: Path | None = None
+    """The private key of the certificate, PEM."""
+
+    key_password: SecretStr | None = None
+    """The passphrase of the key, if it has one."""
+
+    verify_hostname: bool = True
+    """Whether the certificate of a broker must name its host. The chain is verified in any case."""
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("`cert_file` and `key_file` are needed together")
+        try:
+            self._try()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def client_options(self) -> dict[str, Any]:
+        """The arguments for a client of kafka-python, which reads the files at each connection."""
+        return {
+            "ssl_check_hostname": self.verify_hostname,
+            "ssl_cafile": _path(self.ca_file),
+            "ssl_certfile": _path(self.cert_file),
+            "ssl_keyfile": _path(self.key_file),
+            "ssl_password": self._password(),
+        }
+
+    def _password(self) -> str:
+        # Never None: OpenSSL would prompt for the passphrase on the terminal.
+        return self.key_password.get_secret_value() if self.key_password is not None else ""
+
+    def _try(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self.ca_file is not None:
+            files.read(self.ca_file, "the authority")
+            try:
+                context.load_verify_locations(self.ca_file)
+            except (ssl.SSLError, OSError) as error:
+                raise ConfigError(f"{str(self.ca_file)!r} holds no certificate: {error}") from None
+        if self.cert_file is not None and self.key_file is not None:
+            files.read(self.cert_file, "the certificate")
+            files.read(self.key_file, "the private key")
+            try:
+                context.load_cert_chain(self.cert_file, self.key_file, password=self._password())
+            except (ssl.SSLError, OSError, ValueError) as error:
+                raise ConfigError(
+                    f"{str(self.cert_file)!r} and {str(self.key_file)!r} are not a certificate and its key: {error}"
+                ) from None
+
+
+class KafkaSasl(Component):
+    """Authenticate by user name and password."""
+
+    mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"] = "scram-sha-512"
+    """The SASL mechanism. `plain` sends the password as it is, so it needs `tls` or brokers on this machine."""
+
+    username: str = Field(min_length=1)
+    """The user name."""
+
+    password: SecretStr
+    """The password. Use an environment variable: `${NAME_OF_THE_VARIABLE}`."""
+
+    @field_validator("password")
+    @classmethod
+    def _given(cls, password: SecretStr) -> SecretStr:
+        if not password.get_secret_value():
+            raise ValueError("is empty")
+        return password
+
+
+class KafkaConnection(Component):
+    """The options of every component that connects to Kafka."""
+
+    brokers: tuple[str, ...] = Field(min_length=1)
+    """Bootstrap brokers, as `host:port`: a list, or one text with commas. The others are discovered."""
+
+    client_id: str = Field(default="rag-monitor", min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
+    """The client id, for the logs and quotas of the brokers."""
+
+    tls: KafkaTls | None = None
+    """Encryption; `tls: {}` uses the CAs that the system trusts. Default: unencrypted."""
+
+    sasl: KafkaSasl | None = None
+    """User name and password. Default: none, for open brokers and for client certificates."""
+
+    @field_validator("brokers", mode="before")
+    @classmethod
+    def _of_text(cls, value: object) -> object:
+        return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+
+    @field_validator("brokers")
+    @classmethod
+    def _addresses(cls, brokers: tuple[str, ...]) -> tuple[str, ...]:
+        for broker in brokers:
+            found = _BROKER.fullmatch(broker)
+            if found is None or not 0 < int(found[1]) <= _LAST_PORT:
+                raise ValueError(f"{broker!r} is not the address of a broker, such as `kafka:9092`")
+        return brokers
+
+    @model_validator(mode="after")
+    def _password_is_safe(self) -> Self:
+        if self.sasl is not None and self.sasl.mechanism == "plain" and self.tls is None:
+            beyond = [one for one in self.brokers if not is_loopback(one.rpartition(":")[0].strip("[]"))]
+            if beyond:
+                raise ValueError(
+                    f"the password would travel to {beyond[0]!r} as plain text: set `tls` (`tls: {{}}` trusts what the "
+                    "system trusts), or a `scram` mechanism"
+                )
+        return self
+
+    @property
+    def address(self) -> str:
+        """The brokers, for messages."""
+        return ",".join(self.brokers)
+
+    def client_options(self) -> dict[str, Any]:
+        """The arguments that every client of kafka-python takes: brokers, name, encryption, authentication."""
+        protocol = ("SASL_" if self.sasl is not None else "") + ("SSL" if self.tls is not None else "PLAINTEXT")
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.brokers),
+            "client_id": self.client_id,
+            "security_protocol": protocol,
+            "metrics_enabled": False,  # its own metrics cost processor time, and nothing reads them
+        }
+        if self.tls is not None:
+            options |= self.tls.client_options()
+        if self.sasl is not None:
+            options |= {
+                "sasl_mechanism": self.sasl.mechanism.upper(),
+                "sasl_plain_username": self.sasl.username,
+                "sasl_plain_password": self.sasl.password.get_secret_value(),
+            }
+        return options
+
+
+def quiet_client() -> None:
+    """Keep kafka-python from logging each attempt during an outage: an event reports the outage once.
+
+    A level that was set for the logger `kafka` stays.
+    """
+    logger = logging.getLogger("kafka")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)
+
+
+def open_client(kind: Callable[..., Any], **options: Any) -> Any:
+    """Make a client of kafka-python. Where that fails, close its sockets and threads, which it leaves open itself."""
+    made: list[Any] = []
+
+    def network(**given: Any) -> Any:
+        made.append(kind.DEFAULT_CONFIG["kafka_client"](**given))  # type: ignore[attr-defined]
+        return made[-1]
+
+    try:
+        return kind(**options, kafka_client=network)
+    except BaseException:
+        for one in made:
+            with contextlib.suppress(Exception):
+                one.close()
+        raise
+
+
+def describe(error: BaseException) -> str:
+    """The message of an exception, with its type."""
+    text = str(error)
+    name = type(error).__name__
+    return text if text.startswith(name) else f"{name}: {text}" if text else name
+
+
+def _path(path: Path | None) -> str | None:
+    return str(path) if path is not None else None

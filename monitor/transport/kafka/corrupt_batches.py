@@ -1,0 +1,101 @@
+"""Batches that cannot be read: which partition they are in, and the offset after them.
+
+A batch is fetched whole, whichever of its offsets is asked for, and the number of offsets that a corrupt one claims to
+have cannot be believed. So the offsets after it are tried: in steps that double until another batch is met, then
+halving back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from kafka.errors import CorruptRecordError, KafkaError, KafkaTimeoutError, UnsupportedCodecError
+
+from monitor.transport.kafka.client import ConsumerSettings, make_prober
+
+_ROUND_TRIP_MS: Final = 3_000
+
+
+def next_readable(first: int, end: int, fault_at: Callable[[int], Hashable | None]) -> int:
+    """The smallest offset after `first` that is not in the same corrupt batch; `end` where no message follows it.
+
+    `fault_at(offset)` fetches there: None where a message can be read, else a value that identifies the corrupt batch.
+    It is called about twice the logarithm of the batch's length times. The returned offset may begin another corrupt
+    batch.
+    """
+    fault = fault_at(first)
+    if fault is None:
+        return first
+    inside, step = first, 1
+    while True:
+        beyond = min(inside + step, end)
+        if beyond >= end or fault_at(beyond) != fault:
+            break
+        inside, step = beyond, step * 2
+    while beyond - inside > 1:
+        middle = (inside + beyond) // 2
+        if fault_at(middle) == fault:
+            inside = middle
+        else:
+            beyond = middle
+    return beyond
+
+
+def partition_of(consumer: Any, error: Exception) -> Any:
+    """The partition whose messages could not be read; None for an error of another kind.
+
+    No exception of kafka-python names it: it is the partition that the consumer was taking messages from.
+    """
+    if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordError | UnsupportedCodecError):
+        return None
+    part = getattr(getattr(consumer, "_fetcher", None), "_next_partition_records", None)
+    return getattr(part, "topic_partition", None)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a batch cannot be read: `checksum`; `codec`, a compression that is not installed here; else `batch`."""
+    if isinstance(error, CorruptRecordError):
+        return "checksum"
+    return "codec" if isinstance(error, UnsupportedCodecError | NotImplementedError) else "batch"
+
+
+def end_of(settings: ConsumerSettings, at: Any, offset: int) -> int:
+    """The offset after the corrupt batch that `offset` lies in. Raises `KafkaError` where the brokers do not answer."""
+    prober = make_prober(settings)
+    bases = _watch_bases(prober)
+    try:
+        prober.assign([at])
+        last = prober.end_offsets([at], timeout_ms=_ROUND_TRIP_MS)[at]
+        return next_readable(offset, last, lambda wanted: _fault(prober, at, wanted, bases))
+    finally:
+        prober.close(timeout_ms=_ROUND_TRIP_MS)
+
+
+def _watch_bases(prober: Any) -> list[int]:
+    """A list with the base offset of the batch fetched last: its first eight bytes, which no checksum covers."""
+    bases: list[int] = []
+    fetcher = prober._fetcher  # noqa: SLF001
+    made = fetcher.PartitionRecords
+
+    def record_base(offset: int, at: Any, records: Any, **options: Any) -> Any:
+        bases[:] = [int.from_bytes(bytes(records._buffer[:8]), "big")]  # noqa: SLF001
+        return made(offset, at, records, **options)
+
+    fetcher.PartitionRecords = record_base
+    return bases
+
+
+def _fault(prober: Any, at: Any, offset: int, bases: list[int]) -> Hashable | None:
+    """A value that identifies the corrupt batch at `offset`, None where a message can be read there."""
+    prober.seek(at, offset)
+    bases.clear()
+    try:
+        found = prober.poll(timeout_ms=_ROUND_TRIP_MS, max_records=1)
+    except Exception as error:
+        if partition_of(prober, error) is None:
+            raise
+        return bases[0] if bases else ("at", offset)  # unknown: assume that the batch ends here
+    if not found and prober.position(at, timeout_ms=0) == offset:
+        raise KafkaTimeoutError(f"nothing came from offset {offset} of {at.topic}/{at.partition}")
+    return None

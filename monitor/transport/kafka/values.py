@@ -1,0 +1,112 @@
+"""The values that pass between the poll thread of a consumer and the event loop."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from monitor.transport.kafka.offsets import Offsets
+
+
+class PartitionStuck(Exception):  # noqa: N818 - never leaves this package
+    """A partition that is not paused has messages, and none arrives."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """How much the poll thread has sent, and how much of it the event loop has accepted. Each writes its own side."""
+
+    sent: int = 0
+    sent_bytes: int = 0
+    accepted: int = 0
+    accepted_bytes: int = 0
+
+    @property
+    def messages(self) -> int:
+        """Messages that the event loop has not accepted yet."""
+        return self.sent - self.accepted
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return self.sent_bytes - self.accepted_bytes
+
+
+class Partition:
+    """A partition while it is assigned here.
+
+    The event loop writes `offsets`, `closed` (no more of its messages are taken) and `released` (its open receipts are
+    void); the poll thread writes the rest.
+    """
+
+    def __init__(self, at: Any, start: int, now: float) -> None:
+        self.topic: str = at.topic
+        self.number: int = at.partition
+        self.at = at
+        self.offsets = Offsets(start)
+        self.closed = self.released = False
+        self.committed = self.position = self.end = start
+        self.moved_at = now
+        self.waits_since: float | None = None
+
+    def moved(self, position: int, now: float) -> None:
+        """Note that all messages before the offset `position` have been sent to the event loop."""
+        self.position, self.moved_at, self.waits_since = position, now, None
+
+
+class Unreadable(NamedTuple):
+    """Stands in the order of messages for those that cannot be read, from `offset` up to but without `following`."""
+
+    offset: int
+    following: int
+    reason: str
+    error: str
+
+
+class Passed(NamedTuple):
+    """Stands in the order of messages for the end of a transaction: there is no message before `offset`."""
+
+    offset: int
+
+
+@dataclass(slots=True)
+class GroupStatus:
+    """The state of the group, once a second.
+
+    The end offset of each assigned partition; the number of partitions of all topics; the topics that do not exist;
+    whether this process is a member of the group and knows its partitions.
+    """
+
+    ends: list[tuple[Partition, int]]
+    total: int
+    missing: tuple[str, ...]
+    joined: bool
+
+
+class GroupMember(Protocol):
+    """The side of the event loop, on which each method is called."""
+
+    def assigned(self, partitions: list[Partition]) -> None:
+        """Partitions are read from now on."""
+
+    def give_up(self, partitions: list[Partition], answered: threading.Event) -> None:
+        """Partitions will go to another member. Set `answered` once their offsets are final and the rest is void."""
+
+    def lost(self, partitions: list[Partition]) -> None:
+        """Partitions have gone to another member."""
+
+    def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
+        """Messages, or what stands for them, in order. Each counts as accepted in `flow` once it is taken."""
+
+    def looked(self, look: GroupStatus) -> None:
+        """The state of the group, once a second."""
+
+    def committed(self, *, ok: bool) -> None:
+        """Whether an offset commit succeeded."""
+
+    def expired(self, topic: str, messages: int) -> None:
+        """The topic's retention deleted messages before they were read."""
+
+    def answering(self, *, ok: bool, why: str = "") -> None:
+        """Whether the brokers answered a request; if not, why."""

@@ -1,0 +1,293 @@
+"""The SDK's OTLP exporters, made to say why they failed, and to fail where only a part was taken.
+
+By themselves they answer with a bare failure, take a redirect for a success, and do not look at what the receiver says
+that it has rejected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+import anyio
+
+from monitor.errors import InvalidData, MonitorError, Overloaded
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk.trace import ReadableSpan
+
+Signal: TypeAlias = Literal["traces", "logs"]
+Item: TypeAlias = "ReadableSpan | ReadableLogRecord"
+
+_GRACE: Final = 1.0  # seconds beyond its own limit that an exporter gets before it is given up
+_LONGEST: Final = 200  # characters of what a receiver says
+_OK, _REDIRECT, _WRONG = 200, 300, 400
+_CONTENT_IS_WRONG: Final = frozenset({400, 413, 422})
+_TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
+_TRY_AGAIN_GRPC: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "DATA_LOSS"})
+_MAY_PASS_GRPC: Final = _TRY_AGAIN_GRPC | {"RESOURCE_EXHAUSTED", "INTERNAL", "UNKNOWN"}
+_TOO_LARGE: Final = "larger than max"  # what gRPC itself says; RESOURCE_EXHAUSTED is also that of a spent quota
+
+
+class _Names(NamedTuple):
+    """Of a signal: the exporters' module and class, the answers' module and name, and what they count."""
+
+    exporters: str
+    exporter: str
+    answers: str
+    answer: str
+    counted: str
+
+
+_NAMES: Final = {
+    "traces": _Names(
+        "trace_exporter",
+        "OTLPSpanExporter",
+        "trace.v1.trace_service_pb2",
+        "ExportTraceServiceResponse",
+        "rejected_spans",
+    ),
+    "logs": _Names(
+        "_log_exporter",
+        "OTLPLogExporter",
+        "logs.v1.logs_service_pb2",
+        "ExportLogsServiceResponse",
+        "rejected_log_records",
+    ),
+}
+
+
+class Target(NamedTuple):
+    """Where to send, and how. `timeout` is the limit of one export in seconds, all its attempts included."""
+
+    endpoint: str
+    protocol: Literal["grpc", "http"]
+    headers: Mapping[str, str]
+    timeout: float
+    gzip: bool
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+
+class Exporter:
+    """One connection for one signal. Blocks. For one thread at a time: connecting anew closes what another one uses."""
+
+    def __init__(self, target: Target, signal: Signal = "logs") -> None:
+        # What they say there is raised here, once and with its reason.
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL + 1)
+        self._watch = _Watch()
+        make = _grpc if target.protocol == "grpc" else _http
+        self._sdk = make(target, signal, self._watch)
+
+    def export(self, batch: Sequence[Item]) -> None:
+        """Returns when the receiver has taken all of `batch`.
+
+        Raises `InvalidData` where it refuses the content, `Overloaded` where it is not there or cannot take it now,
+        any other `MonitorError` where it refuses us, or a part of the batch: that must not be sent again.
+        """
+        self._watch.last = Overloaded("no answer in time")
+        if self._sdk.export(batch).name != "SUCCESS":
+            raise self._watch.last
+
+    def close(self) -> None:
+        """Ends an export under way before its next attempt."""
+        self._sdk.shutdown()
+
+
+class OtlpSender:
+    """An `Exporter` for the event loop, where its limit is kept whatever the receiver does. One `send` at a time.
+
+    Making it blocks for some 0.2 s, the first time in a process.
+    """
+
+    def __init__(self, target: Target, signal: Signal = "logs") -> None:
+        self._target = target
+        self._signal: Signal = signal
+        self._exporter = Exporter(target, signal)
+
+    async def send(self, batch: Sequence[Item]) -> None:
+        """As `Exporter.export`, in a second more than its limit at most."""
+        try:
+            with anyio.fail_after(self._target.timeout + _GRACE):
+                await run(partial(self._exporter.export, batch))
+        except TimeoutError:
+            self._exporter.close()
+            self._exporter = Exporter(self._target, self._signal)  # the thread of the other one may still be busy
+            raise Overloaded(f"no answer within {self._target.timeout:g} s") from None
+
+    def close(self) -> None:
+        """Ends what is under way before its next attempt."""
+        self._exporter.close()
+
+
+async def run(export: Callable[[], None]) -> None:
+    """`export` in a thread that holds up nobody: neither whoever is cancelled here, nor the end of the process.
+
+    The limit of the exporter over HTTP is one for each read, so an answer that comes drop by drop has none.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    def work() -> None:
+        error: Exception | None = None
+        try:
+            export()
+        except Exception as raised:  # noqa: BLE001 - it belongs to whoever waits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(finish, error)
+
+    threading.Thread(target=work, name="otlp_export", daemon=True).start()
+    await done
+
+
+class _Watch:
+    """Sees each answer as it comes in; `last` is what an export that fails now has failed of."""
+
+    def __init__(self) -> None:
+        self.last: MonitorError = Overloaded("")
+
+    def fault(self, kind: str, why: str, *, content: bool, again: bool) -> None:
+        error = InvalidData if content else Overloaded if again else MonitorError
+        self.last = error(f"{kind}: {_printable(why)}" if why else kind)
+
+    def rejected(self, number: int, why: str) -> None:
+        self.last = MonitorError(f"{number} of the batch rejected: {_printable(why)}")
+
+
+def _exporter_class(protocol: str, signal: Signal) -> Any:
+    """The SDK's exporter: slow to import, and few monitors send anything."""
+    names = _NAMES[signal]
+    module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{protocol}.{names.exporters}")
+    return getattr(module, names.exporter)
+
+
+def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
+    import grpc  # noqa: PLC0415 - slow to import, as above
+
+    counted = _NAMES[signal].counted
+
+    class Stub:
+        def __init__(self, client: Any) -> None:
+            self._client = client
+
+        def Export(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the name of the call in OTLP
+            try:
+                answer = self._client.Export(*args, **kwargs)
+            except grpc.RpcError as error:
+                code, why = error.code().name, error.details() or ""
+                too_large = code == "RESOURCE_EXHAUSTED" and _TOO_LARGE in why
+                content = code == "INVALID_ARGUMENT" or too_large
+                watch.fault(code, why, content=content, again=code in _MAY_PASS_GRPC)
+                raise
+            part = answer.partial_success
+            rejected = getattr(part, counted)
+            if rejected:
+                watch.rejected(rejected, part.error_message)
+                raise watch.last
+            return answer
+
+    class Watched(_exporter_class("grpc", signal)):  # type: ignore[misc] # known when it is imported
+        _client: Any
+
+        def _initialize_channel_and_stub(self) -> None:  # the SDK's own name; called at first and to connect anew
+            super()._initialize_channel_and_stub()
+            self._client = Stub(self._client)
+
+    read = {name: path.read_bytes() if path else None for name, path in target._asdict().items() if name in _FILES}
+    tls = grpc.ssl_channel_credentials(read["ca_file"], read["key_file"], read["cert_file"])
+    return Watched(
+        endpoint=target.endpoint,
+        insecure=target.endpoint.startswith("http://"),
+        credentials=tls if any(read.values()) else None,
+        headers=tuple((name.lower(), value) for name, value in target.headers.items()) or None,
+        timeout=target.timeout,
+        retryable_error_codes=[grpc.StatusCode[name] for name in _TRY_AGAIN_GRPC],
+        compression=grpc.Compression.Gzip if target.gzip else grpc.Compression.NoCompression,
+    )
+
+
+_FILES: Final = ("ca_file", "cert_file", "key_file")
+
+
+def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
+    import requests  # noqa: PLC0415 - as above
+    from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
+
+    class Watching(requests.Session):
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            """Raising anything but a failed connection ends the export as a failure, without another attempt."""
+            if self.verify is not True:
+                kwargs["verify"] = self.verify  # said here it outweighs the variable REQUESTS_CA_BUNDLE
+            try:
+                answer = super().request(*args, **kwargs)
+            except requests.RequestException as error:
+                watch.fault(type(error).__name__, "", content=False, again=True)
+                raise
+            status = answer.status_code
+            kind = f"answered {status}"
+            watch.fault(kind, "", content=status in _CONTENT_IS_WRONG, again=status in _TRY_AGAIN)
+            if _REDIRECT <= status < _WRONG:
+                raise requests.RequestException(kind)
+            content_type = answer.headers.get("content-type", "")
+            if _OK <= status < _REDIRECT and _partly(content_type, answer.content, signal, watch):
+                raise requests.RequestException("not taken")
+            return answer
+
+    path = f"/v1/{signal}"
+    return _exporter_class("http", signal)(
+        endpoint=target.endpoint if target.endpoint.endswith(path) else target.endpoint + path,
+        certificate_file=str(target.ca_file) if target.ca_file else None,
+        client_certificate_file=str(target.cert_file) if target.cert_file else None,
+        client_key_file=str(target.key_file) if target.key_file else None,
+        headers=target.headers,
+        timeout=target.timeout,
+        compression=Compression.Gzip if target.gzip else Compression.NoCompression,
+        session=Watching(),
+    )
+
+
+def _partly(kind: str, content: bytes, signal: Signal, watch: _Watch) -> bool:
+    """Whether an answer that is a success by its status tells that something was not taken, or is no answer of OTLP."""
+    from google.protobuf import json_format  # noqa: PLC0415 - loaded with the exporter
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+
+    names = _NAMES[signal]
+    answer = getattr(importlib.import_module(f"opentelemetry.proto.collector.{names.answers}"), names.answer)()
+    try:
+        if "json" in kind:
+            json_format.Parse(content, answer, ignore_unknown_fields=True)
+        else:
+            answer.ParseFromString(content)
+    except (DecodeError, json_format.ParseError):
+        if "html" in kind:  # a page for people: whatever stands there, it is no receiver of OTLP
+            watch.fault(
+                "answered with a page", "is this the address of a receiver of OTLP?", content=False, again=False
+            )
+            return True
+        return False
+    rejected = getattr(answer.partial_success, names.counted)
+    if rejected:
+        watch.rejected(rejected, answer.partial_success.error_message)
+    return bool(rejected)
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text[:_LONGEST])

@@ -1,0 +1,85 @@
+"""The options of everything that sends OTLP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from monitor import __version__
+from monitor.errors import ConfigError
+from monitor.quantities import Duration
+from monitor.stages import Component
+from monitor.transport.http.client import Address, ClientTls
+from monitor.transport.otlp.exporter import Target
+
+SERVICE: Final = "rag-monitor"
+"""The `service.name` of all that is sent: by it our own receivers know it, and never judge it."""
+
+RESOURCE: Final = {"service.name": SERVICE, "service.version": __version__}
+
+_HEADER: Final = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class OtlpSettings(Component):
+    """A receiver of OTLP."""
+
+    endpoint: Address | None = None
+    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC; for HTTP `http://collector:4318`, to
+    which `/v1/logs` and `/v1/traces` are added."""
+
+    protocol: Literal["grpc", "http"] = "grpc"
+    """OTLP over gRPC, or protobuf over HTTP."""
+
+    headers: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """Sent with each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Without any those of the variable
+    `OTEL_EXPORTER_OTLP_HEADERS` are, as the SDK does it."""
+
+    tls: ClientTls | None = None
+    """Whom to trust, where `endpoint` begins with `https://` and its certificate is not signed by a known authority."""
+
+    compression: Literal["none", "gzip"] = "gzip"
+    """How requests are compressed."""
+
+    timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
+    """The limit of one delivery, all attempts included; at most `60s`."""
+
+    @field_validator("headers")
+    @classmethod
+    def _plain(cls, headers: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        for name, value in headers.items():
+            text = value.get_secret_value()
+            if not _HEADER.fullmatch(name) or not text.isascii() or not text.isprintable():
+                raise ValueError(f"the header {name!r} is not plain ASCII")
+        return headers
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        endpoint = self.endpoint or ""
+        if self.tls is not None and not endpoint.startswith("https://"):
+            raise ValueError("`tls` needs an `endpoint` that begins with https://")
+        if self.protocol == "grpc" and urlsplit(endpoint).path:
+            raise ValueError("`endpoint` has a path, but gRPC knows none: `http://collector:4317`, or `protocol: http`")
+        return self
+
+    def target(self, place: str) -> Target:
+        """For an exporter. Raises `ConfigError` that begins with `place` where a file of `tls` cannot work."""
+        if self.tls is not None:
+            try:
+                self.tls.context()
+            except ConfigError as error:
+                raise ConfigError(f"{place}: tls: {error}") from None
+        tls = self.tls or ClientTls()
+        return Target(
+            self.endpoint or "",
+            self.protocol,
+            {name: value.get_secret_value() for name, value in self.headers.items()},
+            self.timeout,
+            self.compression == "gzip",
+            tls.ca_file,
+            tls.cert_file,
+            tls.key_file,
+        )

@@ -1,0 +1,158 @@
+"""OTLP/gRPC on grpc.aio, with requests as the bytes that came: nothing is decoded that is not kept.
+
+Import this only where a server is about to run: grpc takes a fifth of a second to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import grpc
+import grpc.aio
+
+from monitor.errors import ConfigError, Unauthenticated
+from monitor.model.span import Signal
+from monitor.transport.http.listener import cannot_listen, in_words
+from monitor.transport.http.tls import Tls
+from monitor.transport.otlp.receiver import Reception, Refusal, success
+
+if TYPE_CHECKING:
+    from monitor.clock import Clock
+    from monitor.telemetry.events import Events
+
+CODES = ("OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNIMPLEMENTED")
+
+_SIGNALS: dict[str, Signal] = {
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
+}
+_GRACE = 1.0  # seconds for calls in work when the server stops
+
+
+async def serve(
+    reception: Reception,
+    max_streams: int,
+    handshake_timeout: float,
+    credentials: grpc.ServerCredentials | None,
+    listening: Callable[[str], None],
+) -> None:
+    """Serve until cancelled; then calls in work have a second to finish.
+
+    Raises `ConfigError` where the port is taken.
+    """
+    options = reception.options
+    server = grpc.aio.server(
+        handlers=[_Router(reception)],
+        options=[
+            ("grpc.max_receive_message_length", options.max_body_bytes),
+            ("grpc.max_concurrent_streams", max_streams),
+            ("grpc.server_handshake_timeout_ms", int(handshake_timeout * 1000)),
+            ("grpc.so_reuseport", 0),  # or a second monitor would silently take half of the calls
+        ],
+    )
+    address = in_words(options.host, options.port)
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        await server.stop(None)
+        raise cannot_listen(options.host, options.port, "the port is in use, or the address is not one of this machine")
+    await server.start()
+    try:
+        listening(in_words(options.host, port))
+        # Not wait_for_termination: cancelling that cuts the calls in work.
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await server.stop(_GRACE)
+
+
+class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
+    """From the path of a call to what is done with it, before its message is read."""
+
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._exports = {
+            path: grpc.unary_unary_rpc_method_handler(_Export(reception, signal).call)
+            for path, signal in _SIGNALS.items()
+        }
+
+    def service(self, call: Any) -> Any:
+        export = self._exports.get(call.method)
+        if export is None:
+            return self._refusing(Refusal(501, "UNIMPLEMENTED", f"there is no {call.method}, only traces and logs"))
+        try:
+            self._reception.check_token(_authorization(call.invocation_metadata))
+        except Unauthenticated as error:
+            return self._refusing(error)
+        return export
+
+    def _refusing(self, refusal: Exception) -> Any:
+        async def refuse(_messages: Any, context: Any) -> bytes:
+            return _refused(self._reception, context, refusal)
+
+        # As a stream, the call ends without its message having been read.
+        return grpc.stream_unary_rpc_method_handler(refuse)
+
+
+class _Export:
+    """One export method: the message as bytes in, the response as bytes out."""
+
+    def __init__(self, reception: Reception, signal: Signal) -> None:
+        self._reception = reception
+        self._signal = signal
+
+    async def call(self, message: bytes, context: Any) -> bytes:
+        reception = self._reception
+        # gRPC inflates by itself: these are the bytes after decompression, the only ones that it shows.
+        reception.received_bytes.inc(len(message))
+        try:
+            with reception.in_flight.lease() as lease:
+                accepted = await reception.deliver(self._signal, message, lease)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the sender gets an answer that it understands
+            return _refused(reception, context, error)
+        reception.answered("OK")
+        return success(self._signal, accepted, "protobuf")
+
+
+def _refused(reception: Reception, context: Any, error: Exception) -> bytes:
+    """End a call with a status; the empty message goes with it and nobody reads it.
+
+    Not `context.abort`: the exception that it raises holds the call, and the call the exception, so that every refused
+    message would stay in memory until the garbage collector comes by.
+    """
+    refusal = reception.refused(error)
+    reception.answered(refusal.code)
+    context.set_code(getattr(grpc.StatusCode, refusal.code))
+    context.set_details(refusal.message)
+    context.set_trailing_metadata(refusal.trailers())
+    return b""
+
+
+def _authorization(metadata: Any) -> str | None:
+    for key, value in metadata or ():
+        if key == "authorization":
+            return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    return None
+
+
+def credentials(tls: Tls, clock: Clock, events: Events) -> grpc.ServerCredentials:
+    """Credentials that follow their files. Raises `ConfigError`."""
+    from monitor.transport.http.files import Reloaded  # noqa: PLC0415
+
+    def load() -> Any:
+        tls.context()  # OpenSSL says what is wrong with a file, gRPC would only fail to shake hands
+        material = tls.material()
+        return grpc.ssl_server_certificate_configuration([(material.key, material.certificate)], material.client_ca)
+
+    try:
+        current = Reloaded(tls.paths, load, clock, events)
+    except ValueError as error:
+        raise ConfigError(f"the certificate cannot be used: {error}") from None
+    return grpc.dynamic_ssl_server_credentials(current(), current, tls.client_ca_file is not None)

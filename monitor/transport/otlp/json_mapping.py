@@ -1,0 +1,354 @@
+"""OTLP in its JSON encoding, turned into the same bytes that the binary encoding would have been.
+
+The mapping is that of protobuf to JSON with the exceptions of the OpenTelemetry protocol (section "JSON Protobuf
+Encoding" of https://opentelemetry.io/docs/specs/otlp/): ids are hex, enums are integers, unknown fields are ignored.
+The tables are made from the message descriptors, so that a field added to the protocol is read without a change here.
+
+What the protocol leaves open is settled so: the snake_case name of a field is read like its lowerCamelCase name
+(ignoring it would lose data without a word), and the name of an enum value like its number. A span with a malformed id
+becomes a span without ids, which intake rejects and counts; its neighbours are kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import orjson
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import EncodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from monitor.errors import InvalidData, TooLarge
+from monitor.model.span import Signal
+from monitor.transport.otlp.limits import MAX_MEMBERS
+
+MAX_VALUES = 1_000_000
+"""JSON values in one body. Python needs about 100 bytes for each: this bounds the memory that parsing takes."""
+
+_MAX_DEPTH = 90  # messages within messages; the protobuf parser stops at 100, and requests wrap spans three deep
+_REQUESTS: dict[Signal, Any] = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
+_OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
+    "traces": (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans", "spans")),
+    "logs": (("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")),
+}
+_ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+_Converter: TypeAlias = Callable[[Any], Any]
+
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
+_INT32, _UINT32 = (-(2**31), 2**31 - 1), (0, 2**32 - 1)
+_INT64, _UINT64 = (-(2**63), 2**63 - 1), (0, 2**64 - 1)
+_RANGES = {
+    FieldDescriptor.TYPE_INT64: _INT64,
+    FieldDescriptor.TYPE_SINT64: _INT64,
+    FieldDescriptor.TYPE_SFIXED64: _INT64,
+    FieldDescriptor.TYPE_UINT64: _UINT64,
+    FieldDescriptor.TYPE_FIXED64: _UINT64,
+    FieldDescriptor.TYPE_INT32: _INT32,
+    FieldDescriptor.TYPE_SINT32: _INT32,
+    FieldDescriptor.TYPE_SFIXED32: _INT32,
+    FieldDescriptor.TYPE_UINT32: _UINT32,
+    FieldDescriptor.TYPE_FIXED32: _UINT32,
+}
+Setter: TypeAlias = Callable[[Any, Any, int], None]
+
+
+class _Misfit(Exception):  # noqa: N818 - never leaves the JSON mapping
+    """A value that does not fit its field; the way to it is added, innermost first, while the exception rises."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.path: list[str] = []
+
+
+class _MalformedId(Exception):  # noqa: N818 - never leaves this module
+    """An id of a span that is not hex or not of the right length: the span is void."""
+
+
+def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> bytes:
+    """The serialised export request that `body`, an OTLP/JSON export request, stands for.
+
+    Raises `InvalidData` that names the place for what is not JSON, is ambiguous (a key twice, both arms of a oneof) or
+    does not fit its field; `TooLarge` for more than `max_items` spans, log records or groups of them, or for more than
+    `MAX_VALUES` values.
+    """
+    data = _parse(body)
+    if max_items is not None and _longest_level(signal, data) > max_items:
+        raise TooLarge(f"the request holds more than {max_items} spans or log records")
+    request = _REQUESTS[signal]()
+    try:
+        _fill(request, data, _table(request.DESCRIPTOR), 0)
+        encoded: bytes = request.SerializeToString()
+    except _Misfit as misfit:
+        place = "".join(reversed(misfit.path)).lstrip(".") or "the body"
+        raise InvalidData(f"{place}: {misfit}") from None
+    except (EncodeError, RecursionError):
+        raise InvalidData("the body is nested too deeply") from None
+    return encoded
+
+
+def _parse(body: bytes) -> Any:
+    check_values(body)
+    try:
+        data = orjson.loads(body)
+        # A key that stood twice is gone from the parsed data and took its colon along. Counting is as good as a strict
+        # parser at a tenth of the cost, but for colons written as escapes: there the strict parser must look.
+        if body.count(b":") != orjson.dumps(data).count(b":") or b"\\u003a" in body or b"\\u003A" in body:
+            json.loads(body, object_pairs_hook=_without_duplicates)
+    except orjson.JSONDecodeError as error:
+        raise InvalidData(f"the body is not JSON: {error}") from None
+    except (ValueError, orjson.JSONEncodeError, RecursionError) as error:
+        raise InvalidData(f"the body cannot be read: {error}") from None
+    return data
+
+
+def check_values(body: bytes) -> None:
+    """Raises `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
+    if _more_values_than(MAX_VALUES, body):
+        raise TooLarge(f"the body holds more than {MAX_VALUES} JSON values")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len({key for key, _ in pairs}) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice[:64]!r} stands twice in one object")
+
+
+def _more_values_than(limit: int, body: bytes) -> bool:
+    """Whether `body` holds more values, told before a parser makes objects of them."""
+
+    def marks(text: bytes) -> int:
+        return text.count(b",") + text.count(b"{") + text.count(b"[")
+
+    return len(body) > limit and marks(body) > limit and marks(_STRING.sub(b"", body)) > limit
+
+
+def _longest_level(signal: Signal, data: Any) -> int:
+    """How many resources, scopes or items the request holds, whichever are most."""
+    longest, level = 0, [data]
+    for camel, snake in _OUTLINE[signal]:
+        lists = [one.get(camel) or one.get(snake) for one in level if isinstance(one, dict)]
+        level = [item for found in lists if isinstance(found, list) for item in found]
+        longest = max(longest, len(level))
+    return longest
+
+
+def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
+    if type(data) is not dict:
+        raise _Misfit(f"an object is needed, got {_shown(data)}")
+    if depth > _MAX_DEPTH:
+        raise _Misfit(f"nested more than {_MAX_DEPTH} messages deep")
+    for key, value in data.items():
+        setter = table.setters.get(key)
+        if setter is None:
+            camel = table.snake.get(key)
+            if camel is None:
+                continue
+            if camel in data:
+                raise _Misfit(f"both {camel} and {key} are given")
+            setter = table.setters[camel]
+        if value is None:
+            continue
+        try:
+            setter(message, value, depth)
+        except _Misfit as misfit:
+            misfit.path.append(f".{key}")
+            raise
+
+
+class _Table:
+    """How the members of one JSON object are written into one kind of message."""
+
+    def __init__(self) -> None:
+        self.setters: dict[str, Setter] = {}
+        self.snake: dict[str, str] = {}
+
+    def build(self, descriptor: Descriptor) -> None:
+        for field in descriptor.fields:
+            self.setters[field.json_name] = _setter(field)
+            if field.name != field.json_name:
+                self.snake[field.name] = field.json_name
+
+
+_tables: dict[str, _Table] = {}
+
+
+def _table(descriptor: Descriptor) -> _Table:
+    known = _tables.get(descriptor.full_name)
+    if known is None:
+        # Entered before it is built: a value may hold values of its own kind.
+        known = _tables[descriptor.full_name] = _Table()
+        known.build(descriptor)
+    return known
+
+
+def _setter(field: FieldDescriptor) -> Setter:
+    if field.message_type is not None:
+        table = _table(field.message_type)
+        inner = _message_list(field.name, table) if field.is_repeated else _message(field.name, table)
+    elif field.is_repeated:
+        inner = _scalar_list(field)
+    else:
+        inner = _id(field) if field.name in _ID_BYTES else _scalar(field)
+    oneof = field.containing_oneof
+    if oneof is None:
+        return inner
+    group = oneof.name
+
+    def one_arm(message: Any, value: Any, depth: int) -> None:
+        if message.WhichOneof(group) is not None:
+            raise _Misfit(f"{message.WhichOneof(group)} is given as well, only one of them may be")
+        inner(message, value, depth)
+
+    return one_arm
+
+
+def _message(name: str, table: _Table) -> Setter:
+    def set_message(message: Any, value: Any, depth: int) -> None:
+        child = getattr(message, name)
+        child.SetInParent()
+        _fill(child, value, table, depth + 1)
+
+    return set_message
+
+
+def _message_list(name: str, table: _Table) -> Setter:
+    limited = name in ("attributes", "events", "links")
+
+    def set_messages(message: Any, value: Any, depth: int) -> None:
+        add = getattr(message, name).add
+        if limited and len(_list(value)) > MAX_MEMBERS:
+            raise _Misfit(f"{len(value)} are too many, at most {MAX_MEMBERS} are taken")
+        for index, item in enumerate(_list(value)):
+            child = add()
+            try:
+                _fill(child, item, table, depth + 1)
+            except _MalformedId:
+                child.Clear()
+            except _Misfit as misfit:
+                misfit.path.append(f"[{index}]")
+                raise
+
+    return set_messages
+
+
+def _scalar(field: FieldDescriptor) -> Setter:
+    name, convert = field.name, _converter(field)
+
+    def set_scalar(message: Any, value: Any, _depth: int) -> None:
+        setattr(message, name, convert(value))
+
+    return set_scalar
+
+
+def _scalar_list(field: FieldDescriptor) -> Setter:
+    name, convert = field.name, _converter(field)
+
+    def set_scalars(message: Any, value: Any, _depth: int) -> None:
+        getattr(message, name).extend([convert(item) for item in _list(value)])
+
+    return set_scalars
+
+
+def _id(field: FieldDescriptor) -> Setter:
+    name, length = field.name, _ID_BYTES[field.name]
+    voids_the_whole = field.full_name.rpartition(".")[0] == "opentelemetry.proto.trace.v1.Span"
+
+    def set_id(message: Any, value: Any, _depth: int) -> None:
+        if value == "":
+            return
+        try:
+            decoded = bytes.fromhex(value)
+        except (ValueError, TypeError):
+            decoded = b""
+        # fromhex skips white space, so the text's length counts as well.
+        if len(decoded) == length and len(value) == 2 * length:
+            setattr(message, name, decoded)
+        elif voids_the_whole:
+            raise _MalformedId
+
+    return set_id
+
+
+def _list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise _Misfit(f"a list is needed, got {_shown(value)}")
+    return value
+
+
+def _converter(field: FieldDescriptor) -> _Converter:
+    """Return the function from a JSON value to a value of `field`, a scalar. It raises `_Misfit`."""
+    if field.enum_type is not None:
+        names = {value.name: value.number for value in field.enum_type.values}
+        return functools.partial(_to_enum, names)
+    if field.type in _RANGES:
+        lowest, highest = _RANGES[field.type]
+        return functools.partial(_to_integer, lowest, highest)
+    return {
+        FieldDescriptor.TYPE_STRING: _to_string,
+        FieldDescriptor.TYPE_BOOL: _to_bool,
+        FieldDescriptor.TYPE_BYTES: _to_bytes,
+        FieldDescriptor.TYPE_DOUBLE: _to_double,
+        FieldDescriptor.TYPE_FLOAT: _to_double,
+    }[field.type]
+
+
+def _to_string(value: Any) -> str:
+    if type(value) is not str:
+        raise _Misfit(f"a text is needed, got {_shown(value)}")
+    return value
+
+
+def _to_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise _Misfit(f"true or false is needed, got {_shown(value)}")
+    return value
+
+
+def _to_integer(lowest: int, highest: int, value: Any) -> int:
+    number = value
+    if (type(value) is str and _INTEGER.fullmatch(value)) or (type(value) is float and value.is_integer()):
+        number = int(value)
+    if type(number) is not int or not lowest <= number <= highest:
+        raise _Misfit(f"an integer from {lowest} to {highest} is needed, got {_shown(value)}")
+    return number
+
+
+def _to_enum(names: dict[str, int], value: Any) -> int:
+    return names[value] if type(value) is str and value in names else _to_integer(*_INT32, value)
+
+
+def _to_double(value: Any) -> float:
+    if type(value) in (float, int):
+        return float(value)
+    if type(value) is str and (value in _NOT_FINITE or _NUMBER.fullmatch(value)):
+        return float(value)
+    raise _Misfit(f'a number (or "NaN", "Infinity", "-Infinity") is needed, got {_shown(value)}')
+
+
+def _to_bytes(value: Any) -> bytes:
+    if type(value) is str:
+        standard = value.replace("-", "+").replace("_", "/").rstrip("=")
+        try:
+            return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    raise _Misfit(f"bytes in base64 are needed, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """What was given, without its text: texts may be prompts."""
+    if isinstance(value, (dict, list, str)):
+        return {dict: "an object", list: "a list", str: "a text"}[type(value)]
+    return "null" if value is None else json.dumps(value)

@@ -1,0 +1,224 @@
+"""What a sender may ask of this process: bytes, spans and requests, all bounded before anything is decoded.
+
+A few kilobytes of gzip can hold two million empty spans, each of which takes about a hundred bytes once decoded. So a
+request passes three gates, each cheap and each in front of the next: bytes after inflating, spans in the outline, bytes
+and fields in each span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from isal import igzip_lib, isal_zlib
+
+from monitor.errors import InvalidData, Overloaded, TooLarge
+from monitor.model.span import EncodedGroup
+from monitor.transport.otlp import wire
+
+MAX_MEMBERS = 10_000
+"""Attributes, events and links of one span (or attributes of one log record), all together. SDKs stop at 128 each."""
+
+_MAX_GZIP_MEMBERS = 1024
+_GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
+_PIECE = 65_536
+_SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded, whatever is in it
+_SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when they are nothing but empty spans
+_ENVELOPES = (
+    6  # fields around the spans for each span that is allowed, were every span in a resource and scope of its own
+)
+_VARINT, _LENGTH_DELIMITED = 0, 2
+_FIXED_LENGTHS = {1: 8, 5: 4}
+
+
+def inflate(body: bytes, limit: int) -> bytes:
+    """The content of a gzip stream of one or more members, at most `limit` bytes.
+
+    Raises `TooLarge` when there is more, having inflated no more than `limit` bytes; `InvalidData` when the stream is
+    damaged, cut short or followed by something else.
+    """
+    try:
+        stream = isal_zlib.decompressobj(_GZIP)
+        # The stream ends with the size of its last member, true or not: room of that size spares growing step by step.
+        content = stream.decompress(body, min(int.from_bytes(body[-4:], "little"), limit) + 1)
+        if stream.unconsumed_tail and len(content) <= limit:
+            content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
+        if len(content) > limit:
+            raise TooLarge(f"the body inflates to more than {limit} bytes")
+        if stream.eof and not stream.unused_data:
+            return content
+        if stream.eof:
+            return _inflate_members(content, memoryview(body)[len(body) - len(stream.unused_data) :], limit)
+    except igzip_lib.IsalError as error:  # type: ignore[misc] # its stub gives the instance for the class
+        raise InvalidData(f"the gzip stream is damaged: {error}") from None
+    raise InvalidData("the gzip stream is cut short")
+
+
+def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
+    """All that follows a first gzip member, in pieces: each member makes zlib copy what is left of its input."""
+    content = bytearray(first)
+    for _ in range(_MAX_GZIP_MEMBERS):
+        if (not rest or rest[0] == 0) and bytes(rest).count(0) == len(rest):
+            return bytes(content)  # padding with zeros is allowed
+        stream = isal_zlib.decompressobj(_GZIP)
+        while not stream.eof:
+            if not rest:
+                raise InvalidData("the gzip stream is cut short")
+            piece = rest[:_PIECE]
+            content += stream.decompress(piece, limit + 1 - len(content))
+            if len(content) > limit:
+                raise TooLarge(f"the body inflates to more than {limit} bytes")
+            rest = rest[len(piece) - len(stream.unused_data) :]
+    raise InvalidData(f"the gzip stream has more than {_MAX_GZIP_MEMBERS} members")
+
+
+def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
+    """`wire.split`, for a body that may hold anything.
+
+    Raises `TooLarge` for more than `max_items` spans or log records, `InvalidData` for what is not a request.
+    """
+    if len(body) > _SPLITTABLE:
+        _count(body, max_items)
+    groups = wire.split(body)
+    if sum(len(group.items) for group in groups) > max_items:
+        raise _too_many(max_items)
+    return groups
+
+
+def without_oversized(groups: Sequence[EncodedGroup], max_bytes: int) -> tuple[Sequence[EncodedGroup], int]:
+    """The groups without items of more than `max_bytes` bytes or `MAX_MEMBERS` members, and how many those were."""
+    longest = max((len(item) for group in groups for item in group.items), default=0)
+    if longest <= min(max_bytes, _SMALL_ITEM):
+        return groups, 0
+    kept = [group._replace(items=[item for item in group.items if _fits(item, max_bytes)]) for group in groups]
+    return kept, sum(len(group.items) for group in groups) - sum(len(group.items) for group in kept)
+
+
+def _fits(item: bytes, max_bytes: int) -> bool:
+    if len(item) <= _SMALL_ITEM:
+        return len(item) <= max_bytes
+    if len(item) > max_bytes:
+        return False
+    try:
+        for _ in _fields(item, 0, len(item), 0, _Budget(MAX_MEMBERS)):
+            pass
+    except TooLarge:
+        return False
+    except InvalidData:
+        pass  # undecodable: intake says so, and counts it where it belongs
+    return True
+
+
+def _count(body: bytes, max_items: int) -> None:
+    """Walk the outline of a request, without memory of its own, until it ends or has too many items."""
+    items = 0
+    budget = _Budget(max_items * (_ENVELOPES + 1) + 100)
+    for group_start, group_end in _fields(body, 0, len(body), 1, budget):
+        for scope_start, scope_end in _fields(body, group_start, group_end, 2, budget):
+            for _ in _fields(body, scope_start, scope_end, 2, budget):
+                items += 1
+                if items > max_items:
+                    raise _too_many(max_items)
+
+
+def _too_many(max_items: int) -> TooLarge:
+    return TooLarge(f"the request holds more than {max_items} spans or log records")
+
+
+class _Budget:
+    """How many fields may still be looked at."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, fields: int) -> None:
+        self.left = fields
+
+
+def _fields(data: bytes, at: int, end: int, wanted: int, budget: _Budget) -> Iterator[tuple[int, int]]:
+    """Where the contents of the length-delimited fields numbered `wanted` of one message lie in `data`."""
+    wanted_tag = wanted << 3 | _LENGTH_DELIMITED
+    while at < end:
+        budget.left -= 1
+        if budget.left < 0:
+            raise TooLarge("the request holds too many fields")
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == _LENGTH_DELIMITED:
+            length, at = _varint(data, at)
+        elif kind == _VARINT:
+            (_, at), length = _varint(data, at), 0
+        elif kind in _FIXED_LENGTHS:
+            length = _FIXED_LENGTHS[kind]
+        else:
+            raise InvalidData(f"the body is not an OTLP export request: a field of wire type {kind}")
+        start, at = at, at + length
+        if tag == wanted_tag and at <= end:
+            yield start, at
+    if at != end:
+        raise InvalidData("the body is not an OTLP export request: a field runs over the end of its message")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in data[at : at + 10]:
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004
+            return value, at
+        shift += 7
+    raise InvalidData("the body is not an OTLP export request: a number without an end")
+
+
+class InFlightRequests:
+    """Requests in work and the bytes they hold, bounded over all connections of one receiver."""
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self.requests = 0
+        self.bytes = 0
+
+    def lease(self) -> Lease:
+        """The account of one request; it is closed by leaving its context."""
+        return Lease(self)
+
+    def _hold(self, more: int) -> None:
+        if more > 0 and self.bytes + more > self._max_bytes:
+            raise Overloaded(f"requests in work hold {self.bytes} of {self._max_bytes} bytes")
+        self.bytes += more
+
+    def _start(self) -> None:
+        if self.requests >= self._max_requests:
+            raise Overloaded(f"{self.requests} requests are in work, the most that are taken at once")
+        self.requests += 1
+
+
+class Lease:
+    """What one request holds."""
+
+    __slots__ = ("_bytes", "_in_flight", "_started")
+
+    def __init__(self, in_flight: InFlightRequests) -> None:
+        self._in_flight = in_flight
+        self._bytes = 0
+        self._started = False
+
+    def hold(self, size: int) -> None:
+        """The request now holds `size` bytes in all. Raises `Overloaded` where there is no room for them."""
+        self._in_flight._hold(size - self._bytes)  # noqa: SLF001 - one thing in two classes
+        self._bytes = size
+
+    def start(self) -> None:
+        """The request is complete and its work begins. Raises `Overloaded` where too many are in work."""
+        self._in_flight._start()  # noqa: SLF001
+        self._started = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._in_flight.bytes -= self._bytes
+        self._in_flight.requests -= self._started

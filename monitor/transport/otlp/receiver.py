@@ -1,0 +1,306 @@
+"""What both OTLP receivers share: options, the way of a request from its body to the intake, and the answers.
+
+A refusal says by its code whether the sender should try again. Senders of the OpenTelemetry SDKs throw a batch away on
+HTTP 500 and on gRPC INTERNAL or UNKNOWN, so nothing that may pass is answered with those; and they look for a retry
+delay in places of their own, so it is sent in each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from abc import ABC
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import orjson
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsPartialSuccess,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+from pydantic import Field, model_validator
+
+from monitor.errors import InvalidData, MonitorError, Overloaded, TooLarge, Unauthenticated
+from monitor.model.span import Signal, SpanBatch
+from monitor.quantities import Size
+from monitor.stages import Accepted, Intake, Runtime, Source
+from monitor.telemetry.events import Event
+from monitor.transport.http.auth import open_gate
+from monitor.transport.http.listener import ListenerOptions
+from monitor.transport.otlp import json_mapping, limits
+
+Encoding: TypeAlias = Literal["protobuf", "json"]
+
+MAX_MESSAGE_BYTES = 1024
+"""Messages to senders are cut to this length: an answer must stay far below what a sender is ready to read."""
+
+_TYPE_URL = "type.googleapis.com/"
+_EVENT_EVERY = 10.0  # seconds between two log lines about refusals of the same kind
+_LARGE_JSON = 256 * 1024  # reading more JSON than this takes long enough to keep other senders waiting
+
+
+class OtlpReceiver(ListenerOptions, Source, ABC):
+    """The options of a server that takes OTLP. The ports of the protocol are 4317 (gRPC) and 4318 (HTTP)."""
+
+    max_body_bytes: Size = Field(default=20 * 1024**2, gt=0)
+    """The largest request, before and after decompression. A larger one is refused for good."""
+
+    max_spans: int = Field(default=10_000, gt=0)
+    """The most spans or log records in one request. A request with more is refused for good."""
+
+    max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
+    """The largest single span or log record, encoded. A larger one is rejected and counted, its neighbours are kept."""
+
+    max_in_flight_bytes: Size = Field(default=64 * 1024**2, gt=0)
+    """The bytes that all requests in work may hold together. Beyond, senders are asked to try again."""
+
+    max_concurrent_requests: int = Field(default=512, gt=0)
+    """The most requests that are worked on at once. Beyond, senders are asked to try again."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.max_in_flight_bytes < self.max_body_bytes:
+            raise ValueError(
+                f"max_in_flight_bytes ({self.max_in_flight_bytes}) must be at least max_body_bytes "
+                f"({self.max_body_bytes}): a request of that size could never be taken"
+            )
+        return self
+
+
+class Reception:
+    """One running receiver: who may enter, what is in work, what was answered."""
+
+    def __init__(
+        self, name: str, options: OtlpReceiver, intake: Intake, runtime: Runtime, codes: tuple[str, ...]
+    ) -> None:
+        metrics = runtime.metrics
+        self.options = options
+        self.in_flight = limits.InFlightRequests(options.max_concurrent_requests, options.max_in_flight_bytes)
+        self.check_token = options.auth.gate(runtime.clock, runtime.events) if options.auth else open_gate
+        self.received_bytes = metrics.received_bytes.labels(name)
+        self._name = name
+        self._intake = intake
+        self._runtime = runtime
+        self._rng = random.Random()
+        self._requests = {code: metrics.requests.labels(name, code) for code in codes}
+        self._too_large = {
+            "traces": metrics.spans.labels(name, "too_large"),
+            "logs": metrics.log_records.labels(name, "too_large"),
+        }
+        self._quiet_until: dict[Event, float] = {}
+        self._unsaid: dict[Event, int] = {}
+
+    async def deliver(self, signal: Signal, body: bytes, lease: limits.Lease, *, as_json: bool = False) -> Accepted:
+        """Hand the spans of one request, no longer compressed, to the intake.
+
+        Raises what `refused` makes an answer of: `Overloaded`, `InvalidData`, or any other exception.
+        """
+        options = self.options
+        lease.start()
+        lease.hold(len(body))
+        if as_json:
+            body = await self._from_json(signal, body)
+            lease.hold(len(body))
+        groups, oversized = limits.without_oversized(limits.cut(body, options.max_spans), options.max_span_bytes)
+        if not oversized:
+            return await self._intake.accept(SpanBatch(self._name, signal, groups))
+        why = (
+            f"{oversized} larger than {options.max_span_bytes} bytes or with more than {limits.MAX_MEMBERS} attributes"
+        )
+        if not any(group.items for group in groups):
+            self._too_large[signal].inc(oversized)
+            raise InvalidData(f"all spans or log records were rejected: {why}")
+        accepted = await self._intake.accept(SpanBatch(self._name, signal, groups))
+        self._too_large[signal].inc(oversized)
+        reasons = "; ".join(filter(None, (accepted.message, why)))
+        return Accepted(accepted.rejected + oversized, reasons)
+
+    async def _from_json(self, signal: Signal, body: bytes) -> bytes:
+        if len(body) < _LARGE_JSON:
+            return json_mapping.to_protobuf(signal, body, self.options.max_spans)
+        return await asyncio.to_thread(json_mapping.to_protobuf, signal, body, self.options.max_spans)
+
+    def refused(self, error: Exception) -> Refusal:
+        """The answer to `error`, which is logged: refusals at most every ten seconds a kind, faults of ours always."""
+        refusal = refusal_of(error, self._rng)
+        if refusal.code == "UNAVAILABLE" and not isinstance(error, Overloaded | Refusal):
+            self._runtime.events.error(
+                Event.RECEIVER_FAILED,
+                f"a request failed for a fault of ours: {type(error).__name__}",
+                source=self._name,
+                where=_place(error),
+            )
+        elif refusal.code == "UNAVAILABLE":
+            self._say(Event.REQUEST_REFUSED, refusal)
+        elif refusal.code == "UNAUTHENTICATED":
+            self._say(Event.UNAUTHENTICATED, refusal)
+        else:
+            self._say(Event.REQUEST_INVALID, refusal)
+        return refusal
+
+    def answered(self, code: str) -> None:
+        """Count an answer by its HTTP status or gRPC status name."""
+        child = self._requests.get(code)
+        if child is None:
+            child = self._requests[code] = self._runtime.metrics.requests.labels(self._name, code)
+        child.inc()
+
+    def _say(self, event: Event, refusal: Refusal) -> None:
+        now = self._runtime.clock.monotonic()
+        if now < self._quiet_until.get(event, now):
+            self._unsaid[event] = self._unsaid.get(event, 0) + 1
+            return
+        self._quiet_until[event] = now + _EVENT_EVERY
+        self._runtime.events.warning(
+            event, refusal.message, source=self._name, code=refusal.code, not_logged_before=self._unsaid.pop(event, 0)
+        )
+
+
+def _place(error: BaseException) -> str:
+    """Where an exception was raised, without its text: that may hold what a user wrote."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else ""
+
+
+class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
+    """A request that is not taken.
+
+    Args:
+        http: the HTTP status.
+        code: the name in `google.rpc.Code`, which is the gRPC status as well.
+        message: why, in words for the sender.
+        retry_delay: seconds until another try makes sense; None where it makes none.
+        headers: HTTP headers of the answer.
+    """
+
+    def __init__(
+        self,
+        http: int,
+        code: str,
+        message: str,
+        *,
+        retry_delay: float | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.http = http
+        self.code = code
+        self.message = shortened(message)
+        self.retry_delay = retry_delay
+        self.headers = headers
+
+    def http_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers that belong to the answer, `Retry-After` in whole seconds among them."""
+        headers = list(self.headers)
+        if self.retry_delay is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.floor(self.retry_delay + 0.5))))
+        return headers
+
+    def body(self, encoding: Encoding) -> bytes:
+        """A `google.rpc.Status` with details: `RetryInfo` where another try makes sense, `BadRequest` for bad data."""
+        if encoding == "protobuf":
+            encoded: bytes = self._status().SerializeToString()
+            return encoded
+        status: dict[str, Any] = {"code": code_pb2.Code.Value(self.code), "message": self.message}
+        details: list[dict[str, Any]] = []
+        if self.retry_delay is not None:
+            details.append({"@type": _TYPE_URL + "google.rpc.RetryInfo", "retryDelay": f"{self.retry_delay:.3f}s"})
+        if self.code == "INVALID_ARGUMENT":
+            violation = {"field": "body", "description": self.message}
+            details.append({"@type": _TYPE_URL + "google.rpc.BadRequest", "fieldViolations": [violation]})
+        return orjson.dumps({**status, "details": details} if details else status)
+
+    def trailers(self) -> tuple[tuple[str, bytes], ...]:
+        """Trailing metadata of gRPC: the details where the specification has them, and the retry delay once more.
+
+        The OpenTelemetry exporter for Python reads `google.rpc.retryinfo-bin` and nothing else.
+        """
+        trailers: tuple[tuple[str, bytes], ...] = (("grpc-status-details-bin", self._status().SerializeToString()),)
+        if self.retry_delay is not None:
+            trailers += (("google.rpc.retryinfo-bin", self._retry_info().SerializeToString()),)
+        return trailers
+
+    def _status(self) -> Any:
+        details = []
+        if self.retry_delay is not None:
+            details.append(self._retry_info())
+        if self.code == "INVALID_ARGUMENT":
+            violation = error_details_pb2.BadRequest.FieldViolation(field="body", description=self.message)
+            details.append(error_details_pb2.BadRequest(field_violations=[violation]))
+        status = status_pb2.Status(code=code_pb2.Code.Value(self.code), message=self.message)
+        for detail in details:
+            packed = AnyMessage()
+            packed.Pack(detail)
+            status.details.append(packed)
+        return status
+
+    def _retry_info(self) -> Any:
+        whole, part = divmod(round((self.retry_delay or 0.0) * 1000), 1000)
+        return error_details_pb2.RetryInfo(retry_delay=Duration(seconds=whole, nanos=part * 1_000_000))
+
+
+def refusal_of(error: Exception, rng: random.Random) -> Refusal:
+    """The answer to any exception: what is not the sender's fault asks for another try within one to two seconds.
+
+    The delay is drawn at random, lest all senders come back at once.
+    """
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, Unauthenticated):
+        return Refusal(401, "UNAUTHENTICATED", str(error), headers=((b"www-authenticate", error.challenge.encode()),))
+    if isinstance(error, TooLarge):
+        return Refusal(413, "RESOURCE_EXHAUSTED", str(error))
+    if isinstance(error, InvalidData):
+        return Refusal(400, "INVALID_ARGUMENT", str(error))
+    if isinstance(error, Overloaded):
+        return Refusal(503, "UNAVAILABLE", str(error), retry_delay=_jittered(error.retry_after, rng))
+    return Refusal(503, "UNAVAILABLE", "an internal fault, please try again", retry_delay=_jittered(1.0, rng))
+
+
+def _jittered(at_least: float, rng: random.Random) -> float:
+    """At least that long if it is 1 to 2 seconds; senders give up for good when asked to wait for much longer."""
+    lowest = min(max(at_least, 1.0), 2.0)
+    return lowest + (2.0 - lowest) * rng.random()
+
+
+class _Answers(NamedTuple):
+    response: Any
+    partial: Any
+    rejected: str
+
+
+_ANSWERS: dict[Signal, _Answers] = {
+    "traces": _Answers(ExportTraceServiceResponse, ExportTracePartialSuccess, "rejected_spans"),
+    "logs": _Answers(ExportLogsServiceResponse, ExportLogsPartialSuccess, "rejected_log_records"),
+}
+
+
+def success(signal: Signal, accepted: Accepted, encoding: Encoding) -> bytes:
+    """The export response: `partial_success` only where something was rejected or there is something to say."""
+    if not accepted.rejected and not accepted.message:
+        return b"" if encoding == "protobuf" else b"{}"
+    message = shortened(accepted.message) or f"{accepted.rejected} items were rejected"
+    response, partial, rejected = _ANSWERS[signal]
+    if encoding == "json":
+        count = {"rejectedSpans" if signal == "traces" else "rejectedLogRecords": str(accepted.rejected)}
+        return orjson.dumps({"partialSuccess": {**(count if accepted.rejected else {}), "errorMessage": message}})
+    made = response(partial_success=partial(error_message=message, **{rejected: accepted.rejected}))
+    encoded: bytes = made.SerializeToString()
+    return encoded
+
+
+def shortened(message: str) -> str:
+    """At most `MAX_MESSAGE_BYTES` bytes of UTF-8, cut between characters."""
+    encoded = message.encode("utf-8", "replace")
+    if len(encoded) <= MAX_MESSAGE_BYTES:
+        return encoded.decode()
+    return encoded[: MAX_MESSAGE_BYTES - 3].decode(errors="ignore") + "..."

@@ -1,0 +1,170 @@
+"""Each shape that people already have is known by its fields and read as it was meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from monitor.errors import InvalidData
+from monitor.extraction import rows
+from monitor.model.case import Message, ReadingStatus
+from tests.support.rows import contents, reading
+
+DATA = Path(__file__).parents[2] / "data" / "rows"
+EXAMPLES = [json.loads(line) for line in (DATA / "shapes.jsonl").read_text().splitlines()]
+
+QUESTION, ANSWER = "How long is the warranty?", "Two years."
+CONTEXT = ["The warranty is two years.", "Batteries have one year."]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[one["name"] for one in EXAMPLES])
+def test_a_row_is_known_by_its_fields_and_read(example):
+    found = reading(example["row"])
+    assert found.case.convention == example["shape"]
+    assert (found.status, found.error) == (ReadingStatus.READY, "")
+    assert (found.case.request.query, found.case.response) == (QUESTION, ANSWER)
+    assert contents(found) == CONTEXT
+    assert found.case.context_source == "row"
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"request": QUESTION, "response": ANSWER, "expected_response": "2 years"}, "2 years"),
+        ({"request": QUESTION, "response": ANSWER, "expected_facts": ["two years", "no more"]}, "two years\nno more"),
+        ({"query": QUESTION, "response": ANSWER, "ground_truth": "2 years"}, "2 years"),
+        ({"user_input": QUESTION, "response": ANSWER, "reference": "2 years"}, "2 years"),
+        ({"input": QUESTION, "actual_output": ANSWER, "expected_output": "2 years"}, "2 years"),
+        ({"question": QUESTION, "answer": ANSWER, "contexts": CONTEXT, "ground_truths": ["2 years"]}, "2 years"),
+    ],
+)
+def test_the_expected_answer_goes_with_the_case(row, expected):
+    assert reading(row).case.expected_response == expected
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"request": QUESTION, "response": ANSWER, "expected_retrieved_context": [{"content": CONTEXT[0]}]},
+        {"user_input": QUESTION, "response": ANSWER, "reference_contexts": CONTEXT[:1]},
+        {"input": QUESTION, "actual_output": ANSWER, "context": CONTEXT[:1]},
+    ],
+)
+def test_the_reference_context_is_not_what_was_retrieved(row):
+    found = reading(row).case
+    assert [document.content for document in found.expected_retrieved_context] == CONTEXT[:1]
+    assert found.retrieved_context == ()
+
+
+def test_of_two_shapes_that_fit_the_one_with_more_of_its_fields_stands():
+    deepeval = reading({"input": "a", "actual_output": "b", "retrieval_context": ["c"], "query": "x", "context": ["y"]})
+    assert (deepeval.case.convention, deepeval.case.request.query, contents(deepeval)) == ("deepeval", "a", ["c"])
+    azure = reading({"query": "x", "response": "y", "context": "z", "trace": None})
+    assert azure.case.convention == "azure_ai_evaluation"
+
+
+def test_of_two_shapes_with_as_many_fields_the_first_in_the_list_stands():
+    assert reading({"question": "q", "answer": "a", "contexts": None}).case.convention == "ragas_0_1"
+
+
+HISTORY = (Message("user", "Which bikes are there?"), Message("assistant", "Two."))
+TURNS = [{"role": m.role, "content": m.content} for m in HISTORY]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"request": {"messages": [*TURNS, {"role": "user", "content": QUESTION}]}, "response": ANSWER},
+        {"request": {"query": QUESTION, "history": TURNS}, "response": ANSWER},
+        {"request": json.dumps({"messages": [*TURNS, {"role": "user", "content": QUESTION}]}), "response": ANSWER},
+        {"query": QUESTION, "response": ANSWER, "chat_history": TURNS},
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                *TURNS,
+                {"role": "user", "content": QUESTION},
+                {"role": "assistant", "content": ANSWER},
+            ]
+        },
+        {
+            "user_input": [
+                {"type": "human", "content": HISTORY[0].content},
+                {"type": "ai", "content": HISTORY[1].content},
+                {"type": "human", "content": QUESTION},
+                {"type": "ai", "content": "", "tool_calls": [{"name": "search", "args": {}}]},
+                {"type": "tool", "content": "..."},
+                {"type": "ai", "content": ANSWER},
+            ]
+        },
+    ],
+)
+def test_the_last_user_turn_is_the_question_and_those_before_it_the_history(row):
+    found = reading(row).case
+    assert (found.request.query, found.request.history, found.response) == (QUESTION, HISTORY, ANSWER)
+
+
+def test_the_citations_of_the_last_answer_are_its_context():
+    def turn(answer, *texts):
+        citations = [{"id": f"{text}.md", "content": text} for text in texts]
+        return {"role": "assistant", "content": answer, "context": {"citations": citations}}
+
+    talk = [
+        {"role": "user", "content": "first"},
+        turn("one", "old"),
+        {"role": "user", "content": "second"},
+        turn("two", "a", "b"),
+    ]
+    found = reading({"conversation": {"messages": talk}})
+    assert contents(found) == ["a", "b"]
+    assert found.case.retrieved_context[0].doc_id == "a.md"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"role": "assistant", "content": ANSWER},
+        {"choices": [{"message": {"role": "assistant", "content": ANSWER}}]},
+        [{"role": "user", "content": "?"}, {"role": "assistant", "content": ANSWER}],
+        json.dumps(ANSWER),
+    ],
+)
+def test_a_response_may_be_a_message_or_the_output_of_a_model(response):
+    assert reading({"request": QUESTION, "response": response}).case.response == ANSWER
+
+
+@pytest.mark.parametrize("text", ['{"price": 5}', '["a", "b"]', '{"a": '])
+def test_texts_that_look_like_json_stay_what_they_are(text):
+    found = reading({"user_input": text, "response": text, "retrieved_contexts": [text, "more"]})
+    assert (found.case.request.query, found.case.response) == (text, text)
+    assert contents(found) == [text, "more"]
+
+
+def test_a_context_in_one_text_is_one_document_unless_it_is_marked_as_several():
+    row = {"query": QUESTION, "response": ANSWER}
+    assert contents(reading({**row, "context": "One.\n\nStill the same."})) == ["One.\n\nStill the same."]
+    assert contents(reading({**row, "context": "[1] One.\n[2] Two."})) == ["One.", "Two."]
+    assert contents(reading({**row, "context": json.dumps([{"content": "One."}])})) == ["One."]
+
+
+def test_an_unknown_row_is_refused_with_its_fields_and_those_that_are_known():
+    row = {f"field_{number:02}": "x" for number in range(20)}
+    with pytest.raises(InvalidData) as refused:
+        rows.recognise(row)
+    told = str(refused.value)
+    assert "'field_00'" in told
+    assert "'field_12'" not in told
+    assert "and 8 more" in told
+    for shape in rows.shapes.SHAPES:
+        assert shape.name in told
+        assert all(name in told for mark in shape.marks for name in mark)
+    assert len(told) < 1024
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a truth value")]
+)
+def test_what_is_no_object_is_said_to_be_none(value, told):
+    with pytest.raises(InvalidData, match=told):
+        rows.recognise(value)

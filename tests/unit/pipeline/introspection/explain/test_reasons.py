@@ -1,0 +1,82 @@
+"""Every place where a request can end, and every reason of an evaluator, has a sentence of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.outcome import SkippedReason, UnscoredReason
+from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, reasons
+from monitor.pipeline.ledger import TraceOutcome
+
+EVALUATOR = EvaluatorSetup(
+    name="groundedness",
+    place="evaluators[1]",
+    cost="judge",
+    judge_place="judges.small",
+    judge={"model": "m", "timeout": 30.0, "max_concurrency": 16, "max_characters": 400_000},
+)
+SETUP = MonitorSetup(evaluators=[EVALUATOR])
+NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJECTION_SUSPECTED}
+
+
+def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
+    assert set(reasons.OUTCOMES) == {outcome.value for outcome in TraceOutcome}
+    told = {outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SETUP).text for outcome in reasons.CAUSE_OF_OUTCOME}
+    assert len(set(told.values())) == len(told)
+    assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in TraceOutcome} - {"evaluated", "no_context"}
+
+
+@pytest.mark.parametrize("reason", list(UnscoredReason))
+def test_every_reason_without_a_verdict_has_a_sentence_and_names_the_setting_of_its_judge(reason):
+    told = reasons.of_unscored(reason.value, "", EVALUATOR)
+    assert " " in told.text
+    if reason in NO_SETTING:
+        assert not told.setting
+    else:
+        assert told.setting.startswith(("judges.small.", "assembly."))
+        assert "{" not in told.setting
+
+
+def test_no_two_reasons_are_told_alike():
+    told = [reasons.of_unscored(reason.value, "", EVALUATOR).text for reason in UnscoredReason]
+    assert len(set(told)) == len(told)
+
+
+def test_every_reason_to_skip_has_a_sentence():
+    told = [reasons.of_skipped(reason.value).text for reason in SkippedReason]
+    assert len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize("cap", ["dollars_per_day", "dollars_per_hour", "evaluations_per_day"])
+def test_a_spent_budget_names_the_cap_that_is_spent(cap):
+    told = reasons.of_unscored("budget", f"{cap} (20) is spent until 00:00 UTC", EVALUATOR)
+    assert told.setting == f"judges.small.budget.{cap}: higher"
+    assert "until 00:00 UTC" in told.text
+
+
+def test_a_setting_that_is_a_number_says_what_it_is_now():
+    assert reasons.of_unscored("timeout", "", EVALUATOR).setting == "judges.small.timeout: longer than 30 s"
+    assert reasons.of_unscored("overloaded", "", EVALUATOR).setting == "judges.small.max_concurrency: higher than 16"
+
+
+@pytest.mark.parametrize(
+    ("detail", "setting"),
+    [
+        ("the sender dropped 7 attributes (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"),
+        ("the sender cuts attribute values at 64 characters (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)", "VALUE_LENGTH_LIMIT"),
+        ("the texts of answer were not sent", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
+        ("the row has no answer", "the rows that are sent"),
+    ],
+)
+def test_missing_texts_name_what_keeps_the_sender_from_sending_them(detail, setting):
+    assert setting in reasons.of_outcome("content_missing", detail, SETUP).setting
+
+
+def test_an_unknown_word_of_a_later_version_is_shown_as_it_is():
+    assert "quantum" in reasons.of_unscored("quantum", "", None).text
+    assert "quantum" in reasons.of_skipped("quantum").text
+    assert "quantum" in reasons.of_outcome("quantum", "", SETUP).text
+
+
+def test_every_cause_is_a_word_of_its_own():
+    assert len({cause.value for cause in Cause}) == len(Cause)

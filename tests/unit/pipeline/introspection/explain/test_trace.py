@@ -1,0 +1,200 @@
+"""The way of one trace, from what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.model.outcome import Attempt
+from monitor.model.request_log import EvaluatorDecision, RequestRecord
+from monitor.pipeline.introspection.explain import (
+    Cause,
+    EvaluatorSetup,
+    MonitorSetup,
+    OpenTrace,
+    TraceFacts,
+    explain_trace,
+)
+from monitor.pipeline.introspection.explain.values import above, at_least
+from monitor.statistics import consistent_sampling
+
+ID = "ab" * 16
+LOCAL = EvaluatorSetup(name="local", place="evaluators[0]")
+JUDGED = EvaluatorSetup(name="judged", place="evaluators[1]", cost="judge", judge={"model": "m"})
+SETUP = MonitorSetup(evaluators=[LOCAL, JUDGED])
+TRAIL = RequestRecord(
+    request_id=ID,
+    app="shop",
+    source="otlp_http",
+    received_at=900.0,
+    closed_at=910.0,
+    ended_at=911.0,
+    closed="root_ended",
+    outcome="evaluated",
+    draw=0.42,
+    spans=3,
+    traffic="production",
+    choices=(
+        EvaluatorDecision(
+            evaluator="local", probability=1.0, target=1.0, chosen=True, outcome="score", standing="live"
+        ),
+        EvaluatorDecision(
+            evaluator="judged", probability=1.0, target=1.0, chosen=True, outcome="score", standing="live"
+        ),
+    ),
+)
+FACTS = TraceFacts(request_id=ID, least_rate=0.3, draw=0.42, recorded=[TRAIL], reaches_back=100.0)
+
+
+def with_choice(**fields) -> TraceFacts:
+    other = replace(TRAIL.choices[1], **fields)
+    return replace(FACTS, recorded=[replace(TRAIL, choices=(TRAIL.choices[0], other))])
+
+
+def test_a_trace_that_all_have_judged_needs_no_setting():
+    found = explain_trace(FACTS, SETUP)
+    assert (found.cause, found.setting, found.conclusion) == (Cause.EVALUATED, "", "Scored by local, judged.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause", "words", "setting"),
+    [
+        (
+            {"chosen": False, "outcome": "", "probability": 0.1},
+            Cause.NOT_CHOSEN,
+            "0.42, is not below its probability, 0.1",
+            "evaluators[1].sample: at least 0.4201",
+        ),
+        (
+            {"chosen": False, "outcome": "", "probability": 0.1, "room": 0.2, "target": 0.5},
+            Cause.NOT_CHOSEN,
+            "reduced to 0.2 of it by the app's quota",
+            "traffic.quotas.shop",
+        ),
+        (
+            {"outcome": "unscored", "reason": "overloaded", "detail": "the queue in front of the judge is full"},
+            Cause.UNSCORED,
+            "its queue was full",
+            "judge.max_concurrency",
+        ),
+        ({"outcome": "unscored", "reason": "breaker_open"}, Cause.UNSCORED, "held back", "judge.max_age"),
+        ({"outcome": "unscored", "reason": "paused"}, Cause.UNSCORED, "until somebody acts", "judge.api_key"),
+        ({"chosen": False, "repeated": True, "outcome": ""}, Cause.REPEATED, "has evaluated this before", ""),
+        ({"missing": "no_context", "outcome": "skipped", "reason": "no_context"}, Cause.DOES_NOT_APPLY, "needs", ""),
+        ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "has none", ""),
+        ({"standing": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
+        ({"standing": "non_production"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
+        ({"outcome": "", "waited": None}, Cause.WAITING, "waiting for its turn", "judge.max_concurrency"),
+        ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),
+    ],
+)
+def test_what_one_evaluator_did_is_the_cause_of_the_whole(fields, cause, words, setting):
+    found = explain_trace(with_choice(**fields), SETUP)
+    assert (found.cause, found.setting.startswith(setting)) == (cause, True), found
+    assert words in found.conclusion
+
+
+def test_a_budget_names_how_many_times_as_much_it_would_take():
+    paced = replace(JUDGED, rate=None, sampler="budget", budget="per_day")
+    found = explain_trace(
+        with_choice(chosen=False, outcome="", probability=0.1), replace(SETUP, evaluators=[LOCAL, paced])
+    )
+    assert found.setting == "evaluators[1].sample.per_day: more than 4.2 times as much"
+
+
+def test_all_attempts_stand_in_their_order_before_what_came_of_them():
+    tries = (Attempt(0.2, "rate_limited", "HTTP 429"), Attempt(1.5, "ok"))
+    found = explain_trace(with_choice(waited=3.0, tries=tries), SETUP, "judged")
+    whats = [one.what for one in found.steps if one.evaluator]
+    assert whats == ["selected", "queue", "attempt 1", "attempt 2", "score"]
+    assert [one.text for one in found.steps if one.what.startswith("att")] == [
+        "0.2 s: rate_limited (HTTP 429)",
+        "1.5 s: ok",
+    ]
+
+
+def test_an_evaluator_that_is_off_is_told_with_its_judge():
+    off = replace(JUDGED, works=False, judge_place="judges.small")
+    facts = replace(FACTS, recorded=[replace(TRAIL, choices=TRAIL.choices[:1])])
+    found = explain_trace(facts, replace(SETUP, evaluators=[LOCAL, off]))
+    assert found.cause is Cause.OFF
+    assert found.setting.startswith("judges.small.model")
+
+
+def test_an_evaluator_that_came_later_was_not_at_work_then():
+    facts = replace(FACTS, recorded=[replace(TRAIL, choices=TRAIL.choices[:1])])
+    assert explain_trace(facts, SETUP).cause is Cause.NOT_ASKED
+
+
+def test_a_trace_under_way_is_told_from_what_is_known_so_far():
+    so_far = replace(TRAIL, outcome="", ended_at=0.0, choices=(TRAIL.choices[0], replace(TRAIL.choices[1], outcome="")))
+    found = explain_trace(replace(FACTS, recorded=[], in_progress=so_far), SETUP)
+    assert found.cause is Cause.WAITING
+
+
+def test_an_open_trace_says_what_it_waits_for_and_until_when():
+    waiting = OpenTrace("shop", "otlp_grpc", 900.0, 1060.0, 2, 1, root_ended=False)
+    found = explain_trace(replace(FACTS, recorded=[], open=waiting), SETUP)
+    assert found.cause is Cause.OPEN
+    assert "1970-01-01 00:17:40 UTC" in found.conclusion
+    late = explain_trace(replace(FACTS, recorded=[], open=replace(waiting, root_ended=True)), SETUP)
+    assert late.setting.startswith("assembly.grace_period")
+
+
+def test_a_complete_trace_that_nobody_has_read_yet_waits():
+    assert explain_trace(replace(FACTS, recorded=[], unread=True), SETUP).cause is Cause.WAITING
+
+
+def test_of_an_unknown_trace_the_id_alone_says_that_head_sampling_leaves_it_out():
+    found = explain_trace(replace(FACTS, recorded=[]), replace(SETUP, head_rate=0.1))
+    assert (found.cause, found.setting) == (Cause.SAMPLED_OUT, "sampling.traces: at least 0.3")
+
+
+def test_an_unknown_trace_of_a_group_of_replicas_may_be_known_to_another():
+    found = explain_trace(replace(FACTS, recorded=[]), replace(SETUP, shared=True))
+    assert found.cause is Cause.NEVER_SEEN
+    assert any("each replica" in one.text for one in found.steps)
+
+
+def test_where_the_trail_is_gone_the_results_still_tell():
+    rows = [
+        {"evaluator": "local", "outcome": "score", "standing": "live"},
+        {
+            "evaluator": "judged",
+            "outcome": "unscored",
+            "reason": "auth",
+            "detail": "HTTP 401",
+            "judge": {"attempts": 1},
+        },
+    ]
+    found = explain_trace(replace(FACTS, recorded=[], results=rows), SETUP)
+    assert (found.cause, found.reason) == (Cause.UNSCORED, "auth")
+    assert "after 1 call" in found.conclusion
+
+
+def test_a_result_stands_for_the_trail_of_a_case_that_was_judged_before():
+    rows = [{"evaluator": "judged", "outcome": "score", "standing": "live"}]
+    facts = replace(with_choice(chosen=False, repeated=True, outcome=""), results=rows)
+    assert explain_trace(facts, SETUP).cause is Cause.EVALUATED
+
+
+def test_an_earlier_part_of_the_trace_is_told():
+    found = explain_trace(replace(FACTS, recorded=[replace(TRAIL, outcome="incomplete", choices=()), TRAIL]), SETUP)
+    assert any(one.what == "earlier" and "incomplete" in one.text for one in found.steps)
+
+
+@given(st.binary(min_size=16, max_size=16).filter(lambda given: any(given[-7:])))
+def test_the_rate_that_is_named_for_head_sampling_is_enough(trace_id):
+    least = consistent_sampling.least_rate(trace_id)
+    assert consistent_sampling.keep(trace_id, "", float(at_least(least).rpartition(" ")[2]))[0]
+    assert not consistent_sampling.keep(trace_id, "", least * 0.999)[0]
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_the_rate_that_is_named_for_an_evaluator_is_enough(request_id):
+    value = consistent_sampling.value(request_id, "salt")
+    assert consistent_sampling.chosen(request_id, "salt", float(above(value).rpartition(" ")[2]))
+    assert not consistent_sampling.chosen(request_id, "salt", value * 0.999)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.extraction.coverage import FIELDS
+from monitor.model.case import Case, Document, Reading, ReadingStatus, Request, Usage
+from monitor.pipeline.metrics.extraction import ExtractionMetrics
+from tests.support.runtime import runtime, total
+
+WHOLE = Case(
+    request_id="1" * 32,
+    request=Request("Why?"),
+    retrieved_context=(Document("One."),),
+    response="So.",
+    model="m",
+    usage=Usage(30, 12, 42),
+    session_id="s",
+    app="shop",
+    convention="openinference",
+    probability=0.1,
+    seconds=1.5,
+)
+
+
+def counted(*readings: Reading):
+    metrics = runtime().metrics
+    counting = ExtractionMetrics(metrics)
+    for reading in readings:
+        counting.count(reading)
+    return metrics
+
+
+def came(metrics, **labels: str) -> dict[str, float]:
+    return {name: total(metrics, "ragmonitor_extracted_fields_total", field=name, **labels) for name in FIELDS}
+
+
+def test_a_whole_request_counts_in_every_field():
+    metrics = counted(Reading(ReadingStatus.READY, WHOLE))
+    assert total(metrics, "ragmonitor_extracted_requests_total", app="shop", convention="openinference") == 1
+    assert came(metrics, app="shop") == dict.fromkeys(FIELDS, 1)
+
+
+def test_what_did_not_come_is_a_series_at_zero():
+    bare = replace(WHOLE, request=Request(), retrieved_context=(), response="", session_id="", usage=Usage())
+    metrics = counted(Reading(ReadingStatus.CONTENT_MISSING, bare))
+    assert came(metrics) == {**dict.fromkeys(FIELDS, 0), "model": 1}
+
+
+def test_a_retrieval_that_found_nothing_came_with_its_context():
+    metrics = counted(Reading(ReadingStatus.NO_CONTEXT, replace(WHOLE, retrieved_context=())))
+    assert came(metrics)["context"] == 1
+
+
+@pytest.mark.parametrize("status", [ReadingStatus.FAILED_REQUEST, ReadingStatus.NOT_RAG, ReadingStatus.INCOMPLETE])
+def test_what_is_no_answered_request_is_not_counted(status):
+    metrics = counted(Reading(status, WHOLE))
+    assert total(metrics, "ragmonitor_extracted_requests_total") == 0
+
+
+def test_tokens_are_those_of_all_traffic_and_latency_is_that_of_the_sample():
+    metrics = counted(
+        Reading(ReadingStatus.READY, WHOLE), Reading(ReadingStatus.READY, replace(WHOLE, usage=Usage(), seconds=None))
+    )
+    assert total(metrics, "ragmonitor_service_tokens_total", app="shop", direction="input") == 300
+    assert total(metrics, "ragmonitor_service_tokens_total", app="shop", direction="output") == 120
+    assert total(metrics, "ragmonitor_service_answer_seconds_count", app="shop") == 1
+    assert total(metrics, "ragmonitor_service_answer_seconds_sum", app="shop") == 1.5

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.model.case import Case
+from monitor.model.outcome import (
+    DefectRule,
+    EvaluationResult,
+    Level,
+    RateScope,
+    Scale,
+    Score,
+    Skipped,
+    SkippedReason,
+    Unscored,
+    UnscoredReason,
+)
+from monitor.pipeline.metrics.results import ResultMetrics, score_boundaries
+from monitor.stages import Evaluator
+from tests.support.runtime import runtime, total
+
+FIVE = Scale(1, 5, "higher", tuple(Level(str(n), n) for n in range(1, 6)), whole=True)
+SHARE = Scale(0, 1, "higher", (Level("low", 0), Level("middle", 0.4), Level("high", 0.8)))
+
+
+class Steps(Evaluator):
+    name: ClassVar[str] = "steps"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = FIVE
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 3)
+
+    async def evaluate(self, case, judge):
+        raise NotImplementedError
+
+
+class Share(Steps):
+    name: ClassVar[str] = "share"
+    scale: ClassVar[Scale] = SHARE
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+
+
+def judged(outcome, evaluator=Steps, weight=1.0):
+    score = outcome if isinstance(outcome, Score) else None
+    return EvaluationResult(
+        case=Case(request_id="ab" * 16, app="shop"),
+        evaluator=evaluator.name,
+        version="1+ab",
+        outcome=outcome,
+        weight=weight,
+        level=evaluator.scale.level(score.value) if score else "",
+        defect=bool(score and evaluator.default_defect.matches(score)),
+    )
+
+
+def counting(evaluator=Steps):
+    lent = runtime()
+    made = ResultMetrics(lent.metrics)
+    made.declare(evaluator(), evaluator.default_defect, "1+ab")
+    return made, lent.metrics
+
+
+@pytest.mark.parametrize("evaluator", [Steps, Share])
+@given(value=st.floats(0, 1))
+def test_every_score_on_the_scale_finds_its_series(evaluator, value):
+    scale = evaluator.scale
+    value = scale.lowest + value * (scale.highest - scale.lowest)
+    value = float(round(value)) if scale.whole else value
+    made, metrics = counting(evaluator)
+    made.selected("shop", evaluator.name)
+    made.finished(judged(Score(value, "because"), evaluator), 0.1)
+    assert total(metrics, "ragmonitor_evaluations_total", level=scale.level(value)) == 1
+
+
+def test_all_series_of_an_app_exist_at_zero_before_its_first_result():
+    made, metrics = counting()
+    made.prepare("shop")
+    assert metrics.registry.get_sample_value(
+        "ragmonitor_evaluations_total",
+        {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "1", "defect": "true"},
+    ) == 0  # fmt: skip
+    for reason in UnscoredReason:
+        labels = {"app": "shop", "evaluator": "steps", "reason": reason.value}
+        assert metrics.registry.get_sample_value("ragmonitor_unscored_total", labels) == 0
+
+
+def test_every_series_that_holds_verdicts_has_the_version_and_no_other_has():
+    made, metrics = counting()
+    made.prepare("shop")
+    for standing in RateScope:
+        made.selected("shop", "steps")
+        made.finished(replace(judged(Score(1, "because")), standing=standing), 0.1)
+    held = {sample.name: sample.labels for family in metrics.registry.collect() for sample in family.samples}
+    names = {name for name, labels in held.items() if labels.get("evaluator") == "steps" and name.endswith("_total")}
+    with_version = {name for name in names if held[name].get("version") == "1+ab"}
+    assert names - with_version == {
+        f"ragmonitor_{name}_total" for name in ("unscored", "skipped", "evaluations_selected")
+    }
+    assert held["ragmonitor_evaluation_score_bucket"]["version"] == "1+ab"
+
+
+def test_a_level_that_cannot_be_a_defect_has_no_such_series():
+    made, metrics = counting()
+    made.prepare("shop")
+    labels = {"app": "shop", "evaluator": "steps", "version": "1+ab", "level": "5", "defect": "true"}
+    assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels) is None
+    assert metrics.registry.get_sample_value("ragmonitor_evaluations_total", labels | {"defect": "false"}) == 0
+
+
+def test_weight_and_its_square_are_summed_for_scores():
+    made, metrics = counting()
+    for weight in (10.0, 2.0):
+        made.selected("shop", "steps")
+        made.finished(judged(Score(2, "because"), weight=weight), 0.1)
+    assert total(metrics, "ragmonitor_evaluation_weight_total", defect="true") == 12
+    assert total(metrics, "ragmonitor_evaluation_weight_squares_total", defect="true") == 104
+    assert (
+        total(metrics, "ragmonitor_evaluation_score_weighted_total") == 12
+    )  # (2 - 1) above the lowest, times the weight
+
+
+@pytest.mark.parametrize(
+    ("outcome", "series"),
+    [
+        (Unscored(UnscoredReason.TIMEOUT), "ragmonitor_unscored_total"),
+        (Skipped(SkippedReason.NO_CONTEXT), "ragmonitor_skipped_total"),
+    ],
+)
+def test_what_was_not_scored_adds_to_no_weight(outcome, series):
+    made, metrics = counting()
+    made.selected("shop", "steps")
+    made.finished(judged(outcome, weight=50), 0.1)
+    assert total(metrics, series) == 1
+    assert total(metrics, "ragmonitor_evaluation_weight_total") == 0
+    assert total(metrics, "ragmonitor_evaluations_total") == 0
+
+
+def test_selected_is_scored_and_unscored_and_skipped_and_pending():
+    """Rule J2 of the judge."""
+    made, metrics = counting()
+    for outcome in (Score(1, "x"), Unscored(UnscoredReason.BUDGET), Skipped(SkippedReason.NO_CONTEXT), None):
+        made.selected("shop", "steps")
+        if outcome:
+            made.finished(judged(outcome), 0.1)
+    parts = ("ragmonitor_evaluations_total", "ragmonitor_unscored_total", "ragmonitor_skipped_total")
+    assert [total(metrics, part) for part in parts] == [1, 1, 1]
+    assert total(metrics, "ragmonitor_evaluations_pending") == 1
+    assert total(metrics, "ragmonitor_evaluations_selected_total") == 4
+
+
+def test_score_buckets_are_the_steps_of_the_scale():
+    assert score_boundaries(FIVE) == (1, 2, 3, 4, 5)
+    assert score_boundaries(SHARE)[:3] == (0.1, 0.2, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("scale", "unit"),
+    [
+        (Scale(0, 1, "higher", (Level("low", 0),)), "share"),
+        (Scale(1, 5, "higher", (Level("low", 1),), whole=True), "points"),
+        (Scale(0, 7, "lower", (Level("low", 0),)), "score"),
+    ],
+)
+def test_what_an_evaluator_is_says_scale_unit_and_direction(scale, unit):
+    class Made(Evaluator):
+        name: ClassVar[str] = "made"
+        version: ClassVar[str] = "7"
+
+        async def evaluate(self, case, judge):
+            raise NotImplementedError
+
+    Made.scale = scale
+    metrics = runtime().metrics
+    ResultMetrics(metrics).declare(Made(), DefectRule("below", 0.5), "7+0a1b")
+    (sample,) = [one for family in metrics.evaluator_info.collect() for one in family.samples]
+    told = {"lowest": f"{scale.lowest:g}", "highest": f"{scale.highest:g}", "better": scale.better, "unit": unit}
+    assert told.items() <= sample.labels.items()
+    assert (sample.labels["version"], sample.labels["defect"]) == ("7+0a1b", "below 0.5")

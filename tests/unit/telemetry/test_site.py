@@ -1,0 +1,117 @@
+"""The mount point on the metrics port: which names it answers to, and who comes in."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import threading
+
+import anyio
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from monitor.telemetry.site import Site as Mount
+from monitor.transport.http.auth import Auth
+from monitor.web.settings import PageSettings
+from tests.support.page import Site
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [
+        ("127.0.0.1:9464", True),
+        ("[::1]:9464", True),
+        ("10.0.0.7", True),
+        ("localhost:9464", True),
+        ("rag-monitor", True),
+        ("monitor.localhost:80", True),
+        ("monitor.example.com:443", True),
+        ("MONITOR.example.com.", True),
+        ("", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example:9464", False),
+        ("monitor.example.com.evil.example", False),
+        ("1.2.3.4.5", False),
+    ],
+)
+def test_a_name_that_a_stranger_may_have_bound_to_this_address_is_not_ours(host, named):
+    mount = Mount()
+
+    async def nothing(*_):
+        return None
+
+    mount.mount(nothing, names=["monitor.example.com"])
+    assert mount.is_named(host) == named
+
+
+def test_two_pages_cannot_be_mounted():
+    mount = Mount()
+
+    async def nothing(*_):
+        return None
+
+    mount.mount(nothing)
+    with pytest.raises(ValueError, match="mounted already"):
+        mount.mount(nothing)
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"anybody:{password}".encode()).decode()}
+
+
+def test_a_foreign_name_gets_metrics_but_no_texts(tmp_path):
+    with Site(tmp_path).served() as url, httpx.Client(trust_env=False, headers={"Host": "evil.example"}) as client:
+        assert client.get(f"{url}/metrics").status_code == 200
+        refused = client.get(f"{url}/answers")
+        assert (refused.status_code, "set ui.url" in refused.text) == (421, True)
+
+
+def test_the_public_name_is_served(tmp_path):
+    site = Site(tmp_path, settings=PageSettings(url="https://monitor.example.com/quality"))
+    with site.served() as url, httpx.Client(trust_env=False, headers={"Host": "monitor.example.com"}) as client:
+        assert client.get(f"{url}/alerts").status_code == 200
+
+
+def test_behind_a_token_a_browser_is_asked_for_it_and_served_under_any_name(tmp_path):
+    with (
+        Site(tmp_path).served(auth=Auth(token=SecretStr("s3cret"))) as url,
+        httpx.Client(trust_env=False, headers={"Host": "monitor.example.org"}) as client,
+    ):
+        asked = client.get(f"{url}/alerts")
+        assert asked.status_code == 401
+        assert [one.split()[0] for one in asked.headers.get_list("www-authenticate")] == ["Bearer", "Basic"]
+        assert client.get(f"{url}/alerts", headers=basic("s3cret")).status_code == 200
+        assert client.get(f"{url}/alerts", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+        for wrong in (basic("wrong"), {"Authorization": "Basic ???"}, {"Authorization": "Basic"}, basic("")):
+            assert client.get(f"{url}/alerts", headers=wrong).status_code == 401
+
+
+def test_the_page_is_only_read(tmp_path):
+    with Site(tmp_path).served() as url, httpx.Client(trust_env=False) as client:
+        assert client.post(f"{url}/answers").status_code == 405
+        head = client.head(f"{url}/alerts")
+        assert (head.status_code, head.text) == (200, "")
+        assert int(head.headers["content-length"]) > 1000
+
+
+def _get(url: str) -> None:
+    with contextlib.suppress(httpx.HTTPError):
+        httpx.get(url, trust_env=False, timeout=10)
+
+
+def test_a_scrape_does_not_wait_for_a_page(tmp_path):
+    site = Site(tmp_path)
+    asked = threading.Event()
+
+    async def hanging(*_):
+        asked.set()
+        await anyio.sleep_forever()
+
+    site.runtime.site._handler = hanging
+    with site.served() as url, httpx.Client(trust_env=False) as client:
+        waiting = threading.Thread(target=_get, args=(f"{url}/answers",))
+        waiting.start()
+        assert asked.wait(10)
+        assert client.get(f"{url}/metrics", timeout=5).status_code == 200
+    waiting.join(10)

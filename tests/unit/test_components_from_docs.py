@@ -1,0 +1,105 @@
+"""The components that docs/ shows how to write work as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from monitor import config, registry
+from monitor.errors import ConfigError
+from monitor.extraction.compose import read
+from monitor.extraction.settings import ReadingSettings
+from monitor.judge.scripted import ScriptedJudge
+from monitor.model.case import Case, Document, ReadingStatus, Request
+from monitor.model.outcome import Score
+from monitor.model.row import RowBatch
+from monitor.stages import Evaluator
+from tests.support.intakes import RecordingIntake
+from tests.support.runtime import runtime
+from tests.support.traces import Builder
+from tests.support.written import module, of_page
+
+CASE = Case(
+    request_id="7" * 32,
+    request=Request("How long is the warranty?"),
+    response="Two years, see https://acme.test/warranty. We will call you tomorrow.",
+    retrieved_context=(Document("The warranty is two years.", "https://acme.test/warranty"),),
+)
+
+
+def written(name: str, code: str) -> Any:
+    return getattr(module(f"written_{name.lower()}", code), name)
+
+
+def score(evaluator: Evaluator, judge: ScriptedJudge | None = None) -> Score:
+    outcome = anyio.run(evaluator.evaluate, CASE, judge)
+    assert isinstance(outcome, Score)
+    assert evaluator.scale.holds(outcome.value)
+    return outcome
+
+
+def test_the_evaluator_that_is_an_algorithm_scores() -> None:
+    made = written("CitesSources", of_page("writing-an-evaluator.md", "python")[0])
+    assert score(made()).value == 1
+    assert score(made(at_least=2)).value == 0
+
+
+def test_the_evaluator_that_asks_a_judge_asks_and_scores() -> None:
+    made = written("Promises", of_page("writing-an-evaluator.md", "python")[1])
+    judge = ScriptedJudge([{"explanation": "It promises a call.", "promises": True}])
+    assert score(made(), judge).value == 1
+    assert judge.questions[0].material == {"response": CASE.response}
+
+
+def test_the_rubric_is_an_evaluator_under_the_configuration_beside_it(tmp_path: Path) -> None:
+    (rubric,) = of_page("writing-an-evaluator.md", "markdown")
+    (entry,) = of_page("writing-an-evaluator.md", "yaml")
+    (tmp_path / "tone.md").write_text(rubric)
+    (tmp_path / "config.yaml").write_text(entry + "alerts: []\n")
+    (assignment,) = config.load(tmp_path / "config.yaml").assignments
+    assert assignment.evaluator.name == "tone"
+    judge = ScriptedJudge(lambda question: {"explanation": "'Do it yourself.'", "score": question.schema and 1})
+    assert score(assignment.evaluator, judge).label in ("rude", "")
+
+
+def test_the_source_hands_on_what_is_appended_and_says_when_it_cannot_work(tmp_path: Path) -> None:
+    made = written("AppendedFile", of_page("writing-a-source.md", "python")[0])
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"request": "before", "response": "it began"}\n')
+
+    async def run(listening: Callable[[str], None], intake: RecordingIntake) -> None:
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(made(path=path).run, intake, runtime(), listening)
+            await anyio.sleep(0.05)
+            with path.open("a") as file:
+                file.write('{"request": "How long?", "response": "Two years."}\nnonsense\n{"request": "cut')
+            with anyio.fail_after(5):
+                while not intake.batches:  # noqa: ASYNC110 - it stands for a pipeline, and tells nobody
+                    await anyio.sleep(0.02)
+            beside.cancel_scope.cancel()
+
+    said: list[str] = []
+    intake = RecordingIntake()
+    anyio.run(run, said.append, intake)
+    (batch,) = intake.batches
+    assert isinstance(batch, RowBatch)
+    assert said == [str(path)]
+    assert (len(batch.rows), batch.invalid) == (1, 1)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        anyio.run(made(path=tmp_path / "none").run, RecordingIntake(), runtime(), said.append)
+
+
+def test_the_dialect_reads_its_spans_into_a_case() -> None:
+    acme = written("Acme", of_page("writing-a-dialect.md", "python")[0])()
+    built = Builder()
+    root = built.span("ask", {"acme.step": "ask", "acme.question": "How long?", "acme.answer": "Two years."})
+    hits = '[{"text": "The warranty is two years.", "id": "w"}]'
+    built.span("search", {"acme.step": "search", "acme.question": "warranty", "acme.hits": hits}, root)
+    reading = read(built.trace(), (*registry.conventions(), acme), ReadingSettings())
+    assert reading.status is ReadingStatus.READY
+    assert (reading.case.request.query, reading.case.response) == ("How long?", "Two years.")
+    assert [one.content for one in reading.case.retrieved_context] == ["The warranty is two years."]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from monitor.errors import InvalidData
+from monitor.transport.otlp import wire
+
+TRACE_ID = bytes(range(1, 17))
+SPAN_ID = bytes(range(1, 9))
+
+spans = st.builds(
+    Span,
+    trace_id=st.binary(min_size=16, max_size=16).filter(any),
+    span_id=st.binary(min_size=8, max_size=8).filter(any),
+    parent_span_id=st.one_of(st.just(b""), st.binary(min_size=8, max_size=8)),
+    trace_state=st.text(max_size=40),
+    name=st.text(max_size=20),
+    end_time_unix_nano=st.integers(0, 2**63),
+    flags=st.sampled_from([0, 1, 0x100, 0x300, 0x301]),
+)
+
+
+def request_of(found: list[Span]) -> bytes:
+    request = ExportTraceServiceRequest()
+    for index, span in enumerate(found):
+        group = request.resource_spans.add()
+        group.resource.attributes.add(key="n").value.int_value = index
+        group.scope_spans.add().spans.append(span)
+    return request.SerializeToString()
+
+
+@given(st.lists(spans, max_size=5))
+def test_cutting_a_request_and_joining_it_again_loses_nothing(found):
+    body = request_of(found)
+    cut = wire.split(body)
+    assert [item for group in cut for item in group.items] == [span.SerializeToString() for span in found]
+    assert ExportTraceServiceRequest.FromString(wire.join(cut)) == ExportTraceServiceRequest.FromString(body)
+
+
+@given(spans)
+def test_ids_and_tracestate_are_read_off_the_raw_bytes_as_a_parser_reads_them(span):
+    raw = span.SerializeToString()
+    assert wire.trace_id_of(raw) == span.trace_id
+    assert wire.trace_state_of(raw) == span.trace_state
+    part = wire.span_part(raw, b"r", b"s")
+    assert (part.span_id, part.parent_id, part.ended_ns) == (span.span_id, span.parent_span_id, span.end_time_unix_nano)
+    assert part.is_root == (not any(span.parent_span_id) or span.flags & 0x300 == 0x300)
+
+
+@given(spans)
+def test_an_exporter_that_writes_its_fields_in_another_order_is_read_the_same(span):
+    shuffled = Span(name="first").SerializeToString() + span.SerializeToString()
+    assert wire.trace_id_of(shuffled) == span.trace_id
+    assert wire.trace_state_of(shuffled) == span.trace_state
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_invalid_data_or_readable_and_never_a_crash(noise):
+    wire.trace_id_of(noise)
+    wire.trace_state_of(noise)
+    for read in (wire.split, lambda b: wire.span_part(b, b"", b""), lambda b: wire.record_part(b, b"", b"")):
+        with contextlib.suppress(InvalidData):
+            read(noise)
+
+
+@pytest.mark.parametrize("trace_id", [b"", b"\0" * 16, b"short", b"x" * 17])
+def test_a_trace_id_of_wrong_length_or_all_zero_is_no_trace_id(trace_id):
+    assert wire.trace_id_of(Span(trace_id=trace_id, span_id=SPAN_ID).SerializeToString()) == b""
+
+
+@pytest.mark.parametrize("span_id", [b"", b"\0" * 8, b"short", b"x" * 9])
+def test_a_span_id_of_wrong_length_or_all_zero_is_invalid(span_id):
+    with pytest.raises(InvalidData, match="8 bytes"):
+        wire.span_part(Span(trace_id=TRACE_ID, span_id=span_id).SerializeToString(), b"", b"")
+
+
+def test_a_log_record_without_a_trace_belongs_to_none():
+    trace_id, _ = wire.record_part(LogRecord(event_name="x").SerializeToString(), b"", b"")
+    assert trace_id == b""
+
+
+def test_a_log_record_is_timed_by_when_it_was_observed_where_it_has_no_time_of_its_own():
+    record = LogRecord(trace_id=TRACE_ID, observed_time_unix_nano=7)
+    assert wire.record_part(record.SerializeToString(), b"", b"")[1].ended_ns == 7
