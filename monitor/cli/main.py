@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 
 from monitor import __version__, cli
 
-_TO_MOVE: Final = "embedded seen"
-_OTHERS: Final = frozenset(("main", "console", *_TO_MOVE.split()))
+_OTHERS: Final = frozenset({"main", "console"})
 
 
 class CommandFolder(TyperGroup):

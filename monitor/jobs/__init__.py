@@ -1,0 +1,1 @@
+"""What runs beside the pipeline: backfill, canary, trials, the monitor's own telemetry, calibration."""

@@ -211,8 +211,8 @@ class Cost:
 class Selection:
     """How the evaluator came to judge the case: what its sampler must know to learn from the verdict, now or later.
 
-    `probability` and `target` as in `stages.Drawn`; `inputs` what the sampler saw of the case, none where it goes by
-    nothing; `shift` what it added to the log odds of a defect for what is known besides.
+    `probability` and `target` are as in `stages.SamplingDecision`. `inputs` is what the sampler saw of the case, empty
+    where it looks at nothing. `shift` is what it added to the log odds of a defect for other knowledge.
     """
 
     probability: float

@@ -14,8 +14,8 @@ class EvaluatorDecision:
     """What one evaluator did with one case.
 
     `missing` is the reason why it does not apply, empty where it does. `probability`, `target` and `thinned` as in
-    `stages.Drawn`, the first two None where nothing was drawn; `room` is the part of the probability that the app's
-    quota left, 0 to 1. `chosen` says that the draw fell on the case, `repeated` that it was judged before.
+    `stages.SamplingDecision`, the first two None where nothing was drawn; `room` is the part of the probability that
+    the app's quota left, 0 to 1. `chosen` says that the draw fell on the case, `repeated` that it was judged before.
 
     `outcome` is `score`, `skipped` or `unscored`, empty where it came to none yet, `reason` and `detail` why it is not
     `score`. `waited` is seconds in the queue in front of the judge, None where it never left it; `seconds` those from

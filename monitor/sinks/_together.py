@@ -20,8 +20,8 @@ _LAST_PAUSE: Final = 30.0
 Send = Callable[[Sequence[EvaluationResult]], Awaitable[None]]
 """Sends a batch within a bounded time, its own retries included.
 
-Raises `ResultsRefused` where only some results were accepted; `InvalidData` where none was, because of the content of one;
-`Overloaded` while there is no receiver; any other `MonitorError` where none was accepted.
+Raises `ResultsRefused` where only some results were accepted; `InvalidData` where none was, because of the content of
+one; `Overloaded` while there is no receiver; any other `MonitorError` where none was accepted.
 """
 
 

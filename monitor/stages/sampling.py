@@ -36,8 +36,9 @@ class SamplingDecision:
 class PastResult:
     """A result of an earlier process, or of another replica, as far as it teaches: what `Sampling.learn` was told then.
 
-    `result` is its id. `inputs` and `shift` as in `SamplingDecision`, no inputs where the sampler saw nothing; `emphasis` how many
-    cases it stands for, relative to an even draw; `defect` None where it is no verdict on production traffic.
+    `result` is its id. `inputs` and `shift` are as in `SamplingDecision`, no inputs where the sampler saw nothing;
+    `emphasis` is how many cases it stands for, relative to an even draw; `defect` is None where it is no score of
+    production traffic.
     """
 
     result: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ import pytest
 from tests.support import llm as say
 from tests.support.command import cells, command, judged_by, read_rows, write_rows
 from tests.support.llm import LLMServer
+from tests.support.paths import DATA
 
-SAMPLE = Path(__file__).parents[1] / "data" / "labelled_sample.jsonl"
+SAMPLE = DATA / "labelled_sample.jsonl"
 
 
 @pytest.fixture

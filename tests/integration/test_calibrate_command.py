@@ -19,11 +19,12 @@ from monitor.alerts.prometheus.rules import render
 from monitor.jobs import calibration
 from monitor.storage.history.rows import dump
 from tests.support.command import command, write_rows
+from tests.support.paths import DOCS
 from tests.support.prometheus import get_json, prometheus
 from tests.support.tools import require, wait_until
 
 EVALUATOR = "groundedness"
-PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+PAGE = DOCS / "statistics.md"
 
 
 def result(number: int, *, defect: bool, weight: float = 1.0, version: str = "2", **fields: Any) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from monitor.operations.offline.files import CaseFiles
+from tests.support import paths
 from tests.support.command import command
 from tests.support.traces import CAPTURES
 
-DATA = Path(__file__).parents[1] / "data" / "rows"
+ROWS = paths.DATA / "rows"
 ROW = {"query": "Why?", "response": "So.", "context": "Text."}
 
 
@@ -48,15 +49,15 @@ def test_a_line_that_is_no_row_is_noted_and_the_rest_is_read(tmp_path: Path) -> 
 
 def test_what_is_printed_is_printed_again_word_for_word(tmp_path: Path) -> None:
     path = tmp_path / "printed.jsonl"
-    rows, _, _ = run(CAPTURES / "mlflow__otlp", DATA / "mlflow")
+    rows, _, _ = run(CAPTURES / "mlflow__otlp", ROWS / "mlflow")
     path.write_text("\n".join(json.dumps(row) for row in rows))
     assert len(rows) > 10
     assert run(path) == (rows, "", 0)
 
 
 def test_mlflow_traces_in_a_folder_are_read_and_other_json_is_not() -> None:
-    rows, notes, unreadable = run(DATA / "mlflow")
-    facts = json.loads((DATA / "mlflow" / "expected.json").read_text())["traces"]
+    rows, notes, unreadable = run(ROWS / "mlflow")
+    facts = json.loads((ROWS / "mlflow" / "expected.json").read_text())["traces"]
     assert {row["request_id"] for row in rows} == set(facts)
     assert unreadable == 0
     assert "expected.json: skipped" in notes
@@ -73,7 +74,7 @@ def test_a_json_file_may_hold_one_row_or_a_list(tmp_path: Path) -> None:
 
 
 def test_in_a_folder_lines_are_read_only_where_they_are_rows(tmp_path: Path) -> None:
-    shutil.copy(DATA / "shapes.jsonl", tmp_path / "wrapped.jsonl")
+    shutil.copy(ROWS / "shapes.jsonl", tmp_path / "wrapped.jsonl")
     (tmp_path / "rows.jsonl").write_text(json.dumps(ROW))
     (tmp_path / "requests.jsonl").write_text('{"file": "001.pb", "path": "/v1/traces"}\n')
     (tmp_path / "empty.jsonl").write_text("")

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import monitor.content
 import pytest
 
 import monitor.conventions
+import monitor.extraction
 from monitor.extraction import documents, evidence, messages, prompt, values
 from monitor.extraction.template import PromptTemplate
 from tests.support.hostile_traces import TIMES

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "sample-service"
+from tests.support.paths import ROOT
+
+FOLDER = ROOT / "deploy" / "sample-service"
 PAGES = json.loads((FOLDER / "documents.json").read_text())
 ASKED = [(page, question) for page in PAGES for question in page["questions"]]
 

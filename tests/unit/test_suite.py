@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.tools import free_port
 
-ROOT = Path(__file__).parents[2]
 SUITE = (ROOT / "tests" / "all.sh").read_text()
 
 

@@ -6,14 +6,13 @@ import importlib
 import inspect
 import pkgutil
 import re
-from pathlib import Path
 
 import pytest
 
 from monitor import __version__
 from tests.support import surface
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "public_surface.txt"
 
 

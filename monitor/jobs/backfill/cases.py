@@ -26,7 +26,7 @@ class BackfillOrigin(StrEnum):
 class Item:
     """One evaluation that is due: a case, its evaluator, and the probability with which it was sampled.
 
-    `version` is that of the evaluator when it was put here; `target` as in `stages.Drawn`.
+    `version` is that of the evaluator when it was put here; `target` as in `stages.SamplingDecision`.
     """
 
     case: Case

@@ -25,7 +25,7 @@ from tests.support.written import ROOT
 FILE = """
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import expect_firing, input_series, promtool_test
-from monitor.alerts.self_alert import Answers, Condition, Inhibits, PrometheusRule, SelfAlert
+from monitor.alerts.self_alert import Condition, Inhibits, PrometheusRule, ResultSelector, SelfAlert
 from monitor.alerts.state import Finding, Status, Subject
 
 NAME = "RagDiskFull"
@@ -55,7 +55,7 @@ ALERT = SelfAlert(
     rules=(PrometheusRule("disk_full > 0", "It is full.", Severity.CRITICAL),),
     keep_firing_for=120.0,
     inhibits=(Inhibits(("RagLagHigh",), "a full disk is why traces wait", equal=()),),
-    answers=Answers(("evaluator",), "unscored"),
+    answers=ResultSelector(("evaluator",), "unscored"),
     tests=tests,
 )
 """

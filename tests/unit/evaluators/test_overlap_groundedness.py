@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,11 @@ from monitor.evaluators._text import common_subsequence, sentences_of_keys, word
 from monitor.evaluators.overlap_groundedness import RESPONSE_CHARACTERS, STRETCHES, OverlapGroundedness
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason
+from tests.support.paths import DATA
 
 pytestmark = pytest.mark.anyio
 
-SAMPLE = Path(__file__).parents[2] / "data" / "labelled_sample.jsonl"
+SAMPLE = DATA / "labelled_sample.jsonl"
 LIBRARY = "The town library opens at 9:00 from Tuesday to Saturday. Books may be kept for three weeks."
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +17,12 @@ from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped
 from monitor.stages import Evaluator, Question
+from tests.support.paths import ROOT
 from tests.support.replies import MALFORMED
 from tests.support.rubrics import shipped, verdict
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[3]
 RUBRICS = sorted(path.stem for path in (ROOT / "monitor" / "evaluators" / "rubrics").glob("*.md"))
 GOLDEN = ROOT / "tests" / "golden"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from monitor import config
+from tests.support.paths import DOCS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "evaluators" / "special.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "evaluators" / "special.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -9,10 +9,11 @@ import pytest
 from monitor.config import Config
 from monitor.operations.benchmark import benchmark_file, draw_plot
 from monitor.operations.offline.scoring import choose_evaluators
+from tests.support.paths import DATA
 
 pytestmark = pytest.mark.anyio
 
-SAMPLE = Path(__file__).parents[2] / "data" / "labelled_sample.jsonl"
+SAMPLE = DATA / "labelled_sample.jsonl"
 
 
 async def test_an_evaluator_is_measured_against_the_labels(capsys: pytest.CaptureFixture[str]) -> None:

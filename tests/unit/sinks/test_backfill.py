@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from monitor.model.outcome import EvaluationResult, RateScope, Selection, Unscored, UnscoredReason
 from monitor.sinks.history import HistorySink
 from monitor.storage.history.rows import as_json, dump, lesson, load
+from tests.support.paths import DOCS
 from tests.support.results import judged, runtime
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +67,6 @@ async def test_which_results_have_a_verdict_can_be_asked_by_id(history: HistoryS
 
 
 def test_its_row_is_what_the_json_schema_says_and_that_of_others_has_no_origin() -> None:
-    document = Path(__file__).parents[3] / "docs" / "results.schema.json"
+    document = DOCS / "results.schema.json"
     Draft202012Validator(json.loads(document.read_text())).validate(load(dump(as_json(SINCE))))
     assert "origin" not in as_json(judged(1))

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from monitor import registry
 from monitor.config.model import Config
+from tests.support.paths import DOCS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "sinks.md").read_text()
+PAGE = (DOCS / "sinks.md").read_text()
 EXAMPLES = re.findall(r"```yaml\n(sinks:.*?)```", PAGE, re.DOTALL)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +26,10 @@ from monitor.model.outcome import (
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
+from tests.support.paths import DOCS
 from tests.support.results import judged
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "results.schema.json"
+DOCUMENT = DOCS / "results.schema.json"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT.read_text()))
 INPUTS = (0.5, -1.0, 0.25, 0.0, 1.5, 0.0, -0.75)
 CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)

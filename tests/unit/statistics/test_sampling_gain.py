@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,8 +14,9 @@ from benchmarks.answers import Row, binormal, mixed
 from benchmarks.simulation import closed_loop, halved, learned_mean, oracle, steady, synthetic
 from monitor.statistics.rates import Sums
 from monitor.statistics.sampling_gain import Watch, gain
+from tests.support.paths import DATA
 
-MTRAG = Path(__file__).parents[2] / "data" / "boosted" / "mtrag.json"
+MTRAG = DATA / "boosted" / "mtrag.json"
 
 
 @pytest.mark.parametrize(("auroc", "published"), [(0.8, 1.40), (0.9, 1.99), (0.95, 2.75)])

@@ -169,9 +169,9 @@ def _more_at_once(evaluator: EvaluatorSetup) -> str:
     return f"{evaluator.judge_place}.max_concurrency: higher, if this persists"
 
 
-def _end(
+def _end(  # noqa: PLR0911 - read from the top, the first match is the answer
     facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: EvaluatorSetup, setup: MonitorSetup
-) -> ExplanationStep:  # noqa: PLR0911 - a way, read from above
+) -> ExplanationStep:
     """The first place on the way at which nothing was left; if there are scores, what keeps others from one."""
     if counts.live:
         return _with_scores(facts, counts, evaluator)

@@ -15,11 +15,12 @@ from monitor.extraction import rows
 from monitor.extraction.rows.shapes import SHAPES
 from monitor.model.case import Case, Document, Message, Reading, ReadingStatus, Request, Usage
 from monitor.operations.offline.files import CaseFiles
+from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents, reading
 from tests.support.traces import SETUPS
 
 FULL = {"request_id": "r", "request": "Why?", "response": "So.", "retrieved_context": [{"content": "Text."}]}
-MLFLOW = Path(__file__).parents[2] / "data" / "rows" / "mlflow"
+MLFLOW = DATA / "rows" / "mlflow"
 FACTS = json.loads((MLFLOW / "expected.json").read_text())["traces"]
 TRACES = sorted(MLFLOW.glob("*.trace.json"))
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from monitor.extraction.rows.shapes import SHAPES
 from monitor.model.case import ReadingStatus
+from tests.support.paths import DOCS
 from tests.support.rows import reading
 
-PAGE = (Path(__file__).parents[3] / "docs" / "rows.md").read_text()
+PAGE = (DOCS / "rows.md").read_text()
 EXAMPLES = re.findall(r"^### (\w+)\n(?:(?!^#).)*?```json\n(.+?)```", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.model.case import Message, ReadingStatus
+from tests.support import paths
 from tests.support.rows import contents, reading
 
-DATA = Path(__file__).parents[2] / "data" / "rows"
-EXAMPLES = [json.loads(line) for line in (DATA / "shapes.jsonl").read_text().splitlines()]
+ROWS = paths.DATA / "rows"
+EXAMPLES = [json.loads(line) for line in (ROWS / "shapes.jsonl").read_text().splitlines()]
 
 QUESTION, ANSWER = "How long is the warranty?", "Two years."
 CONTEXT = ["The warranty is two years.", "Batteries have one year."]

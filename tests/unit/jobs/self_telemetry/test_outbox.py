@@ -43,7 +43,7 @@ class Sending:
 class House:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *script: Exception) -> None:
         self.sender = Sending(*script)
-        monkeypatch.setattr(outbox, "Sender", self.sender)
+        monkeypatch.setattr(outbox, "OtlpSender", self.sender)
         self.clock, self.metrics = ManualClock(), Metrics()
         self.told: list[MonitorError | None] = []
         self.box = Outbox(

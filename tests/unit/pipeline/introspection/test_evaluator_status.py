@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +12,7 @@ from monitor.judge.pause import PauseCause, Paused
 from monitor.model.outcome import UnscoredReason
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, State, StatusFacts, status_of
 from monitor.web.views import EvaluatorState
+from tests.support.paths import DOCS
 
 NOW = 1_700_000_000.0
 PAUSE = Paused(PauseCause.REFUSED, NOW - 300, "the provider rejects the key", "write a valid key", 7)
@@ -116,6 +116,6 @@ def test_the_order_holds_every_state_once_and_the_page_knows_the_same_set():
 
 
 def test_the_document_defines_every_state_in_the_order_of_precedence():
-    text = (Path(__file__).parents[2] / "docs" / "states.md").read_text(encoding="utf-8")
+    text = (DOCS / "states.md").read_text(encoding="utf-8")
     places = [text.index(f"| `{state}` |") for state in PRECEDENCE]
     assert places == sorted(places)
