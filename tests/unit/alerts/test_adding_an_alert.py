@@ -26,7 +26,7 @@ FILE = """
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import expect_firing, input_series, promtool_test
 from monitor.alerts.self_alert import Condition, Inhibits, PrometheusRule, ResultSelector, SelfAlert
-from monitor.alerts.state import Finding, Status, Subject
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 
 NAME = "RagDiskFull"
 
@@ -38,8 +38,8 @@ class Disk(Condition):
         self.seen += 1
 
     def find(self, now):
-        status = Status.FIRING if self.seen > 1 else Status.OK
-        yield Subject(NAME, Severity.CRITICAL, evaluator="grounded"), Finding(status, f"{self.seen} seen.")
+        status = AlertStatus.FIRING if self.seen > 1 else AlertStatus.OK
+        yield Subject(NAME, Severity.CRITICAL, evaluator="grounded"), ConditionResult(status, f"{self.seen} seen.")
 
 
 def tests():
