@@ -95,7 +95,9 @@ def test_a_configuration_in_the_pages_reads(example: Example, tmp_path: Path, mo
     for name in re.findall(r"\$\{(\w+)\}", example.text):
         monkeypatch.setenv(name, "example")
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "monitor" / "jobs" / "canary" / "cases.jsonl", tmp_path / "canary.jsonl")  # as one of the pages names it
+    shutil.copy(
+        ROOT / "monitor" / "jobs" / "canary" / "cases.jsonl", tmp_path / "canary.jsonl"
+    )  # as one of the pages names it
     loaded = yaml.safe_load(example.text)
     others = {"user_feedback", *loaded.get("feedback", {}).get("evaluators", ())}
     named = [one["evaluator"] for one in loaded.get("alerts", ()) if one["evaluator"] not in others]
