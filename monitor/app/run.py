@@ -12,7 +12,7 @@ import anyio
 
 from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
-from monitor.app import shown, warm_start
+from monitor.app import ui, warm_start
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring
 from monitor.clock import Clock, SystemClock
@@ -28,7 +28,7 @@ from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
-from monitor.web import mounting
+from monitor.web.responses import mount
 
 
 async def run(
@@ -55,10 +55,10 @@ async def run(
         for app in sorted(seen):
             made.evaluation.prepare(app)
         recall = await _recalled(config, parts, made.evaluation)
-        tries = shown.tries(config, parts)
+        trials = ui.trials(config, parts)
         if config.ui.enabled:
             looking = LiveRequests(pipeline, assembly, clock)
-            mounting.mount(shown.facts(config, parts, made, looking, tries), config.ui)
+            mount(ui.page_context(config, parts, made, looking, trials), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
@@ -72,8 +72,8 @@ async def run(
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
             if recall is not None:
                 beside.start_soon(recall)
-            if tries is not None:
-                beside.start_soon(tries.run)
+            if trials is not None:
+                beside.start_soon(trials.run)
             await pipeline.run(stop, parts.arrived)
             runtime.events.info(Event.STOPPING, "drained")
             beside.cancel_scope.cancel()

@@ -73,7 +73,7 @@ def to_json(tried: TrialResult) -> str:
             {**_result_object(time.judged), "calls": [_call_object(tried, one) for one in time.exchanges]}
             for time in tried.times
         ],
-        "verdicts": len(tried.scored),
+        "scored": len(tried.scored),
         "flips": tried.flips,
         "dollars": tried.paid,
     }
@@ -106,7 +106,7 @@ def _call_object(tried: TrialResult, one: Exchange) -> dict[str, Any]:
         "response_format": one.call.response_format,
         "logprobs": one.call.logprobs,
         "reply": asdict(reply) if reply is not None else None,
-        "fault": one.fault or None,
+        "error": one.fault or None,
     }
 
 

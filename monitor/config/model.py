@@ -29,7 +29,7 @@ from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvalu
 from monitor.pipeline.traffic import TrafficSettings
 from monitor.privacy.redaction import RedactionSettings
 from monitor.stages import Sink, Source
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 
 Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
 
@@ -97,7 +97,7 @@ class Config(Section):
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
     """Who is told, besides the log, when an alert fires and when it resolves."""
 
-    ui: PageSettings = PageSettings()
+    ui: UiSettings = UiSettings()
     """The built-in page, on the port of the sink `prometheus`."""
 
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()

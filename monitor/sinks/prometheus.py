@@ -21,7 +21,7 @@ from monitor.errors import Unauthenticated
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.telemetry.events import Event
-from monitor.telemetry.site import VIEWER, HttpResponse, Viewer
+from monitor.telemetry.site import VIEWER, Viewer, WebResponse
 from monitor.transport.http.auth import Gate, open_gate
 from monitor.transport.http.listener import ListenerOptions, bind, in_words
 
@@ -108,7 +108,7 @@ class _Endpoints:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     def _answer(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        if method not in ("GET", "HEAD") and not (method == "POST" and self._runtime.site.takes(path)):
+        if method not in ("GET", "HEAD") and not (method == "POST" and self._runtime.site.accepts_post(path)):
             return 405, _TEXT, b"only GET and HEAD\n"
         if path == "/-/healthy":
             return 200, _TEXT, b"healthy\n"
@@ -121,20 +121,19 @@ class _Endpoints:
             return 200, kind, encode(self._runtime.metrics.registry)
         return _NOT_FOUND, _TEXT, b"rag-monitor: there are /metrics, /-/healthy and /-/ready\n"
 
-    async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> HttpResponse | None:
+    async def _page(self, scope: dict[str, Any], headers: dict[str, str], receive: _Receive) -> WebResponse | None:
         site = self._runtime.site
         if self._gate is open_gate and not site.is_named(headers.get("host", "")):
-            known = b"this page is not served under that name: set ui.url or ui.hosts to what people use\n"
-            return HttpResponse(421, _TEXT, known)
+            known = b"the UI is not served under this host name; to change that, set ui.url or ui.hosts\n"
+            return WebResponse(421, _TEXT, known)
         VIEWER.set(_viewer(scope, headers, known=self._gate is not open_gate))
         if scope["method"] != "POST":
-            return await site.answer(scope["path"], scope["query_string"].decode("latin-1"), headers)
+            return await site.get(scope["path"], scope["query_string"].decode("latin-1"), headers)
         body = await _body(receive)
         if body is None:
-            return HttpResponse(
-                413, _TEXT, f"at most {_LARGEST_BODY} bytes are read\n".encode(), {"connection": "close"}
-            )
-        return await site.take(scope["path"], headers, body)
+            message = f"the body exceeds {_LARGEST_BODY} bytes\n"
+            return WebResponse(413, _TEXT, message.encode(), {"connection": "close"})
+        return await site.post(scope["path"], headers, body)
 
     def _ready(self, authorization: str | None) -> tuple[int, str, bytes]:
         """Probes have no token: they learn whether the process is ready; why not is shown only with a token."""

@@ -1,4 +1,4 @@
-"""The mount point for pages on the metrics port: who has pages mounts them, who serves the port asks here."""
+"""The mount point of the UI on the metrics port: the UI mounts its handlers, the server of the port calls them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class HttpResponse:
-    """An answer over HTTP; `headers` are those besides the type and the length of the body."""
+class WebResponse:
+    """An HTTP response; `headers` come in addition to the content type and length."""
 
     status: int
     kind: str
@@ -20,63 +20,63 @@ class HttpResponse:
 
 
 class Viewer(NamedTuple):
-    """Who asks: the token he showed, by the first of its SHA-256 (`token 1a2b3c4d`), and the address of his peer."""
+    """Who sends a request: the token, by the start of its SHA-256 (`token 1a2b3c4d`), and the address of the peer."""
 
-    who: str = "anybody"
+    who: str = "anonymous"
     peer: str = ""
 
 
-_NOBODY: Final = Viewer()
-VIEWER: ContextVar[Viewer] = ContextVar("viewer", default=_NOBODY)
-"""Of the request that is being answered; set by whoever serves the port."""
+_ANONYMOUS: Final = Viewer()
+VIEWER: ContextVar[Viewer] = ContextVar("viewer", default=_ANONYMOUS)
+"""Of the current request; set by the server of the port."""
 
-Handler = Callable[[str, str, Mapping[str, str]], Awaitable[HttpResponse | None]]
-"""Gets the path, decoded, the query as it was sent, and the headers by their names in lower case. None: no such page.
+GetHandler = Callable[[str, str, Mapping[str, str]], Awaitable[WebResponse | None]]
+"""Gets the decoded path, the raw query, and the headers by lower-case name. Returns None where there is no such page.
 Never raises for what a client has sent."""
 
-Taker = Callable[[str, Mapping[str, str], bytes], Awaitable[HttpResponse]]
-"""Gets the path, the headers by their names in lower case, and the body of what is posted. Never raises, either."""
+PostHandler = Callable[[str, Mapping[str, str], bytes], Awaitable[WebResponse]]
+"""Gets the path, the headers by lower-case name, and the body. Never raises for what a client has sent."""
 
 
 class Site:
-    """What is served besides the endpoints of the port itself. One handler at most."""
+    """What is served besides the port's own endpoints. One handler at most."""
 
     def __init__(self) -> None:
-        self._handler: Handler | None = None
+        self._get: GetHandler | None = None
         self._names: frozenset[str] = frozenset()
-        self._taker: Taker | None = None
-        self._posts: frozenset[str] = frozenset()
+        self._post: PostHandler | None = None
+        self._post_paths: frozenset[str] = frozenset()
 
-    def mount(self, handler: Handler, *, names: Iterable[str] = ()) -> None:
-        """Serve what `handler` answers; `names` are those by which people reach this port, beside its addresses.
+    def mount(self, handler: GetHandler, *, names: Iterable[str] = ()) -> None:
+        """Serve what `handler` returns; `names` are the host names of this port, besides its addresses.
 
         Raises `ValueError` where something is mounted already.
         """
-        if self._handler is not None:
+        if self._get is not None:
             raise ValueError("something is mounted already")
-        self._handler, self._names = handler, frozenset(name.lower() for name in names if name)
+        self._get, self._names = handler, frozenset(name.lower() for name in names if name)
 
-    def take_posts(self, taker: Taker, paths: Iterable[str]) -> None:
-        """Let `taker` answer what is posted to these paths, and nobody what is posted elsewhere."""
-        self._taker, self._posts = taker, frozenset(paths)
+    def mount_post(self, handler: PostHandler, paths: Iterable[str]) -> None:
+        """Let `handler` respond to what is posted to these paths; posts to other paths are refused."""
+        self._post, self._post_paths = handler, frozenset(paths)
 
-    def takes(self, path: str) -> bool:
-        """Whether something may be posted to `path`."""
-        return path in self._posts
+    def accepts_post(self, path: str) -> bool:
+        """Whether `path` accepts posts."""
+        return path in self._post_paths
 
-    async def take(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse | None:
-        """What is answered to `body`, posted to `path`; None where nobody takes it."""
-        return await self._taker(path, headers, body) if self._taker is not None and self.takes(path) else None
+    async def get(self, path: str, query: str, headers: Mapping[str, str]) -> WebResponse | None:
+        """Return the mounted response; None where there is no such page."""
+        return await self._get(path, query, headers) if self._get is not None else None
 
-    async def answer(self, path: str, query: str, headers: Mapping[str, str]) -> HttpResponse | None:
-        """What is mounted answers; None where nothing is, or it has no such page."""
-        return await self._handler(path, query, headers) if self._handler is not None else None
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> WebResponse | None:
+        """Return the response to what is posted to `path`; None where it accepts no posts."""
+        return await self._post(path, headers, body) if self._post is not None and self.accepts_post(path) else None
 
     def is_named(self, host: str) -> bool:
-        """Whether a header `host` names this port: an address, a name without a dot, or one of its names.
+        """Whether a `host` header names this port: an address, a name without a dot, or one of its names.
 
-        Any other name might be one that an attacker's page has bound to this address, to read what is served here
-        with the browser of somebody who may.
+        An attacker's website may bind any other name to this address, to read what is served here through the browser
+        of a visitor who has access (DNS rebinding).
         """
         name = host.rsplit("]", 1)[0].lstrip("[") if host.startswith("[") else host.split(":", 1)[0]
         name = name.rstrip(".").lower()

@@ -1,4 +1,4 @@
-"""The built-in page, on the metrics port: rates, alerts, and the worst recent answers with why. It reads, and tries.
+"""The built-in UI and JSON API on the metrics port: rates, alerts, answers with their results, explanations, trials.
 
-Written on the server, without scripts and outside assets. What traffic has brought is text and nothing else (`texts`).
+Rendered on the server, without scripts or external assets. Text of the traffic is never markup (`texts`).
 """

@@ -1,4 +1,4 @@
-"""Answers and what was said of them, out of the history. Rows come from a file, so what they lack is empty here."""
+"""Answers and cases out of the history. Rows come from a file: what one lacks is empty here."""
 
 from __future__ import annotations
 
@@ -11,29 +11,38 @@ import anyio.to_thread
 
 from monitor.quantities import human_duration
 from monitor.telemetry.metrics import UNKNOWN_APP
-from monitor.web import marking, views
-from monitor.web.counted import foreign
-from monitor.web.facts import Facts
+from monitor.web import highlights
+from monitor.web.context import PageContext
+from monitor.web.counters import external_evaluators
 from monitor.web.queries import AnswersQuery
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 from monitor.web.texts import whole
+from monitor.web.views import (
+    AnswersView,
+    AnswerView,
+    CaseView,
+    DocumentView,
+    EvidenceView,
+    MessageView,
+    ResultView,
+)
 
 TEXT: Final = 200_000
-"""Characters of one text at most, and of all documents of a case together five times as many."""
-_DOCUMENTS, _TURNS, _VERDICTS, _EVIDENCE = 200, 200, 200, 500
+"""Characters of one text at most; all documents of a case together have at most five times as many."""
+_DOCUMENTS, _TURNS, _RESULTS, _EVIDENCE = 200, 200, 200, 500
 _VERSIONS = ("judge", "prompt", "index", "service")
 _QUESTION, _EXCERPT = 300, 700
 """Characters of question and response in a list."""
 
 
-async def answers(facts: Facts, query: AnswersQuery) -> views.Answers:
-    """What was looked for, each answer once. Raises `MonitorError` where the history cannot be read."""
-    scales = {one.evaluator.name: one.evaluator.scale for one in facts.assigned}
+async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
+    """Return the answers that match, each once. Raises `MonitorError` where the history cannot be read."""
+    scales = {one.evaluator.name: one.evaluator.scale for one in context.configured}
     ends = {
         name: (one.lowest, one.highest) if one.better == "higher" else (one.highest, one.lowest)
         for name, one in scales.items()
     }
-    rows = await facts.results.search(
+    rows = await context.history.search(
         apps=() if not query.app else ("", query.app) if query.app == UNKNOWN_APP else (query.app,),
         evaluator=query.evaluator or None,
         since=query.since,
@@ -41,11 +50,11 @@ async def answers(facts: Facts, query: AnswersQuery) -> views.Answers:
         outcome=query.outcome,
         order="worst" if query.outcome in ("defect", "passed", "score") else "newest",
         scales=ends,
-        bands=_bands(facts, query) if query.level else None,
+        bands=_bands(context, query) if query.level else None,
         limit=query.limit + 1,
     )
-    now = facts.runtime.clock.now()
-    return views.Answers(
+    now = context.runtime.clock.now()
+    return AnswersView(
         at=now,
         app=query.app,
         evaluator=query.evaluator,
@@ -55,25 +64,25 @@ async def answers(facts: Facts, query: AnswersQuery) -> views.Answers:
         level=query.level,
         answers=await anyio.to_thread.run_sync(_by_trace, rows[: query.limit]),  # may be megabytes
         more=len(rows) > query.limit,
-        texts_kept=facts.keeps_texts,
-        why_none="" if rows else _why_none(facts, query, now),
+        texts_kept=context.keeps_texts,
+        empty_reason="" if rows else _empty_reason(context, query, now),
     )
 
 
-async def case(facts: Facts, settings: PageSettings, trace_id: str) -> views.Case | None:
-    """One answer with all that is known of it; None where nothing is. Raises `MonitorError` as `answers`."""
-    rows = await facts.results.by_trace(trace_id)
-    return await anyio.to_thread.run_sync(_case, rows, facts, settings) if rows else None
+async def case(context: PageContext, settings: UiSettings, trace_id: str) -> CaseView | None:
+    """Return a case; None where no result of it is stored. Raises `MonitorError` like `answers`."""
+    rows = await context.history.by_trace(trace_id)
+    return await anyio.to_thread.run_sync(_case, rows, context, settings) if rows else None
 
 
-def _case(rows: Sequence[Mapping[str, Any]], facts: Facts, settings: PageSettings) -> views.Case:
+def _case(rows: Sequence[Mapping[str, Any]], context: PageContext, settings: UiSettings) -> CaseView:
     row = next((one for one in rows if "response" in one), rows[0])
     cut: list[str] = []
     text = partial(_cut, cut=cut)
     request = _mapping(row.get("request"))
     answered_at, stated = _number(row.get("answered_at")), _mapping(row.get("attributes"))
-    return views.Case(
-        at=facts.runtime.clock.now(),
+    return CaseView(
+        at=context.runtime.clock.now(),
         trace_id=_text(row.get("trace_id")),
         span_id=_text(row.get("span_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
@@ -84,68 +93,68 @@ def _case(rows: Sequence[Mapping[str, Any]], facts: Facts, settings: PageSetting
         traffic=_text(row.get("traffic")),
         answered_at=answered_at or None,
         trace_url=settings.trace_link(_text(row.get("trace_id")), _text(row.get("span_id"))),
-        slices={name: _text(stated.get(name)) for name in facts.slices},
-        attributes={_text(name): _text(value) for name, value in stated.items() if name not in facts.slices},
+        slices={name: _text(stated.get(name)) for name in context.slices},
+        attributes={_text(name): _text(value) for name, value in stated.items() if name not in context.slices},
         question=text("question", request.get("query")) if request else None,
         history=[
-            views.Turn(role=_text(one.get("role")), content=text(f"turn {number}", one.get("content")))
+            MessageView(role=_text(one.get("role")), content=text(f"turn {number}", one.get("content")))
             for number, one in enumerate(_list(request.get("history"))[-_TURNS:], 1)
         ],
         documents=_documents(row.get("retrieved_context"), cut),
         response=text("response", row["response"]) if "response" in row else None,
         cut=cut,
-        verdicts=[_verdict(one) for one in rows[-_VERDICTS:]],
+        results=[_result(one) for one in rows[-_RESULTS:]],
     )
 
 
-def _by_trace(rows: Sequence[Mapping[str, Any]]) -> list[views.Found]:
-    """In the order of the first verdict of each; of those with the same words only the first."""
+def _by_trace(rows: Sequence[Mapping[str, Any]]) -> list[AnswerView]:
+    """Return answers in the order of the first result of each, leaving out later ones with the same texts."""
     together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         together.setdefault((_text(row.get("trace_id")), _text(row.get("span_id"))), []).append(row)
-    alike: dict[object, list[list[Mapping[str, Any]]]] = {}
+    same: dict[object, list[list[Mapping[str, Any]]]] = {}
     for key, ours in together.items():
-        first = _telling(ours)
+        first = _with_texts(ours)
         response, request = _text(first.get("response")), _mapping(first.get("request"))
-        words = (_text(ours[0].get("app")), _text(request.get("query")), response) if response else key
-        alike.setdefault(words, []).append(ours)
-    return [_found(group[0], alike=len(group) - 1) for group in alike.values()]
+        texts = (_text(ours[0].get("app")), _text(request.get("query")), response) if response else key
+        same.setdefault(texts, []).append(ours)
+    return [_answer(group[0], duplicates=len(group) - 1) for group in same.values()]
 
 
-def _telling(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The first that has the texts of the case: verdicts of others have none."""
+def _with_texts(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the first row that has the texts of the case: those of external scores have none."""
     return next((one for one in rows if "response" in one), rows[0])
 
 
-def _found(rows: Sequence[Mapping[str, Any]], *, alike: int) -> views.Found:
-    row, verdicts = _telling(rows), [_verdict(one) for one in rows]
+def _answer(rows: Sequence[Mapping[str, Any]], *, duplicates: int) -> AnswerView:
+    row, results = _with_texts(rows), [_result(one) for one in rows]
     request = _mapping(row.get("request"))
     response = _text(row.get("response"))
-    marks = [(one.start, one.end) for verdict in verdicts for one in unsupported(verdict)]
-    start, end = marking.window(len(response), marks, _EXCERPT)
+    marks = [(one.start, one.end) for result in results for one in unsupported(result)]
+    start, end = highlights.window(len(response), marks, _EXCERPT)
     moved = [
-        one.model_copy(update={"evidence": [_moved(piece, start, end) for piece in one.evidence]}) for one in verdicts
+        one.model_copy(update={"evidence": [_moved(piece, start, end) for piece in one.evidence]}) for one in results
     ]
     question = _text(request.get("query"))
-    return views.Found(
+    return AnswerView(
         trace_id=_text(row.get("trace_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
-        at=min(one.judged_at for one in verdicts),
+        at=min(one.judged_at for one in results),
         question=(f"{question[:_QUESTION]}…" if len(question) > _QUESTION else question) if request else None,
         response=response[start:end] if "response" in row else None,
         response_cut=end - start < len(response),
-        alike=alike,
-        verdicts=moved,
+        duplicates=duplicates,
+        results=moved,
     )
 
 
-def unsupported(verdict: views.Verdict) -> list[views.Evidence]:
-    """What a verdict holds against the response: stretches and claims that are not supported, and what was found."""
-    return [one for one in verdict.evidence if one.verdict != "supported"]
+def unsupported(result: ResultView) -> list[EvidenceView]:
+    """Return the evidence against the response: passages and claims without support, and what was found in it."""
+    return [one for one in result.evidence if one.verdict != "supported"]
 
 
-def _moved(piece: views.Evidence, start: int, end: int) -> views.Evidence:
-    """Evidence with its offsets in an excerpt from `start` to `end`."""
+def _moved(piece: EvidenceView, start: int, end: int) -> EvidenceView:
+    """Return the evidence with its offsets within an excerpt from `start` to `end`."""
     first, last = max(piece.start, start), min(piece.end, end)
     offsets = {"start": first - start, "end": last - start} if piece.start >= 0 and first < last else _NOWHERE
     return piece.model_copy(update=offsets)
@@ -154,10 +163,10 @@ def _moved(piece: views.Evidence, start: int, end: int) -> views.Evidence:
 _NOWHERE: Final = {"start": -1, "end": -1}
 
 
-def _verdict(row: Mapping[str, Any]) -> views.Verdict:
+def _result(row: Mapping[str, Any]) -> ResultView:
     judge, drawn, behind = _mapping(row.get("judge")), row.get("sampling"), _mapping(row.get("versions"))
     judged_at, answered_at = _number(row.get("judged_at")), _number(row.get("answered_at"))
-    return views.Verdict.model_validate(
+    return ResultView.model_validate(
         {
             "evaluator": _text(row.get("evaluator")),
             "version": _text(row.get("version")),
@@ -197,8 +206,8 @@ def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _documents(given: object, cut: list[str]) -> list[views.Document]:
-    """As many as there is room for; what is left out is told in `cut`."""
+def _documents(given: object, cut: list[str]) -> list[DocumentView]:
+    """Return as many documents as there is room for; `cut` is told what is left out."""
     all_of_them, left = _list(given), TEXT * 5
     found = []
     for number, one in enumerate(all_of_them[:_DOCUMENTS], 1):
@@ -206,7 +215,7 @@ def _documents(given: object, cut: list[str]) -> list[views.Document]:
         left -= len(content)
         score = one.get("score")
         found.append(
-            views.Document(
+            DocumentView(
                 content=content,
                 doc_uri=_text(one.get("doc_uri")),
                 doc_id=_text(one.get("doc_id")),
@@ -225,10 +234,10 @@ def _cut(name: str, value: object, *, cut: list[str], limit: int = TEXT) -> str:
     return text[:limit]
 
 
-def _bands(facts: Facts, query: AnswersQuery) -> dict[str, tuple[float, float]]:
-    """Which scores are on the level that is asked for, by evaluator."""
+def _bands(context: PageContext, query: AnswersQuery) -> dict[str, tuple[float, float]]:
+    """Return the range of scores of the requested level, by evaluator."""
     found = {}
-    for one in facts.assigned:
+    for one in context.configured:
         scale = one.evaluator.scale
         starts = {level.name: level.start for level in scale.levels}
         if query.level in starts:
@@ -238,18 +247,18 @@ def _bands(facts: Facts, query: AnswersQuery) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _why_none(facts: Facts, query: AnswersQuery, now: float) -> str:
-    known = [*(one.evaluator.name for one in facts.assigned), *foreign(facts.runtime.metrics)]
+def _empty_reason(context: PageContext, query: AnswersQuery, now: float) -> str:
+    known = [*(one.evaluator.name for one in context.configured), *external_evaluators(context.runtime.metrics)]
     if query.evaluator and query.evaluator not in known:
-        return f"No evaluator {query.evaluator!r} is configured; there are: {', '.join(known) or 'none'}."
-    if query.since < now - facts.keeps and query.until is not None and query.until < now - facts.keeps:
-        return f"Results are kept for {human_duration(facts.keeps)}."
-    seen = [app for app, _ in facts.windows.keys()]  # noqa: SIM118 - not a mapping
+        return f"No evaluator {query.evaluator!r} is configured. Configured: {', '.join(known) or 'none'}."
+    if query.since < now - context.retention and query.until is not None and query.until < now - context.retention:
+        return f"Results are kept for {human_duration(context.retention)}."
+    seen = [app for app, _ in context.windows.keys()]  # noqa: SIM118 - not a mapping
     if not seen:
-        return "Nothing was judged yet. The overview says what came in, and where it ended."
+        return "No answer has been scored yet. The overview shows what has arrived and how it ended."
     if query.app and query.app not in seen:
-        return f"No answer of {query.app!r} was judged lately; there are: {', '.join(sorted(set(seen))[:20])}."
-    return "No verdict is like that. A longer time or other results may be."
+        return f"No recent answer from {query.app!r} was scored. Apps with scores: {', '.join(sorted(set(seen))[:20])}."
+    return "No result matches. Try a longer time or other results."
 
 
 def _text(value: object) -> str:

@@ -1,71 +1,73 @@
-"""Views as HTML, by the templates beside this file. Everything is escaped; nothing is loaded from anywhere."""
+"""Renders views as HTML with the templates beside this file. Everything is escaped; nothing external is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.quantities import human_duration
-from monitor.web import drawing, marking, texts, views
+from monitor.web import charts, highlights, texts
 from monitor.web.cases import unsupported
-from monitor.web.sent import STYLE
+from monitor.web.responses import STYLE
+from monitor.web.views import EvidenceView, ResultView
 
 _FOLD: Final = 4000
-"""Characters of a long text that stand open; the rest is folded."""
+"""Characters of a long text that are shown; the rest is folded."""
 
 STATES: Final[Mapping[str, str]] = {
     "critical": "critical",
     "warning": "warning",
     "ok": "ok",
-    "not_enough_data": "too few judged",
-    "no_verdicts": "no verdicts yet",
-    "not_watched": "no alert set",
+    "not_enough_data": "not enough data",
+    "no_scores": "no scores yet",
+    "no_alert": "no alert",
 }
 OUTCOMES: Final[Mapping[str, str]] = {
     "sampled_out": "sampled out",
     "filtered": "filtered",
-    "not_rag": "no RAG request",
+    "not_rag": "not RAG",
     "incomplete": "incomplete",
-    "no_context": "judged without context",
-    "content_missing": "texts missing",
-    "failed_request": "request failed",
-    "own_telemetry": "the monitor's own",
+    "no_context": "evaluated without context",
+    "content_missing": "content missing",
+    "failed_request": "failed requests",
+    "own_telemetry": "own telemetry",
     "invalid": "invalid",
     "too_large": "too large",
-    "expired": "given up",
-    "forgotten": "forgotten on request",
-    "handed_over": "handed over",
+    "expired": "expired",
+    "forgotten": "erased on request",
+    "handed_over": "handed over to another replica",
     "evaluated": "evaluated",
 }
 
 
 class Marked(NamedTuple):
-    """A response with what verdicts hold against it: an open part, a folded one, and the marks by their numbers."""
+    """A response with highlighted evidence: an open part, a folded one, and the evidence by number."""
 
-    head: Sequence[marking.Stretch]
-    tail: Sequence[marking.Stretch]
-    marks: Sequence[views.Evidence]
+    head: Sequence[highlights.HighlightedPart]
+    tail: Sequence[highlights.HighlightedPart]
+    marks: Sequence[EvidenceView]
 
 
-def marked(response: str, verdicts: Sequence[views.Verdict], fold: int = _FOLD) -> Marked:
-    """`response` in stretches, the rest folded where it is much longer than `fold` characters."""
-    marks = [one for verdict in verdicts for one in unsupported(verdict)]
-    parts = marking.stretches(response, [(one.start, one.end) for one in marks])
+def marked(response: str, results: Sequence[ResultView], fold: int = _FOLD) -> Marked:
+    """Split `response` into highlighted parts; what exceeds `fold` characters by much is folded."""
+    marks = [one for result in results for one in unsupported(result)]
+    parts = highlights.highlight(response, [(one.start, one.end) for one in marks])
     at = fold if len(response) > fold * 5 // 4 else len(response)
-    return Marked(*marking.split(parts, at), marks)
+    return Marked(*highlights.split(parts, at), marks)
 
 
-def titled(part: marking.Stretch, marks: Sequence[views.Evidence]) -> str:
-    """What the verdicts say of a stretch, for its title."""
-    told = [marks[number] for number in part.marks[:5]]
-    return "; ".join(f"{one.verdict}: {texts.plain((one.note or one.claim)[:300])}" for one in told)
+def titled(part: highlights.HighlightedPart, marks: Sequence[EvidenceView]) -> str:
+    """Return the tooltip of a highlighted part: what the evidence says about it."""
+    notes = [marks[number] for number in part.marks[:5]]
+    return "; ".join(f"{one.verdict}: {texts.plain((one.note or one.claim)[:300])}" for one in notes)
 
 
 def link(url: str) -> str:
-    """`url` where it is an address of the web, to be a link; else empty."""
+    """Return `url` if it is a web address, and so may be a link; else an empty string."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -74,52 +76,47 @@ def link(url: str) -> str:
 
 
 def to_case(trace_id: str) -> str:
-    """The address of a case, from the root of the page."""
+    """Return the address of a case, relative to the root of the UI."""
     return f"case/{quote(trace_id, safe='', errors='replace')}"
 
 
 def to_answers(**query: str) -> str:
-    """The address of a list of answers, from the root of the page; empty values are left out."""
+    """Return the address of a list of answers, relative to the root of the UI; empty values are left out."""
     given = {name: value for name, value in query.items() if value}
     return f"answers?{urlencode(given, errors='replace')}" if given else "answers"
 
 
 def render(name: str, *, now: float, **values: Any) -> bytes:
-    """The page of the template `name`. `up` leads from the page to the root."""
+    """Return the page of the template `name`. The value `up` leads from the page to the root."""
     text = _environment().get_template(f"{name}.html").render(now=now, time=texts.Times(now), page=name, **values)
     return text.encode("utf-8", "replace")
 
 
-def _environment(_made: list[Environment] = []) -> Environment:  # noqa: B006 - made once, where it is first needed
-    if not _made:
-        made = Environment(
-            loader=PackageLoader("monitor.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-        )
-        made.filters |= {
-            "t": texts.shown,
-            "plain": texts.plain,
-            "percent": texts.percent,
-            "number": texts.number,
-            "duration": human_duration,
-            "stamp": texts.stamp,
-        }
-        made.globals |= {
-            "style": STYLE,
-            "states": STATES,
-            "outcomes": OUTCOMES,
-            "interval": texts.interval,
-            "scale": drawing.scale,
-            "bar": drawing.bar,
-            "trend": drawing.trend,
-            "marked": marked,
-            "titled": titled,
-            "link": link,
-            "to_case": to_case,
-            "to_answers": to_answers,
-            "to_why": texts.to_why,
-            "fold": _FOLD,
-        }
-        _made.append(made)
-    return _made[0]
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=PackageLoader("monitor.web"), autoescape=True, undefined=StrictUndefined)
+    made.filters |= {
+        "t": texts.shown,
+        "plain": texts.plain,
+        "percent": texts.percent,
+        "number": texts.number,
+        "duration": human_duration,
+        "stamp": texts.stamp,
+    }
+    made.globals |= {
+        "style": STYLE,
+        "states": STATES,
+        "outcomes": OUTCOMES,
+        "interval": texts.interval,
+        "scale": charts.scale,
+        "bar": charts.bar,
+        "trend": charts.trend,
+        "marked": marked,
+        "titled": titled,
+        "link": link,
+        "to_case": to_case,
+        "to_answers": to_answers,
+        "to_why": texts.to_why,
+        "fold": _FOLD,
+    }
+    return made

@@ -1,4 +1,4 @@
-"""The JSON API in its own words: OpenAPI 3.1, from the views and the parameters that the code itself uses."""
+"""Describes the JSON API: OpenAPI 3.1, generated from the views and parameters that the code itself uses."""
 
 from __future__ import annotations
 
@@ -10,41 +10,43 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from monitor import __version__
-from monitor.web import queries, views
-from monitor.web.posting import Wanted
-from monitor.web.tried import TryResult
+from monitor.web import queries
+from monitor.web.post_guard import TrialRequest
+from monitor.web.trials import TrialView
+from monitor.web.views import AlertsView, AnswersView, CaseView, ErrorView, Overview
+from monitor.web.why import WhyView
 
 _PATHS: Final[Mapping[str, tuple[str, type[BaseModel], tuple[str, ...]]]] = {
-    "overview": ("How everything stands: rates, alerts, where traces ended.", views.Overview, queries.OVERVIEW),
-    "answers": ("The worst recent answers, or others, with their verdicts.", views.Answers, queries.ANSWERS),
-    "cases/{trace_id}": ("One answer with all that is known of it.", views.Case, ()),
-    "why": ("Why a trace, or an evaluator, has the verdicts it has, or none.", views.Why, queries.WHY),
-    "alerts": ("All alerts, those that fire first.", views.Alerts, ()),
+    "overview": ("The state of everything: rates, alerts, evaluators, trace outcomes.", Overview, queries.OVERVIEW),
+    "answers": ("Answers with their results, worst first.", AnswersView, queries.ANSWERS),
+    "cases/{trace_id}": ("One answer with everything that is known about it.", CaseView, ()),
+    "why": ("Why a trace, or an evaluator, has the scores it has, or none.", WhyView, queries.WHY),
+    "alerts": ("All alerts, firing ones first.", AlertsView, ()),
 }
 
 
 def document() -> bytes:
-    """The description, as JSON."""
+    """Return the description as JSON."""
     return orjson.dumps(described())
 
 
 def described() -> dict[str, Any]:
-    """The description."""
-    shown = [*(view for _, view, _ in _PATHS.values()), TryResult, views.Fault]
-    models = [*((view, "serialization") for view in shown), (Wanted, "validation")]
+    """Return the description."""
+    shown = [*(view for _, view, _ in _PATHS.values()), TrialView, ErrorView]
+    models = [*((view, "serialization") for view in shown), (TrialRequest, "validation")]
     _, schema = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type] # literals
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "rag-monitor",
             "version": __version__,
-            "description": "What the built-in page shows, and an evaluator tried on a case. Times are seconds since"
-            " 1970 in UTC, durations seconds, rates shares from 0 to 1. Fields may be added.",
+            "description": "What the built-in UI shows, and trials. Times are seconds since 1970 in UTC, durations"
+            " seconds, rates shares from 0 to 1. Later versions may add fields.",
         },
         "servers": [{"url": "../v1"}],  # as seen from where this is served, wherever that is
         "paths": {
             **{f"/{path}": {"get": _operation(path, *about)} for path, about in _PATHS.items()},
-            "/try": {"post": _try()},
+            "/try": {"post": _trial()},
         },
         "components": {"schemas": schema["$defs"]},
     }
@@ -53,40 +55,40 @@ def described() -> dict[str, Any]:
 def _operation(path: str, summary: str, view: type[BaseModel], parameters: Iterable[str]) -> dict[str, Any]:
     given = [_parameter(name) for name in parameters]
     if "{trace_id}" in path:
-        about = "The id of the trace, or of the row that brought the case."
+        about = "The id of the trace, or of the row that the case came in."
         given.append(
             {"name": "trace_id", "in": "path", "required": True, "schema": {"type": "string"}, "description": about}
         )
-    answers = {
-        "200": _answer("What was asked for.", view),
-        "400": _answer("A parameter is wrong; says which, its value and what is allowed.", views.Fault),
-        "503": _answer("The results cannot be read now.", views.Fault),
+    responses = {
+        "200": _response("The requested view.", view),
+        "400": _response("A parameter is wrong; `error` names it, its value and what is allowed.", ErrorView),
+        "503": _response("Results cannot be read at the moment.", ErrorView),
     }
     if "{trace_id}" in path:
-        answers["404"] = _answer("No result of this trace is kept.", views.Fault)
+        responses["404"] = _response("No result of this trace is stored.", ErrorView)
     name = path.split("/", maxsplit=1)[0]
-    return {"operationId": name, "summary": summary, "parameters": given, "responses": answers}
+    return {"operationId": name, "summary": summary, "parameters": given, "responses": responses}
 
 
-def _try() -> dict[str, Any]:
-    sent = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Wanted.__name__}"}}}
+def _trial() -> dict[str, Any]:
+    sent = {"application/json": {"schema": {"$ref": f"#/components/schemas/{TrialRequest.__name__}"}}}
     faults = {
-        "400": "The body is wrong; says what in it, and what is allowed.",
-        "403": "Another website sent it.",
-        "404": "No result of this trace is kept, or nothing can be tried here.",
-        "409": "The texts of the case are not kept; says which setting keeps those to come.",
+        "400": "The body is wrong; `error` names the field and what is allowed.",
+        "403": "The request comes from another website.",
+        "404": "No result of this trace is stored, or trials are switched off.",
+        "409": "The texts of the case are not stored; `error` names the setting that stores those of new traces.",
         "413": "The body is too large.",
-        "415": "The body is no JSON by its content type.",
-        "429": "Another try goes on, or no more may begin within this hour; `Retry-After` says when.",
-        "503": "The results cannot be read now.",
+        "415": "The content type is not JSON.",
+        "429": "Another trial is running, or the limit per hour is reached; see `Retry-After`.",
+        "503": "Results cannot be read at the moment.",
     }
     return {
         "operationId": "try",
-        "summary": "Evaluate a case up to five times, apart from all that is live; answers when it is over.",
+        "summary": "Evaluate a case up to five times without affecting anything live; responds when finished.",
         "requestBody": {"required": True, "content": sent},
         "responses": {
-            "200": _answer("What was sent, what came back, and what became of it.", TryResult),
-            **{status: _answer(about, views.Fault) for status, about in faults.items()},
+            "200": _response("The prompts sent, the replies received, and the results.", TrialView),
+            **{status: _response(about, ErrorView) for status, about in faults.items()},
         },
     }
 
@@ -96,6 +98,6 @@ def _parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": about, "schema": dict(schema)}
 
 
-def _answer(about: str, view: type[BaseModel]) -> dict[str, Any]:
+def _response(about: str, view: type[BaseModel]) -> dict[str, Any]:
     schema = {"$ref": f"#/components/schemas/{view.__name__}"}
     return {"description": about, "content": {"application/json": {"schema": schema}}}

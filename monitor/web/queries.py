@@ -1,4 +1,4 @@
-"""What stands behind the `?` of an address. Every message names the parameter, the value and what is allowed."""
+"""Reads the query of an address. Every error names the parameter, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.quantities import parse_duration
 Outcome = Literal["defect", "passed", "score", "unscored", "skipped", "any"]
 
 LIMIT: Final = 200
-"""Verdicts of one answer at most."""
+"""Results in one response at most."""
 
 _FEW: Final = 30
 _LONGEST_VALUE: Final = 256
@@ -21,7 +21,7 @@ _EARLIEST, _LATEST = 0.0, 32_503_680_000.0  # the year 3000
 
 
 class Window(NamedTuple):
-    """A window of the overview, in seconds, and the shortest steps of its trend."""
+    """A window of the overview, in seconds, and the shortest steps of its trend: their length and number."""
 
     seconds: float
     step: float
@@ -35,28 +35,28 @@ WINDOWS: Final[Mapping[str, Window]] = {
     "24h": Window(86400, 1800, 48),
     "7d": Window(604800, 10800, 56),
 }
-"""The windows that rates can be shown over, where the alerts make them be remembered."""
+"""The windows that rates can be shown over; the longest only where an alert has a window as long."""
 
 DEFAULT_WINDOW: Final = "24h"
 
 PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "app": ("The name of one app (service).", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "evaluator": ("The name of one evaluator.", {"type": "string", "maxLength": _LONGEST_VALUE}),
-    "window": ("What rates and trends are taken over.", {"type": "string", "enum": list(WINDOWS)}),
+    "window": ("The window of rates and trends.", {"type": "string", "enum": list(WINDOWS)}),
     "since": (
-        "From when on the verdict was reached: how long ago, such as `24h`, or a time such as `2026-03-01T12:00:00Z`.",
+        "Results since: how long ago, such as `24h`, or a time, such as `2026-03-01T12:00:00Z`.",
         {"type": "string", "default": "24h"},
     ),
-    "until": ("Up to when, written like `since`; left out: now.", {"type": "string"}),
-    "outcome": ("Which results.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
+    "until": ("Results until, written like `since`. Default: now.", {"type": "string"}),
+    "outcome": ("Kind of result.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
     "level": ("A level of the evaluator's scale, such as `poor`.", {"type": "string", "maxLength": _LONGEST_VALUE}),
-    "trace": ("The id of a trace, or of the row that brought a case.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "trace": ("The id of a trace, or of the row that a case came in.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "limit": (
-        "How many verdicts at most.",
+        "Results at most.",
         {"type": "integer", "minimum": 1, "maximum": LIMIT, "default": _FEW},
     ),
 }
-"""Every parameter there is: what it means, and its JSON Schema."""
+"""Every parameter: its description and its JSON Schema."""
 
 WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
@@ -69,7 +69,7 @@ class BadQueryError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersQuery:
-    """Which answers are looked for; empty for any. Times are wall-clock seconds, `since_text` is as it was written."""
+    """A search for answers; empty fields match any. Times are wall-clock seconds; `since_text` is `since` as given."""
 
     app: str = ""
     evaluator: str = ""
@@ -82,7 +82,7 @@ class AnswersQuery:
 
 
 class WhyQuery(NamedTuple):
-    """Which trace, or which evaluator since when, is to be explained; empty where not given."""
+    """The trace, or the evaluator and since when, to explain; empty where not given."""
 
     trace: str
     evaluator: str
@@ -92,35 +92,35 @@ class WhyQuery(NamedTuple):
 
 
 def read(query: str, allowed: Collection[str]) -> dict[str, str]:
-    """The parameters that have a value. Raises `BadQueryError`."""
+    """Return the parameters that have a value. Raises `BadQueryError`."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20, errors="replace")
     except ValueError:
-        raise BadQueryError("too many parameters: at most 20 are read") from None
+        raise BadQueryError("too many parameters, the limit is 20") from None
     found: dict[str, str] = {}
     for name, value in pairs:
         if name not in allowed:
-            raise BadQueryError(f"{name!r:.80} is no parameter here; there are: {', '.join(allowed) or 'none'}")
+            raise BadQueryError(f"{name!r:.80} is not a parameter here. Parameters: {', '.join(allowed) or 'none'}")
         if name in found:
-            raise BadQueryError(f"{name}: stands twice")
+            raise BadQueryError(f"{name}: is given twice")
         if len(value) > _LONGEST_VALUE:
-            raise BadQueryError(f"{name}: {len(value)} characters are too many; at most {_LONGEST_VALUE}")
+            raise BadQueryError(f"{name}: {len(value)} characters are too many, the limit is {_LONGEST_VALUE}")
         found[name] = value
     return {name: value for name, value in found.items() if value}
 
 
 def window(given: Mapping[str, str], longest: float) -> str:
-    """The window that is asked for, among those of at most `longest` seconds. Raises `BadQueryError`."""
+    """Return the requested window, of at most `longest` seconds. Raises `BadQueryError`."""
     return _one_of("window", given.get("window", DEFAULT_WINDOW), windows(longest))
 
 
 def windows(longest: float) -> list[str]:
-    """The windows that can be asked for."""
+    """Return the windows of at most `longest` seconds."""
     return [name for name, one in WINDOWS.items() if one.seconds <= longest]
 
 
 def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> AnswersQuery:
-    """What is looked for, at the wall-clock second `now`; `levels` are those there are. Raises `BadQueryError`."""
+    """Return the requested search at the wall-clock second `now`, among these levels. Raises `BadQueryError`."""
     since_text = given.get("since", "24h")
     since = _time("since", since_text, now)
     until = _time("until", given["until"], now) if "until" in given else None
@@ -139,7 +139,7 @@ def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> An
 
 
 def why(given: Mapping[str, str], now: float) -> WhyQuery:
-    """What is to be explained, at the wall-clock second `now`. Raises `BadQueryError`."""
+    """Return what to explain, at the wall-clock second `now`. Raises `BadQueryError`."""
     since_text = given.get("since", "24h")
     since = _time("since", since_text, now)
     if since >= now:
@@ -167,8 +167,8 @@ def _time(name: str, value: str, now: float) -> float:
             stamp = datetime.fromisoformat(value)
             at = (stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
-            allowed = "how long ago, such as `24h` or `7d`, or a time such as `2026-03-01T12:00:00Z`"
+            allowed = "a duration, such as `24h` or `7d`, or a time, such as `2026-03-01T12:00:00Z`"
             raise BadQueryError(f"{name}: {value!r} is not {allowed}") from None
     if not _EARLIEST <= at <= _LATEST:
-        raise BadQueryError(f"{name}: {value!r} lies before 1970 or after the year 3000")
+        raise BadQueryError(f"{name}: {value!r} is before 1970 or after the year 3000")
     return at

@@ -30,14 +30,14 @@ def _web_address(url: str) -> str:
 def _public(url: str) -> str:
     parts = urlsplit(_web_address(url))
     if parts.query or parts.fragment:
-        raise ValueError("an address under which a page is reached has no `?` and no `#`")
+        raise ValueError("the address of the UI must have no `?` and no `#`")
     return url.rstrip("/")
 
 
 def _host(name: str) -> str:
     if not _HOST.fullmatch(name):
         raise ValueError(
-            f"{name!r} is not a host's name such as `rag-monitor.monitoring.svc.cluster.local`: no port, no `*`"
+            f"{name!r} is not a host name such as `rag-monitor.monitoring.svc.cluster.local`: no port, no `*`"
         )
     return name.rstrip(".").lower()
 
@@ -45,45 +45,45 @@ def _host(name: str) -> str:
 def _template(url: str) -> str:
     unknown = [name for name in _PLACEHOLDER.findall(url) if name not in _ALLOWED]
     if unknown:
-        raise ValueError(f"`{{{unknown[0]}}}` is not filled in; allowed: {{trace_id}}, {{span_id}}")
+        raise ValueError(f"`{{{unknown[0]}}}` is not a known placeholder; allowed: {{trace_id}}, {{span_id}}")
     _web_address(_PLACEHOLDER.sub("0", url))
     if url and "{trace_id}" not in url:
         raise ValueError("a template needs `{trace_id}`")
     return url
 
 
-class PageSettings(Component):
-    """The built-in page, which the sink `prometheus` serves beside `/metrics`."""
+class UiSettings(Component):
+    """The built-in UI, served by the sink `prometheus` beside `/metrics`."""
 
     enabled: bool = True
-    """Serve it. It shows the texts of questions and answers only where `storage.texts` says `all`."""
+    """Serve the UI. It shows questions and answers only where `storage.texts` is `all`."""
 
     trace_url: Annotated[str, AfterValidator(_template)] = ""
-    """Where a trace is shown in your tracing UI, such as `https://jaeger.example.com/trace/{trace_id}`; `{span_id}` is
-    that of the answer's generation. Default: no link."""
+    """Address of a trace in your tracing UI, such as `https://jaeger.example.com/trace/{trace_id}`; `{span_id}` is the
+    span of the answer's generation. Default: no link."""
 
     url: Annotated[str, AfterValidator(_public)] = ""
-    """The address under which people reach the page, such as `https://rag-monitor.example.com`. Then alerts carry a
-    link to the answers they are about, `answers_url`, and the page is served under this name. Without a token it is
-    served only under addresses and names without a dot otherwise, so that no foreign website can read it."""
+    """Public address of the UI, such as `https://rag-monitor.example.com`. With it, alerts link to the answers they are
+    about (annotation `answers_url`), and the UI is served under this host name. Without a token it is otherwise served
+    only under IP addresses and names without a dot, so that no other website can read it."""
 
     hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
-    """Further names under which the page is served where it asks for no token, such as
-    `[rag-monitor.monitoring.svc.cluster.local]`: names that nobody outside can bind to an address of yours. A list, and
-    no switch, since a website whose name somebody else owns could otherwise read the page with your browser."""
+    """Further host names to serve the UI under where it requires no token, such as
+    `[rag-monitor.monitoring.svc.cluster.local]`. List only names that no outsider can point at your address: a website
+    under such a name could read the UI through a visitor's browser."""
 
     max_trials_per_hour: Annotated[int, Field(ge=0, le=1000)] = 30
-    """How often an hour people may try an evaluator on a case from its page, which shows the prompt, the reply and the
-    verdict. It asks the judge one to five times, is paid for, and touches no rate. 0: there is no such button."""
+    """How many trials people may start per hour on the page of a case. A trial asks the judge one to five times, which
+    costs money, and shows the prompt, the reply and the result; it affects no rate. 0: no trials."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name in `url`, if there is one, and `hosts`."""
+        """The host name in `url`, if there is one, and `hosts`."""
         public = urlsplit(self.url).hostname
         return (*((public,) if public else ()), *self.hosts)
 
     def trace_link(self, trace_id: str, span_id: str) -> str:
-        """The address of a trace in the tracing UI; empty where none is known, or the trace has no id."""
+        """Return the address of a trace in the tracing UI; empty without `trace_url`, or where the trace has no id."""
         if not self.trace_url or not trace_id:
             return ""
         ids = {"trace_id": trace_id, "span_id": span_id}

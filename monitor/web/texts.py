@@ -1,6 +1,6 @@
-"""Text of the traffic as HTML: all that cannot be seen is shown by its name, and nothing of it is markup.
+"""Text of the traffic as HTML: invisible characters are shown by name, and nothing becomes markup.
 
-And numbers, shares and times as people read them.
+Also numbers, shares and times in readable form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HIDDEN: Final = re.compile(
     "\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f\ud800-\udfff]|\r(?!\n))(?P=one)*"
 )
 _AT_MOST: Final = 1000
-"""Hidden characters that are shown by name in one text; more of them are shown as replacement characters."""
+"""Invisible characters shown by name in one text; further ones become replacement characters."""
 
 _CONTROLS: Final = (
     "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
@@ -32,7 +32,7 @@ _SPACE: Final = 0x20
 
 
 def shown(text: str) -> Markup:
-    """`text` as HTML that shows all of it, for the content of an element."""
+    """Return `text` as HTML that shows all of it, for the content of an element."""
     left = _AT_MOST
 
     def name(found: re.Match[str]) -> str:
@@ -47,12 +47,12 @@ def shown(text: str) -> Markup:
 
 
 def plain(text: str) -> str:
-    """`text` for an attribute or a title: one line, what is hidden replaced."""
+    """Return `text` for an attribute or a title: one line, invisible characters replaced."""
     return " ".join(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).split())
 
 
 def whole(text: str) -> str:
-    """`text` with halves of surrogate pairs replaced, character for character, so that it can be encoded."""
+    """Replace unpaired surrogates, character by character, so that `text` can be encoded."""
     return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -65,38 +65,38 @@ def _named(character: str, times: int) -> str:
 
 
 def to_why(**query: str) -> str:
-    """The address of an explanation, from the root of the page; empty values are left out."""
+    """Return the address of an explanation, relative to the root of the UI; empty values are left out."""
     return f"why?{urlencode({name: value for name, value in query.items() if value}, errors='replace')}"
 
 
 def percent(share: float | None) -> str:
-    """A share as `quantities.percent` writes it, on one line; a long dash for None."""
+    """Format a share like `quantities.percent`, without a line break; a dash for None."""
     return "\u2013" if share is None else quantities.percent(share).replace(" ", "\u00a0")
 
 
 def interval(lower: float | None, upper: float | None) -> str:
-    """`2.0 to 6.0 %`."""
+    """Format an interval: `2.0 to 6.0 %`."""
     return f"{percent(lower).removesuffix(chr(0xA0) + '%')} to {percent(upper)}"
 
 
 def number(value: float) -> str:
-    """With thousands apart; whole numbers without a point, others with three significant digits."""
-    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - as it says
+    """Format a number with thousands separators; fractions have three significant digits."""
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"  # noqa: PLR2004
 
 
 class Times:
-    """Writes times as seen from `now`, with the exact one in UTC beside it."""
+    """Formats times relative to `now`, with the exact time in UTC as a tooltip."""
 
     def __init__(self, now: float) -> None:
         self._now = now
 
     def __call__(self, at: float) -> Markup:
-        """How long ago `at` was: `3 min ago`."""
+        """Format how long ago `at` was: `3 min ago`."""
         passed = self._now - at
         return self._written(at, f"{human_duration(passed)} ago" if passed >= 1 else "now")
 
     def lasting(self, since: float) -> Markup:
-        """How long something has lasted that began then: `3 min`."""
+        """Format how long something has lasted that began at `since`: `3 min`."""
         return self._written(since, human_duration(max(self._now - since, 1.0)))
 
     def _written(self, at: float, words: str) -> Markup:
@@ -105,7 +105,7 @@ class Times:
 
 
 def stamp(at: float) -> str:
-    """RFC 3339 in UTC, whole seconds; a dash for what is no time."""
+    """Format a time as RFC 3339 in UTC, whole seconds; a dash where it is out of range."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):

@@ -105,7 +105,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             wait_until(kept, 30, "the missed judgements to be kept")
             assert monitor.total("ragmonitor_unscored_total", reason="paused") == 6
             wait_until(lambda: "rag-monitor backfill --missed" in monitor.get("/"), 10, "the offer on the page")
-            assert "6 judgements of relevance were missed" in monitor.get("/")
+            assert "relevance missed 6 evaluations" in monitor.get("/")
             monitor.terminate(60)  # an import that has begun is waited for
         asked_before = len(llm.requests)
         llm.always(FINE)
@@ -118,7 +118,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             live = ("evaluations", "late_evaluations", "non_production_evaluations", "unscored", "evaluations_selected")
             assert not any(monitor.total(f"ragmonitor_{name}_total") for name in live), "nothing of it is live"
             assert monitor.total("ragmonitor_judge_requests_total") == 0, "the live judge and its budget have no part"
-            wait_until(lambda: "were missed" not in monitor.get("/"), 10, "the page to offer it no longer")
+            wait_until(lambda: "missed 6 evaluations" not in monitor.get("/"), 10, "the page to offer it no longer")
 
             assert "0 evaluations queued" in backfill(monitor, "--missed")
             assert len(llm.requests) == asked_before + 6, "the same again changes nothing"

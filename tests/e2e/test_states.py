@@ -69,7 +69,7 @@ def until_it_is(
     found = standing(monitor, evaluator)
     assert found["state"] == state
     page = monitor.get("/")
-    assert f'<td class="standing {state}">' in page
+    assert f'<td class="status {state}">' in page
     return found
 
 
@@ -208,7 +208,7 @@ def test_a_judge_whose_words_and_scores_disagree_is_counted_and_its_scores_stand
         assert monitor.total("ragmonitor_contradictions_total", evaluator="relevance", counted="defect") == 3
         assert monitor.total("ragmonitor_contradictions_total", counted="passed") == 0
         answers = json.loads(monitor.get("/api/v1/answers"))["answers"]
-        assert all(one["contradicts"] for found in answers for one in found["verdicts"])
+        assert all(one["contradicts"] for found in answers for one in found["results"])
 
 
 @pytest.mark.anyio

@@ -64,6 +64,6 @@ def test_neither_a_verdict_nor_what_was_missed_leaves_a_word(tmp_path: Path) -> 
             wait_until(lambda: not any(CANARY.encode() in content for _, content in told(state)), 10, "the spool's end")
             found = json.loads(monitor.get("/api/v1/cases/row-0"))
             assert found["response"] is None
-            assert {one["explanation"] for one in found["verdicts"]} == {""}
+            assert {one["explanation"] for one in found["results"]} == {""}
         assert [name for name, content in told(state) if CANARY.encode() in content] == []
         assert CANARY not in monitor.log.read_text()

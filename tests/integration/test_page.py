@@ -66,7 +66,7 @@ def test_a_case_has_a_link_of_its_own_with_question_context_and_answer(monitor):
     assert case["question"]
     assert case["documents"]
     assert case["trace_url"] == f"https://traces.example/{monitor.bad[0]}"
-    assert case["verdicts"][0]["defect"]
+    assert case["results"][0]["defect"]
     text = monitor.get(f"/case/{monitor.bad[0]}")
     assert "<mark" in text
     assert f"https://traces.example/{monitor.bad[0]}" in text
@@ -74,7 +74,7 @@ def test_a_case_has_a_link_of_its_own_with_question_context_and_answer(monitor):
 
 def test_the_bad_answers_are_found_and_the_good_one_is_not_among_them(monitor):
     defects = api(monitor, "answers?since=1h")["answers"]
-    assert sum(1 + one["alike"] for one in defects) == 20
+    assert sum(1 + one["duplicates"] for one in defects) == 20
     everything = api(monitor, "answers?outcome=score&limit=200")["answers"]
     assert monitor.good in {one["trace_id"] for one in everything}
 

@@ -141,7 +141,7 @@ def test_everything_can_be_read_without_scripts(site, browser):
     browser.open(site + to_case("script"))
     tree = browser.do("Accessibility.getFullAXTree")["nodes"]
     said = " ".join(str(one.get("name", {}).get("value", "")) for one in tree)
-    for words in ("Question", "Answer", "Verdicts", "Retrieved context", "defect"):
+    for words in ("Question", "Answer", "Results", "Retrieved context", "defect"):
         assert words in said
 
 

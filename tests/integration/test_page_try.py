@@ -105,7 +105,7 @@ def test_a_try_shows_prompt_reply_verdict_cost_and_flips_as_the_command_does(mon
         one["calls"][0]["messages"] for one in found["times"]
     ]
     assert [one["score"] for one in found["times"]] == [5, 1, 4]
-    assert (found["verdicts"], found["defects"], found["flips"], found["over"]) == (3, 1, 1, True)
+    assert (found["scored"], found["defects"], found["flips"], found["finished"]) == (3, 1, 1, True)
     assert found["dollars"] == pytest.approx(0.003)
     assert json.loads(found["times"][1]["calls"][0]["reply"]["text"])["explanation"] == "It is not there."
 
@@ -113,7 +113,7 @@ def test_a_try_shows_prompt_reply_verdict_cost_and_flips_as_the_command_does(mon
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(monitor.config))
     ended = command("try", "groundedness", "--case", monitor.bad, "-c", tmp_path / "config.yaml", "-k", 3, "--json")
     told = json.loads(ended.stdout)
-    for name in ("evaluator", "version", "model", "trace_id", "verdicts", "flips", "dollars"):
+    for name in ("evaluator", "version", "model", "trace_id", "scored", "flips", "dollars"):
         assert told[name] == found[name], name
     for ours, theirs in zip(found["times"], told["times"], strict=True):
         for name in ("outcome", "score", "level", "defect", "explanation"):
@@ -130,8 +130,8 @@ def test_it_touches_no_live_series_and_is_counted_in_its_own(monitor, llm, clien
     assert monitor.total(OWN[0], evaluator="groundedness", outcome="verdict") >= 2
     assert monitor.total(OWN[0]) - own[OWN[0]] == 3
     assert monitor.total(OWN[1]) - own[OWN[1]] == pytest.approx(0.002)
-    verdicts = json.loads(monitor.get(f"/api/v1/cases/{monitor.bad}"))["verdicts"]
-    assert len(verdicts) == 2  # nor is it among the results
+    results = json.loads(monitor.get(f"/api/v1/cases/{monitor.bad}"))["results"]
+    assert len(results) == 2  # nor is it among the results
 
 
 def test_a_judge_that_refuses_a_try_does_not_pause_the_live_one(monitor, llm, client):
@@ -205,7 +205,7 @@ def test_an_origin_of_its_own_is_let_in_where_a_browser_says_no_more(monitor, cl
 @pytest.mark.parametrize("token", ["", "x", "é", "0" * 32])
 def test_a_form_without_the_token_of_this_process_is_refused(monitor, client, token):
     refused = client.post("/try", data={**form(client, monitor.bad), "token": token})
-    assert (refused.status_code, "load the page again" in refused.text) == (403, True)
+    assert (refused.status_code, "reload the page" in refused.text) == (403, True)
     missing = form(client, monitor.bad)
     del missing["token"]
     assert client.post("/try", data=missing).status_code == 403
@@ -307,9 +307,9 @@ def test_a_click_on_the_button_shows_what_came_of_it_without_scripts(monitor, ll
         while "flips" not in (said := browser.value("document.querySelector('.tried')?.innerText ?? ''")):
             assert time.monotonic() < end, browser.value("document.body.innerText")
             time.sleep(0.2)
-        assert "The verdict flips in 1 of 3" in said
+        assert "The result flips in 1 of 3" in said
         assert "Cost: $0.00300" in browser.value("document.querySelector('.because').innerText")
-        assert browser.value("document.querySelectorAll('.verdict').length") == 3
+        assert browser.value("document.querySelectorAll('article.result').length") == 3
         assert "BEGIN" in browser.value("document.querySelector('.call').textContent")
         assert browser.value("document.body.id") == ""
         assert [one for one in browser.complaints if "favicon" not in one] == []

@@ -75,7 +75,7 @@ def test_each_time_is_a_call_of_its_own_and_the_flips_are_counted(judged, llm, o
     found = tried("groundedness", "--case", one, "-c", judged)
     assert len(llm.requests) == 5
     assert [time["score"] for time in found["times"]] == [5, 2, 4, 1, 5]
-    assert (found["verdicts"], found["flips"]) == (5, 2)
+    assert (found["scored"], found["flips"]) == (5, 2)
     assert found["dollars"] == pytest.approx(0.005)
     llm.then(answers(5), answers(2), answers(4))
     shown = command("try", "groundedness", "--case", one, "-c", judged, "-k", 3).stdout

@@ -250,7 +250,7 @@ def test_the_page_says_the_same_and_shows_hostile_ids_as_text(local):
     assert "<script>" not in hostile
     assert f"why?trace={GOOD_ONE}" in local.get(f"/case/{GOOD_ONE}")
     assert "why?evaluator=groundedness" in local.get("/")
-    assert "Which?" in local.get("/why")
+    assert "Choose a trace or an evaluator" in local.get("/why")
 
 
 def test_the_lines_for_people_hold_the_conclusion_the_setting_and_the_steps(local):

@@ -15,12 +15,12 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from monitor import registry
-from monitor.alerts.conditions import threshold
 from monitor.alerts.engine import AlertEngine
-from monitor.alerts.policy import AlertPolicy, policy_for
+from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
+from monitor.jobs.backfill.store import Missed
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, EvaluationResult, Evidence, Score
 from monitor.model.service_version import VersionChange
@@ -33,11 +33,11 @@ from monitor.sinks.prometheus import PrometheusSink
 from monitor.stages import Evaluator, Runtime
 from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
-from monitor.telemetry.site import HttpResponse
-from monitor.web.facts import Facts
-from monitor.web.mounting import mount
+from monitor.telemetry.site import WebResponse
+from monitor.web.context import PageContext
 from monitor.web.pages import Pages
-from monitor.web.settings import PageSettings
+from monitor.web.responses import mount
+from monitor.web.settings import UiSettings
 from tests.support.runtime import runtime
 from tests.support.tools import free_port
 
@@ -96,19 +96,21 @@ class Site:
 
     folder: Path
     texts: bool = True
-    settings: PageSettings = field(default_factory=PageSettings)
+    settings: UiSettings = field(default_factory=UiSettings)
     evaluators: tuple[str, ...] = ("overlap_groundedness", "groundedness")
     idle: tuple[str, ...] = ()
     changes: Mapping[tuple[str, str], VersionChange] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
-    standings: Mapping[str, EvaluatorStatus] = field(default_factory=dict)
+    statuses: Mapping[str, EvaluatorStatus] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     runtime: Runtime = field(init=False)
     windows: Windows = field(init=False)
     history: HistorySink = field(init=False)
     sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
     engine: AlertEngine = field(init=False)
+    context: PageContext = field(init=False)
     pages: Pages = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,36 +119,38 @@ class Site:
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
         self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
-        facts = Facts(
+        inquiry = Inquiry(self._config(), self.clock)
+        self.context = PageContext(
             runtime=self.runtime,
             windows=self.windows,
-            results=self.history,
+            history=self.history,
             alerts=lambda: self.states,
-            assigned=[assigned(name) for name in self.evaluators],
+            policies=POLICIES,
+            configured=[assigned(name) for name in self.evaluators],
+            idle=self.idle,
             versions=dict.fromkeys(self.evaluators, "1"),
             models={"groundedness": "openai/gpt-4o-mini"},
-            idle=self.idle,
-            thresholds=_thresholds,
-            standings=self._standings,
-            decisive=threshold.NAME,
+            statuses=self._statuses,
             changed=lambda app, evaluator: self.changes.get((app, evaluator)),
-            keeps=7 * 86400.0,
-            keeps_texts=self.texts,
-            slices=self.slices,
             sliced=self.sliced,
-            asked=Inquiry(self._config(), self.clock),
+            slices=self.slices,
+            explain_trace=inquiry.live_trace,
+            explain_evaluator=inquiry.live_evaluator,
+            missed=lambda: self.missed,
+            retention=7 * 86400.0,
+            keeps_texts=self.texts,
         )
-        self.pages = Pages(facts, self.settings, started_at=NOW - 100)
-        mount(facts, self.settings)
+        self.pages = Pages(self.context, self.settings, started_at=NOW - 100)
+        mount(self.context, self.settings)
 
     def _config(self) -> Config:
         state = {"path": str(self.folder)}
         listed = [{"type": name} for name in self.evaluators]
         return Config.model_validate({"storage": state, "evaluators": listed, "alerts": []})
 
-    def _standings(self) -> Mapping[str, EvaluatorStatus]:
+    def _statuses(self) -> Mapping[str, EvaluatorStatus]:
         fine = EvaluatorStatus(State.OK, "It scored 7 answers in the last 15 minutes.")
-        return {name: self.standings.get(name, fine) for name in self.evaluators}
+        return {name: self.statuses.get(name, fine) for name in self.evaluators}
 
     def judge(self, app: str, evaluator: str, good: int, bad: int, at: float = NOW - 60) -> None:
         """Verdicts in the windows; nothing in the history."""
@@ -163,7 +167,7 @@ class Site:
             for one in results:
                 await deliver(one)
 
-    async def get(self, path: str) -> HttpResponse:
+    async def get(self, path: str) -> WebResponse:
         """What the page answers to `path` with its query."""
         bare, _, query = path.partition("?")
         found = await self.pages(unquote(bare), query, {})
@@ -200,8 +204,3 @@ class Site:
             anyio.from_thread.run_sync(holder["stop"].set, token=holder["token"])
             thread.join(10)
             assert ended.is_set()
-
-
-def _thresholds(app: str, evaluator: str) -> Mapping[str, float]:
-    policy = policy_for(POLICIES, app, evaluator)
-    return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy else {}

@@ -23,8 +23,8 @@ _STATES: Final[Mapping[str, RateState]] = {
     "warning": "warning",
     "ok": "ok",
     "not_enough_data": "not_enough_data",
-    "no_verdicts": "not_enough_data",
-    "not_watched": "no_alert",
+    "no_scores": "not_enough_data",
+    "no_alert": "no_alert",
 }
 """By the word of the JSON API."""
 

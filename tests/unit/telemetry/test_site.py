@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from monitor.telemetry.site import Site as Mount
 from monitor.transport.http.auth import Auth
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 from tests.support.page import Site
 
 
@@ -68,7 +68,7 @@ def test_a_foreign_name_gets_metrics_but_no_texts(tmp_path):
 
 
 def test_the_public_name_is_served(tmp_path):
-    site = Site(tmp_path, settings=PageSettings(url="https://monitor.example.com/quality"))
+    site = Site(tmp_path, settings=UiSettings(url="https://monitor.example.com/quality"))
     with site.served() as url, httpx.Client(trust_env=False, headers={"Host": "monitor.example.com"}) as client:
         assert client.get(f"{url}/alerts").status_code == 200
 
@@ -108,7 +108,7 @@ def test_a_scrape_does_not_wait_for_a_page(tmp_path):
         asked.set()
         await anyio.sleep_forever()
 
-    site.runtime.site._handler = hanging
+    site.runtime.site._get = hanging
     with site.served() as url, httpx.Client(trust_env=False) as client:
         waiting = threading.Thread(target=_get, args=(f"{url}/answers",))
         waiting.start()

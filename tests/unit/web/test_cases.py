@@ -10,7 +10,7 @@ from monitor.model.case import Document, Message
 from monitor.model.outcome import Cost, Evidence, RateScope, Unscored, UnscoredReason
 from monitor.web import cases
 from monitor.web.queries import AnswersQuery
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 from tests.support.page import NOW, Site, answer
 
 pytestmark = pytest.mark.anyio
@@ -21,19 +21,19 @@ ID = f"{1:032x}"
 async def found(tmp_path, results, query=EVERYTHING, **options):
     site = Site(tmp_path, **options)
     await site.store(results)
-    return await cases.answers(site.pages._facts, query)
+    return await cases.answers(site.context, query)
 
 
 async def one_case(tmp_path, *results, **options):
     site = Site(tmp_path, **options)
     await site.store(results)
-    return await cases.case(site.pages._facts, site.settings, ID)
+    return await cases.case(site.context, site.settings, ID)
 
 
 async def test_verdicts_on_one_answer_stand_together(tmp_path):
     judged = answer(1, 4.0, evaluator="groundedness", defect=False, spending=Cost("gpt", 0.002, 900, 100, 1.5, 1))
     shown = await found(tmp_path, [answer(1, 0.1), judged, answer(2, 0.2, question="another")])
-    assert [{one.evaluator for one in each.verdicts} for each in shown.answers] == [
+    assert [{one.evaluator for one in each.results} for each in shown.answers] == [
         {"overlap_groundedness"},
         {"groundedness", "overlap_groundedness"},
     ]
@@ -41,16 +41,16 @@ async def test_verdicts_on_one_answer_stand_together(tmp_path):
 
 async def test_the_same_words_are_shown_once_with_how_often(tmp_path):
     shown = await found(tmp_path, [answer(number) for number in range(5)] + [answer(9, question="another")])
-    assert sorted(one.alike for one in shown.answers) == [0, 4]
+    assert sorted(one.duplicates for one in shown.answers) == [0, 4]
 
 
 async def test_without_texts_there_are_verdicts_and_no_words_of_the_traffic(tmp_path):
     shown = await found(tmp_path, [answer(1), answer(2)], texts=False)
-    assert [(one.question, one.response, one.alike) for one in shown.answers] == [(None, None, 0)] * 2
+    assert [(one.question, one.response, one.duplicates) for one in shown.answers] == [(None, None, 0)] * 2
     assert not shown.texts_kept
     case = await one_case(tmp_path, answer(1), texts=False)
     assert (case.question, case.response, case.documents) == (None, None, [])
-    assert case.verdicts[0].explanation == "The context says 30 days."
+    assert case.results[0].explanation == "The context says 30 days."
 
 
 async def test_a_level_is_looked_for_by_its_scores(tmp_path):
@@ -68,22 +68,22 @@ async def test_there_is_more_when_there_is_more(tmp_path):
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        (AnswersQuery(), "Nothing was judged yet."),
-        (AnswersQuery(evaluator="none"), "No evaluator 'none' is configured; there are: overlap_groundedness, ground"),
+        (AnswersQuery(), "No answer has been scored yet."),
+        (AnswersQuery(evaluator="none"), "No evaluator 'none' is configured. Configured: overlap_groundedness, ground"),
     ],
 )
 async def test_none_found_says_why(tmp_path, query, why):
     site = Site(tmp_path)
     await site.store([])
-    assert (await cases.answers(site.pages._facts, query)).why_none.startswith(why)
+    assert (await cases.answers(site.context, query)).empty_reason.startswith(why)
 
 
 async def test_an_app_that_was_not_judged_is_told_with_those_that_were(tmp_path):
     site = Site(tmp_path)
     await site.store([])
     site.judge("docs", "overlap_groundedness", 1, 0)
-    shown = await cases.answers(site.pages._facts, AnswersQuery(app="shop"))
-    assert shown.why_none == "No answer of 'shop' was judged lately; there are: docs."
+    shown = await cases.answers(site.context, AnswersQuery(app="shop"))
+    assert shown.empty_reason == "No recent answer from 'shop' was scored. Apps with scores: docs."
 
 
 async def test_an_app_without_a_name_is_found_as_the_page_calls_it(tmp_path):
@@ -95,7 +95,7 @@ async def test_an_excerpt_shows_the_first_mark_and_its_offsets_fit(tmp_path):
     response = "good " * 500 + "BAD" + " good" * 500
     evidence = (Evidence("BAD", "absent", 2500, 2503), Evidence("far", "absent", 4900, 4903))
     (shown,) = (await found(tmp_path, [answer(1, response=response, evidence=evidence)])).answers
-    near, far = shown.verdicts[0].evidence
+    near, far = shown.results[0].evidence
     assert shown.response[near.start : near.end] == "BAD"
     assert (far.start, far.end) == (-1, -1)
     assert shown.response_cut
@@ -110,7 +110,7 @@ async def test_a_case_has_all_that_is_known(tmp_path):
     assert case.question == "How long is the label valid?"
     assert [(turn.role, turn.content) for turn in case.history] == [("user", "Hello"), ("assistant", "Hi!")]
     assert [(one.doc_uri, one.score) for one in case.documents] == [("https://kb.example/labels", 7.5)]
-    said = {one.evaluator: one for one in case.verdicts}
+    said = {one.evaluator: one for one in case.results}
     assert said["groundedness"].reason == "timeout"
     assert said["groundedness"].score is None
     assert said["relevance"].standing == "late"
@@ -139,6 +139,6 @@ async def test_a_case_that_is_not_kept_is_none(tmp_path):
 
 
 async def test_a_trace_has_its_link(tmp_path):
-    settings = PageSettings(trace_url="https://jaeger.example/trace/{trace_id}?uiFind={span_id}")
+    settings = UiSettings(trace_url="https://jaeger.example/trace/{trace_id}?uiFind={span_id}")
     case = await one_case(tmp_path, answer(1), settings=settings)
     assert case.trace_url == f"https://jaeger.example/trace/{ID}?uiFind={1:016x}"

@@ -9,7 +9,7 @@ import pytest
 from monitor.model.service_version import VersionChange
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.web import overview
-from monitor.web.overview import SHOWN
+from monitor.web.overview import MAX_RATES
 from tests.support.page import NOW, Site
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ def site(tmp_path):
 
 async def seen(site, app=""):
     site.look()
-    return await overview.overview(site.pages._facts, window="24h", app=app, started_at=NOW - 100)
+    return await overview.overview(site.context, window="24h", app=app, started_at=NOW - 100)
 
 
 async def rate(site):
@@ -46,7 +46,7 @@ async def test_a_rate_of_somebody_elses_verdicts_is_shown_with_its_source_and_is
     site.runtime.metrics.evaluator_info.labels("user_feedback").info({"source": "feedback"})
     (app,) = (await seen(site)).apps
     shown = {one.evaluator: (one.source, one.state, one.judged, one.defects) for one in app.rates}
-    assert shown == {PAIR[1]: ("own", "ok", 500, 10), "user_feedback": ("feedback", "not_watched", 4, 3)}
+    assert shown == {PAIR[1]: ("own", "ok", 500, 10), "user_feedback": ("feedback", "no_alert", 4, 3)}
     assert app.state == "ok"
 
 
@@ -69,7 +69,7 @@ async def test_a_rate_without_an_alert_is_not_called_ok(tmp_path):
     site = Site(tmp_path, evaluators=("refusal_pattern",))
     site.judge("shop", "refusal_pattern", good=500, bad=1)
     (app,) = (await seen(site)).apps
-    assert [(one.state, one.why) for one in app.rates] == [("not_watched", "No alert is configured for this rate.")]
+    assert [(one.state, one.why) for one in app.rates] == [("no_alert", "No alert is configured for this rate.")]
 
 
 async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
@@ -77,7 +77,7 @@ async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
     site.runtime.metrics.selected.labels(*PAIR).inc(5)
     site.runtime.metrics.unscored.labels(*PAIR, "timeout").inc(4)
     found = await rate(site)
-    assert (found.state, found.why) == ("no_verdicts", "No answer was scored: 4 timeout.")
+    assert (found.state, found.why) == ("no_scores", "No answer was scored: 4 timeout.")
     assert found.unscored == {"timeout": 4}
 
 
@@ -88,7 +88,7 @@ async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
         ledger.ended("cart", "otlp_http", outcome)
     ledger.received("cart", "otlp_http")
     (app,) = (await seen(site)).apps
-    assert (app.state, app.rates, app.received, app.pending) == ("no_verdicts", [], 4, 1)
+    assert (app.state, app.rates, app.received, app.pending) == ("no_scores", [], 4, 1)
     assert app.ended == {"not_rag": 2, "incomplete": 1}
 
 
@@ -107,11 +107,11 @@ async def test_one_app_can_be_asked_for(site):
 
 
 async def test_of_very_many_rates_the_gravest_are_shown_and_the_others_counted(site):
-    for number in range(SHOWN + 20):
+    for number in range(MAX_RATES + 20):
         site.judge(f"app-{number:03}", PAIR[1], good=20, bad=0)
     site.judge("zoo", PAIR[1], good=50, bad=50)
     found = await seen(site)
-    assert sum(len(one.rates) for one in found.apps) == SHOWN
+    assert sum(len(one.rates) for one in found.apps) == MAX_RATES
     assert (found.apps[0].app, found.left_out) == ("zoo", 21)
 
 
@@ -169,7 +169,7 @@ async def test_what_fires_stands_before_what_is_quiet(site):
     site.judge("calm", PAIR[1], good=500, bad=1)
     site.judge("zoo", PAIR[1], good=50, bad=50)
     site.look()
-    told = overview.alerts(site.pages._facts).alerts
+    told = overview.alerts(site.context).alerts
     assert [(one.app, one.status, one.severity) for one in told[:3]] == [
         ("zoo", "firing", "critical"),
         ("zoo", "firing", "warning"),
@@ -182,6 +182,6 @@ async def test_an_alert_about_no_app_stands_by_itself(site):
     site.judge(*PAIR, good=50, bad=50)
     site.look()
     site.states = [replace(site.states[0], app="", evaluator="")]
-    found = await overview.overview(site.pages._facts, window="1h", app="", started_at=NOW)
+    found = await overview.overview(site.context, window="1h", app="", started_at=NOW)
     assert [one.name for one in found.alerts] == ["RagDefectRateHigh"]
     assert found.state == "critical"

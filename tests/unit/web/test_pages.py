@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from monitor.model.case import Document
 from monitor.model.outcome import Evidence
 from monitor.web.openapi import described
-from monitor.web.sent import STYLE
-from monitor.web.settings import PageSettings
+from monitor.web.responses import STYLE
+from monitor.web.settings import UiSettings
 from tests.support.page import Site, answer
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ async def test_the_overview_says_states_reasons_and_rates(tmp_path):
 
 
 async def test_a_case_shows_question_context_answer_marks_and_verdicts(tmp_path):
-    site = await filled(tmp_path, settings=PageSettings(trace_url="https://jaeger.example/{trace_id}"))
+    site = await filled(tmp_path, settings=UiSettings(trace_url="https://jaeger.example/{trace_id}"))
     shown = await page(site, f"/case/{ID}")
     body = (await site.get(f"/case/{ID}")).body.decode()
     assert '<mark class="contradicted" title="contradicted: the context says 30 days">six months</mark>' in body
@@ -174,7 +174,7 @@ async def test_before_any_trace_the_page_says_where_to_send_them(tmp_path):
     [
         ("/?window=2h", 400, "window: '2h' is not one of: 10m, 1h, 6h, 24h"),
         ("/answers?limit=1000", 400, "limit: '1000' is not a whole number from 1 to 200"),
-        ("/case/none", 404, "No result of the trace 'none' is kept. Results are kept for 7 d."),
+        ("/case/none", 404, "No result of the trace 'none' is stored. Results are kept for 7 d."),
         ("/case/" + "x" * 600, 404, "No result of the trace"),
     ],
 )

@@ -7,14 +7,17 @@ import pytest
 from monitor import config
 from monitor.errors import ConfigError
 from monitor.operations.describe import describe
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({"trace_url": "javascript:alert({trace_id})"}, "must begin with http:// or https://"),
-        ({"trace_url": "https://a.example/{trace}"}, "`{trace}` is not filled in; allowed: {trace_id}, {span_id}"),
+        (
+            {"trace_url": "https://a.example/{trace}"},
+            "`{trace}` is not a known placeholder; allowed: {trace_id}, {span_id}",
+        ),
         ({"trace_url": "https://a.example/"}, "needs `{trace_id}`"),
         ({"trace_url": "https://a.example/ {trace_id}"}, "plain ASCII without spaces"),
         ({"url": "monitor.example.com"}, "must begin with http:// or https://"),
@@ -29,15 +32,15 @@ def test_a_wrong_address_is_refused_with_what_is_allowed(entry, said):
 
 
 def test_ids_cannot_leave_their_place_in_a_link():
-    settings = PageSettings(trace_url="https://a.example/{trace_id}?span={span_id}")
+    settings = UiSettings(trace_url="https://a.example/{trace_id}?span={span_id}")
     assert settings.trace_link("../x?y#z", "{trace_id}&b=1") == (
         "https://a.example/..%2Fx%3Fy%23z?span=%7Btrace_id%7D%26b%3D1"
     )
 
 
 def test_without_a_template_or_an_id_there_is_no_link():
-    assert PageSettings().trace_link("1", "2") == ""
-    assert PageSettings(trace_url="https://a.example/{trace_id}").trace_link("", "") == ""
+    assert UiSettings().trace_link("1", "2") == ""
+    assert UiSettings(trace_url="https://a.example/{trace_id}").trace_link("", "") == ""
 
 
 @pytest.mark.parametrize(

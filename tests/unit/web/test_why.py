@@ -53,8 +53,8 @@ async def test_hostile_ids_and_names_are_text(tmp_path):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("", "one of both is needed"),
-        ("since=1h", "one of both is needed"),
+        ("", "one of them is required"),
+        ("since=1h", "one of them is required"),
         ("evaluator=groundedness&since=soon", "since"),
         ("evaluator=groundedness&since=2099-01-01T00:00:00Z", "not in the past"),
         ("trace=1&limit=3", "limit"),

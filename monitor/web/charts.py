@@ -1,4 +1,4 @@
-"""Small pictures as SVG: a rate on its interval, and its trend. Numbers only; nothing of the traffic gets in here."""
+"""Small charts as SVG: a rate with its interval, and its trend. Numbers only: no text of the traffic gets in here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from monitor.web.texts import interval, percent
-from monitor.web.views import Rate, Step
+from monitor.web.views import RateView, TrendStepView
 
 _WIDTH, _HEIGHT = 240.0, 20.0
 _TREND_WIDTH, _TREND_HEIGHT = 240.0, 44.0
@@ -17,16 +17,16 @@ _MARGIN: Final = 1.15
 _ENDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 
 
-def scale(rate: Rate) -> float:
-    """The right end of a rate's pictures: a round share above its thresholds, its rate and nearly all of its trend."""
+def scale(rate: RateView) -> float:
+    """Return the right end of a rate's charts: a round share above its thresholds, rate and nearly all of its trend."""
     rates = sorted(step.rate for step in rate.trend if step.rate is not None and step.judged)
     nearly_all = rates[: -len(rates) // 10 or None]
     wanted = max([*rate.thresholds.values(), rate.rate or 0.0, min(rate.upper or 0.0, 0.1), *nearly_all]) * _MARGIN
     return next((end for end in _ENDS if end >= wanted), 1.0)
 
 
-def bar(rate: Rate, end: float) -> Markup:
-    """The rate as a dot on the line of its interval, with a stroke for each threshold, from 0 to `end`."""
+def bar(rate: RateView, end: float) -> Markup:
+    """Draw the rate as a dot on its interval, with a line at each threshold, from 0 to `end`."""
 
     def x(share: float) -> str:
         return _n(4 + min(share / end, 1.0) * (_WIDTH - 8))
@@ -43,12 +43,12 @@ def bar(rate: Rate, end: float) -> Markup:
         parts.append(f'<circle class="rate" cx="{x(rate.rate)}" cy="{y}" r="4"/>')
         said = f"{percent(rate.rate)}, 95 % interval {interval(rate.lower, rate.upper)}, {_thresholds(rate.thresholds)}"
     else:
-        said = f"nothing judged, {_thresholds(rate.thresholds)}"
-    return _svg("bar", _WIDTH, _HEIGHT, f"defect rate {said}, drawn from 0 to {percent(end)}", parts)
+        said = f"no answer scored, {_thresholds(rate.thresholds)}"
+    return _svg("bar", _WIDTH, _HEIGHT, f"defect rate {said}, axis from 0 to {percent(end)}", parts)
 
 
-def trend(rate: Rate, end: float) -> Markup:
-    """The rate over time on the band of its intervals, with the thresholds, from 0 to `end`."""
+def trend(rate: RateView, end: float) -> Markup:
+    """Draw the rate over time on the band of its intervals, with a line at each threshold, from 0 to `end`."""
     count = max(len(rate.trend), 1)
     wide = _TREND_WIDTH / count
 
@@ -71,12 +71,12 @@ def trend(rate: Rate, end: float) -> Markup:
         for severity, share in rate.thresholds.items()
     ]
     known = [step.rate for step in rate.trend if step.rate is not None]
-    said = f"trend from {percent(known[0])} to {percent(known[-1])}" if known else "trend: nothing judged"
-    return _svg("trend", _TREND_WIDTH, _TREND_HEIGHT, f"{said}, drawn from 0 to {percent(end)}", [*parts, *lines])
+    said = f"trend from {percent(known[0])} to {percent(known[-1])}" if known else "trend: no answer scored"
+    return _svg("trend", _TREND_WIDTH, _TREND_HEIGHT, f"{said}, axis from 0 to {percent(end)}", [*parts, *lines])
 
 
-def _runs(steps: Sequence[Step]) -> Iterator[list[tuple[int, Step]]]:
-    """Neighbours in which something was judged, with their places."""
+def _runs(steps: Sequence[TrendStepView]) -> Iterator[list[tuple[int, TrendStepView]]]:
+    """Yield consecutive steps with scored answers, with their places."""
     for judged, run in groupby(enumerate(steps), key=lambda one: one[1].rate is not None):
         if judged:
             yield list(run)

@@ -1,4 +1,4 @@
-"""What the monitor's own counters say: where traces ended, and what came to no verdict."""
+"""What the monitor's own counters say about each app: how traces ended, and evaluations without a score."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from monitor.model.external import ScoreSource
 from monitor.telemetry.metrics import Metrics, samples
 
 Pair = tuple[str, str]
+"""An app and an evaluator."""
 
 
 @dataclass(slots=True)
-class Ledger:
+class TraceCounts:
     """One app's traces since the process started: `received` is the sum of `ended` and `pending`."""
 
     received: int = 0
@@ -23,44 +24,44 @@ class Ledger:
     ended: dict[str, int] = field(default_factory=dict)
 
     @property
-    def in_words(self) -> str:
-        """Where those ended that were not judged: `3 not_rag, 1 incomplete`."""
+    def not_evaluated(self) -> str:
+        """How the others ended: `3 not_rag, 1 incomplete`."""
         parts = [f"{number} {outcome}" for outcome, number in self.ended.items() if outcome != "evaluated"]
-        return ", ".join([*parts, f"{self.pending} not yet done"] if self.pending else parts)
+        return ", ".join([*parts, f"{self.pending} pending"] if self.pending else parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """By app the ledger; by app and evaluator what was begun, and what came to no verdict by reason.
+class CounterValues:
+    """Trace counts by app; selected, unscored and skipped cases by app and evaluator, the latter two by reason.
 
-    `foreign` are the evaluators that are not ours and have said something, and how their verdicts come.
+    `external` has the evaluators whose scores come from elsewhere, by name, and how they arrive.
     """
 
-    ledgers: Mapping[str, Ledger]
+    traces: Mapping[str, TraceCounts]
     selected: Mapping[Pair, int]
     unscored: Mapping[Pair, Mapping[str, int]]
     skipped: Mapping[Pair, Mapping[str, int]]
-    foreign: Mapping[str, str]
+    external: Mapping[str, str]
 
 
-def counted(metrics: Metrics) -> Counted:
-    """All of it at one moment: called on the event loop, where it changes."""
-    ledgers: defaultdict[str, Ledger] = defaultdict(Ledger)
+def read_counters(metrics: Metrics) -> CounterValues:
+    """Return all of it as of one moment; call it on the event loop, where the counters change."""
+    traces: defaultdict[str, TraceCounts] = defaultdict(TraceCounts)
     for labels, number in _samples(metrics.traces_received):
-        ledgers[labels["app"]].received += number
+        traces[labels["app"]].received += number
     for labels, number in _samples(metrics.traces_pending):
-        ledgers[labels["app"]].pending += number
+        traces[labels["app"]].pending += number
     for labels, number in _samples(metrics.traces):
-        ended = ledgers[labels["app"]].ended
+        ended = traces[labels["app"]].ended
         if number:
             ended[labels["outcome"]] = ended.get(labels["outcome"], 0) + number
     selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
     unscored, skipped = _by_reason(metrics.unscored), _by_reason(metrics.skipped)
-    return Counted(dict(ledgers), selected, unscored, skipped, foreign(metrics))
+    return CounterValues(dict(traces), selected, unscored, skipped, external_evaluators(metrics))
 
 
-def foreign(metrics: Metrics) -> dict[str, str]:
-    """The evaluators that are not ours and have said something, by name, and how: one of `ScoreSource`."""
+def external_evaluators(metrics: Metrics) -> dict[str, str]:
+    """Return the evaluators whose scores come from elsewhere, by name, and how they arrive."""
     sources = {labels["evaluator"]: labels["source"] for labels, _ in _samples(metrics.evaluator_info)}
     return {name: source for name, source in sorted(sources.items()) if source != ScoreSource.OWN}
 

@@ -17,7 +17,7 @@ from monitor.privacy.audit import Audit
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.site import VIEWER, Viewer
-from monitor.web.settings import PageSettings
+from monitor.web.settings import UiSettings
 from tests.support.page import NOW, Site
 from tests.support.results import judged
 from tests.support.runtime import total
@@ -117,7 +117,7 @@ def test_where_the_file_cannot_be_written_the_log_says_so_once(tmp_path: Path) -
     events = Events(metrics)
     events.also(Audit(tmp_path / "gone", SystemClock(), events).heard)
     for _ in range(3):
-        events.info(Event.TEXTS_VIEWED, "texts of answers are shown", who="anybody")
+        events.info(Event.TEXTS_VIEWED, "texts of answers are shown", who="anonymous")
     assert total(metrics, "ragmonitor_events_total", event="audit_failed") == 1
     assert total(metrics, "ragmonitor_events_total", event="texts_viewed") == 3
 
@@ -136,12 +136,12 @@ async def test_the_page_is_served_under_the_names_that_are_listed_and_no_other(
     tmp_path: Path, host: str, served: int
 ) -> None:
     names = {"url": "https://monitor.example.com", "hosts": ["rag-monitor.monitoring.svc.cluster.local"]}
-    site = Site(tmp_path, settings=PageSettings.model_validate(names))
+    site = Site(tmp_path, settings=UiSettings.model_validate(names))
     with site.served() as base:
         assert ask(f"{base}/alerts", headers={"host": host}) == served
 
 
 @pytest.mark.parametrize("host", ["*.example.com", "https://a.example", "a.example:9464", "", "a..b", "a b"])
 def test_a_host_that_is_no_name_is_refused(host: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a host's name such as"):
-        PageSettings(hosts=(host,))
+    with pytest.raises(ValueError, match=r"is not a host name such as"):
+        UiSettings(hosts=(host,))

@@ -18,7 +18,7 @@ HOSTILE = "<script>document.body.id='run'</script>\u202e{{7*7}}"
 
 
 async def rate(site):
-    found = await overview.overview(site.pages._facts, window="24h", app="", started_at=NOW - 100)
+    found = await overview.overview(site.context, window="24h", app="", started_at=NOW - 100)
     return next(one for app in found.apps for one in app.rates if one.evaluator == PAIR[1])
 
 
@@ -92,7 +92,7 @@ async def test_where_people_have_labelled_enough_the_corrected_rate_stands_besid
     )
     assert (found.corrected.labelled_defects, found.corrected.labelled_good) == (110, 200)
     assert found.rate == 0.1
-    assert "by the labels of people" in (await site.get("/")).body.decode()
+    assert "from human labels" in (await site.get("/")).body.decode()
 
 
 @pytest.mark.parametrize(("given", "version"), [(labels(9, 2, 5, 195), "1"), (labels(90, 20, 5, 195), "2")])
@@ -108,8 +108,8 @@ async def test_a_case_says_the_versions_behind_its_verdicts_and_its_slices(tmp_p
     behind = ServiceVersion(evaluator="1", judge="gpt", prompt=HOSTILE, index="idx-9", service="2.3.0")
     one = answer(1, generation=behind, attributes={"tenant": HOSTILE, "service.version": "2.3.0"})
     await site.store([one])
-    case = await cases.case(site.pages._facts, site.settings, one.case.request_id)
-    assert case.verdicts[0].versions == {"judge": "gpt", "prompt": HOSTILE, "index": "idx-9", "service": "2.3.0"}
+    case = await cases.case(site.context, site.settings, one.case.request_id)
+    assert case.results[0].versions == {"judge": "gpt", "prompt": HOSTILE, "index": "idx-9", "service": "2.3.0"}
     assert case.slices == {"tenant": HOSTILE, "prompt.version": ""}
     assert case.attributes == {"service.version": "2.3.0"}
     text = (await site.get(f"/case/{one.case.request_id}")).body.decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.web.marking import split, stretches, window
+from monitor.web.highlights import highlight, split, window
 
 TEXTS = st.text(max_size=60)
 MARKS = st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70)), max_size=8)
@@ -13,7 +13,7 @@ MARKS = st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70)), max_size=8
 
 @given(text=TEXTS, marks=MARKS)
 def test_every_character_is_there_once_and_covered_by_exactly_the_marks_that_cover_it(text, marks):
-    parts = stretches(text, marks)
+    parts = highlight(text, marks)
     assert "".join(part.text for part in parts) == text
     covered = [part.marks for part in parts for _ in part.text]
     for at, numbers in enumerate(covered):
@@ -22,7 +22,7 @@ def test_every_character_is_there_once_and_covered_by_exactly_the_marks_that_cov
 
 @given(text=TEXTS, marks=MARKS)
 def test_each_mark_that_lies_within_ends_once_and_with_its_last_character(text, marks):
-    parts, at, ends = stretches(text, marks), 0, {}
+    parts, at, ends = highlight(text, marks), 0, {}
     for part in parts:
         at += len(part.text)
         for number in part.ends:
@@ -34,7 +34,7 @@ def test_each_mark_that_lies_within_ends_once_and_with_its_last_character(text, 
 
 @given(text=TEXTS, marks=MARKS, at=st.integers(0, 70))
 def test_splitting_loses_neither_text_nor_marks(text, marks, at):
-    parts = stretches(text, marks)
+    parts = highlight(text, marks)
     head, tail = split(parts, at)
     assert "".join(part.text for part in head) == text[:at]
     assert "".join(part.text for part in tail) == text[at:]

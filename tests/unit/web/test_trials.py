@@ -13,21 +13,21 @@ import pytest
 from pydantic import SecretStr
 
 from monitor.jobs.trial.queue import TrialQueue
-from monitor.telemetry.site import HttpResponse
+from monitor.telemetry.site import WebResponse
 from monitor.transport.http.auth import Auth
 from monitor.web.pages import Pages
-from monitor.web.posting import Door, RefusedError
-from monitor.web.settings import PageSettings
-from monitor.web.trying import Trying
-from monitor.web.viewed import Viewed
+from monitor.web.post_guard import PostGuard, RefusedError
+from monitor.web.settings import UiSettings
+from monitor.web.trials import TrialPages
+from monitor.web.view_audit import ViewAudit
 from tests.support.page import NOW, Site, answer, assigned
 
 NAME = "overlap_groundedness"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
-def body(door: Door, **change: str) -> bytes:
-    fields = {"token": door.token, "case": "a", "evaluator": NAME, "times": "2", **change}
+def body(guard: PostGuard, **change: str) -> bytes:
+    fields = {"token": guard.token, "case": "a", "evaluator": NAME, "times": "2", **change}
     return str(httpx.QueryParams(fields)).encode()
 
 
@@ -48,39 +48,39 @@ def body(door: Door, **change: str) -> bytes:
     ],
 )
 def test_only_the_page_itself_and_programs_are_let_in(headers, in_):
-    door = Door(["monitor.example.com"])
+    guard = PostGuard(["monitor.example.com"])
     if in_:
-        assert door.admit({**FORM, **headers}, body(door), json=False).times == 2
+        assert guard.admit({**FORM, **headers}, body(guard), json=False).times == 2
     else:
         with pytest.raises(RefusedError, match="another website"):
-            door.admit({**FORM, **headers}, body(door), json=False)
+            guard.admit({**FORM, **headers}, body(guard), json=False)
 
 
 def test_the_token_of_another_process_is_none():
-    with pytest.raises(RefusedError, match="load the page again"):
-        Door([]).admit(FORM, body(Door([])), json=False)
+    with pytest.raises(RefusedError, match="reload the page"):
+        PostGuard([]).admit(FORM, body(PostGuard([])), json=False)
 
 
 @pytest.mark.anyio
 async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
     site = Site(tmp_path)
     tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
-    trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
+    pages = TrialPages(replace(site.context, trials=tries), tries, site.settings, ViewAudit(site.runtime))
     one = answer(1)
     await site.store([one])
     async with anyio.create_task_group() as beside:
         beside.start_soon(tries.run)
-        posted = await trying.take("/try", FORM, body(trying._door, case=one.case.request_id))
+        posted = await pages.post("/try", FORM, body(pages._guard, case=one.case.request_id))
         beside.cancel_scope.cancel()
     assert posted.status == 303
     name = posted.headers["location"].removeprefix("tried/")
-    shown = await trying.page(name)
-    assert isinstance(shown, HttpResponse)
-    assert b"All 2 verdicts agree" in shown.body
+    shown = await pages.page(name)
+    assert isinstance(shown, WebResponse)
+    assert b"All 2 results agree" in shown.body
     with sqlite3.connect(tmp_path / "history.db") as db:
         db.execute("DELETE FROM results")
     db.close()
-    assert await trying.page(name) is None
+    assert await pages.page(name) is None
 
 
 @pytest.mark.anyio
@@ -88,14 +88,14 @@ async def test_a_result_is_gone_with_the_texts_of_its_case(tmp_path):
 async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path, name):
     site = Site(tmp_path)
     tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
-    pages = Pages(replace(site.pages._facts, tries=tries), site.settings, started_at=NOW)
+    pages = Pages(replace(site.context, trials=tries), site.settings, started_at=NOW)
     await site.store([answer(1, trace_id=name)])
     page = (await pages(f"/case/{name}", "", {})).body.decode()
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
     sent = {key: html.unescape(value) for key, value in fields.items()} | {"evaluator": NAME, "times": "1"}
     async with anyio.create_task_group() as beside:
         beside.start_soon(tries.run)
-        posted = await pages.take("/try", FORM, str(httpx.QueryParams(sent)).encode())
+        posted = await pages.post("/try", FORM, str(httpx.QueryParams(sent)).encode())
         beside.cancel_scope.cancel()
     assert posted.status == 303
     shown = await pages(f"/{posted.headers['location']}", "", {})
@@ -107,18 +107,18 @@ async def test_the_form_of_a_case_tries_that_case_whatever_its_id_holds(tmp_path
 async def test_a_history_that_cannot_be_read_is_said(tmp_path):
     site = Site(tmp_path)
     tries = TrialQueue(9, [assigned(NAME)], {}, runtime=site.runtime)
-    trying = Trying(replace(site.pages._facts, tries=tries), tries, site.settings, Viewed(site.runtime))
-    found = await trying.take("/try", FORM, body(trying._door))
+    pages = TrialPages(replace(site.context, trials=tries), tries, site.settings, ViewAudit(site.runtime))
+    found = await pages.post("/try", FORM, body(pages._guard))
     assert found.status == 503
 
 
 def test_behind_a_token_nobody_posts_without_it(tmp_path):
-    site = Site(tmp_path, settings=PageSettings(url="https://monitor.example.com"))
+    site = Site(tmp_path, settings=UiSettings(url="https://monitor.example.com"))
 
     async def take(path, headers, body):
-        return HttpResponse(200, "text/plain", b"taken")
+        return WebResponse(200, "text/plain", b"taken")
 
-    site.runtime.site.take_posts(take, ["/try"])
+    site.runtime.site.mount_post(take, ["/try"])
     with site.served(auth=Auth(token=SecretStr("s3cret"))) as url, httpx.Client(trust_env=False) as client:
         assert client.post(f"{url}/try", content=b"x").status_code == 401
         taken = client.post(f"{url}/try", content=b"x", headers={"Authorization": "Bearer s3cret"})

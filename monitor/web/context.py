@@ -1,0 +1,65 @@
+"""What the pages read from the running monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.alerts.policy import AlertPolicy, policy_for
+from monitor.alerts.state import AlertState
+from monitor.jobs.backfill.store import Missed
+from monitor.jobs.trial.queue import TrialQueue
+from monitor.model.service_version import VersionChange
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus
+from monitor.pipeline.introspection.explain import Explanation
+from monitor.sinks.history import HistorySink
+from monitor.stages import Runtime
+from monitor.statistics.slice_sums import Sliced
+from monitor.statistics.windows import Windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContext:
+    """Everything that is shown. The functions are called for each request; all but the two that explain are quick.
+
+    Attributes:
+        alerts: the state of every alert.
+        policies: the configured alerts on rates.
+        configured: the configured evaluators; `idle` names those whose judge has no model.
+        versions: the version of each configured evaluator, by name.
+        models: the model that each judged evaluator asks, by name.
+        statuses: the status of each configured evaluator, by name.
+        changed: the latest change of the service or the judge behind an app and evaluator.
+        sliced: sums by slice; `slices` are the names of the configured ones.
+        explain_trace: why a trace has the results it has; the second argument names one evaluator, or is empty.
+        explain_evaluator: why an evaluator ran as often as it did since a wall-clock second, for one app or all.
+        missed: evaluations that were skipped while a judge was paused, and that no backfill has requested yet.
+        retention: how many seconds the history keeps results; `keeps_texts`: with question, context and answer.
+        trials: runs an evaluator on one case; None where trials are switched off.
+    """
+
+    runtime: Runtime
+    windows: Windows
+    history: HistorySink
+    alerts: Callable[[], Sequence[AlertState]]
+    policies: Sequence[AlertPolicy]
+    configured: Sequence[ConfiguredEvaluator]
+    idle: Sequence[str]
+    versions: Mapping[str, str]
+    models: Mapping[str, str]
+    statuses: Callable[[], Mapping[str, EvaluatorStatus]]
+    changed: Callable[[str, str], VersionChange | None]
+    sliced: Sliced
+    slices: Sequence[str]
+    explain_trace: Callable[[str, str], Awaitable[Explanation]]
+    explain_evaluator: Callable[[str, float, str], Awaitable[Explanation]]
+    missed: Callable[[], Sequence[Missed]]
+    retention: float
+    keeps_texts: bool
+    trials: TrialQueue | None = None
+
+    def thresholds(self, app: str, evaluator: str) -> dict[str, float]:
+        """Return the defect rates above which an alert fires, by severity; empty where no alert is configured."""
+        policy = policy_for(self.policies, app, evaluator)
+        return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy is not None else {}

@@ -1,0 +1,114 @@
+"""What may be posted to the UI: forms of its own pages, and JSON from programs; never anything from another website.
+
+A website can make a visitor's browser post a form here, along with the visitor's token. It can neither hide where the
+form comes from (`Sec-Fetch-Site`, `Origin`) nor read the token in the forms of these pages. And before a browser sends
+JSON to another origin it asks for permission (CORS), which is never given.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from typing import Annotated, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.jobs.trial.queue import MOST_TIMES
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_JSON: Final = "application/json"
+_FIELDS: Final = ("case", "evaluator", "times", "token")
+
+
+class RefusedError(Exception):
+    """The request is refused; the message says why, and what would be accepted."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TrialRequest(BaseModel):
+    """A trial to start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    trace_id: Annotated[str, Field(min_length=1, max_length=512)]
+    """The id of the trace, or of the row that the case came in; its texts must be stored."""
+    evaluator: Annotated[str, Field(min_length=1, max_length=256)]
+    """The name of a configured evaluator."""
+    times: Annotated[int, Field(ge=1, le=MOST_TIMES)]
+    """How many times to run it, bypassing caches."""
+
+
+class PostGuard:
+    """Checks what is posted. `names` are the host names of the UI besides its addresses."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.token = secrets.token_urlsafe(24)
+        """Carried by the forms of this process."""
+        self._names = {name.lower() for name in names}
+
+    def admit(self, headers: Mapping[str, str], body: bytes, *, json: bool) -> TrialRequest:
+        """Return what is requested, as JSON or by a form. Raises `RefusedError`."""
+        self._check_origin(headers)
+        kind = headers.get("content-type", "").split(";", 1)[0].strip().lower()
+        allowed = _JSON if json else _FORM
+        if kind != allowed:
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"content-type: {kind!r:.80} is not {allowed}")
+        return _read_json(body) if json else self._read_form(body)
+
+    def _check_origin(self, headers: Mapping[str, str]) -> None:
+        """A program sends neither header, every browser at least one."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site is not None:
+            allowed = site == "same-origin"
+        elif origin is not None:
+            allowed = self._is_own(origin, headers.get("host", ""))
+        else:
+            allowed = True
+        if not allowed:
+            message = "the request comes from another website; if the UI has a name of its own, set ui.url to it"
+            raise RefusedError(HTTPStatus.FORBIDDEN, message)
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return False
+        return parts.netloc.lower() == host.lower() or parts.hostname in self._names
+
+    def _read_form(self, body: bytes) -> TrialRequest:
+        try:
+            pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict")
+        except ValueError:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "the body is not a valid form") from None
+        found = dict(pairs)
+        if len(found) != len(pairs) or not found.keys() <= set(_FIELDS):
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"a form has the fields {', '.join(_FIELDS)}, each once")
+        if not hmac.compare_digest(found.pop("token", "").encode(), self.token.encode()):
+            message = "the form is not from this page, or the monitor has restarted since: reload the page"
+            raise RefusedError(HTTPStatus.FORBIDDEN, message)
+        try:
+            fields = {"trace_id" if name == "case" else name: text for name, text in found.items()}
+            return TrialRequest.model_validate(fields)
+        except ValidationError as error:
+            raise RefusedError(HTTPStatus.BAD_REQUEST, _message(error)) from None
+
+
+def _read_json(body: bytes) -> TrialRequest:
+    try:
+        return TrialRequest.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, _message(error)) from None
+
+
+def _message(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else str(first["msg"])

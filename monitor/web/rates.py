@@ -1,0 +1,217 @@
+"""The defect rate of an app according to an evaluator: state, interval, trend, slices, correction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from monitor.alerts.conditions import threshold
+from monitor.model.external import ScoreSource
+from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
+from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
+from monitor.statistics.rates import Sums, effective_judged, interval_95
+from monitor.statistics.slice_sums import Sliced
+from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
+from monitor.web.context import PageContext
+from monitor.web.counters import CounterValues, Pair, TraceCounts
+from monitor.web.queries import WINDOWS, Window
+from monitor.web.views import (
+    AlertView,
+    ChangeView,
+    CorrectedRateView,
+    RateState,
+    RateView,
+    SliceRateView,
+    SliceView,
+    TrendStepView,
+    WeekBeforeView,
+)
+
+SLICE_MINIMUM: Final = 20
+"""Equally weighted scored answers below which the rate of a slice means nothing."""
+
+_PER_STEP, _FEWEST_STEPS = 20, 6
+"""A step of a trend should have as many scored answers; for that, steps are joined until this few are left."""
+
+_WEEK: Final = 7 * DAY
+
+
+def rate_view(
+    context: PageContext,
+    pair: Pair,
+    alerts: Sequence[AlertView],
+    counters: CounterValues,
+    quality: JudgeQuality | None,
+    *,
+    window: str,
+    now: float,
+) -> RateView:
+    """Return the rate of an app and evaluator over `window`, one of `WINDOWS`.
+
+    Args:
+        context: what it is read from.
+        pair: the app and the evaluator.
+        alerts: those about this rate.
+        counters: those of this moment.
+        quality: how well the judge agrees with human labels; None: unknown.
+        window: by name.
+        now: wall-clock seconds.
+    """
+    sums = context.windows.sums(*pair, WINDOWS[window].seconds, now)
+    found = interval_95(sums)
+    judged = found.judged if found else 0
+    ever = bool(found) or context.windows.sums(*pair, context.windows.longest, now).judged > 0
+    state, why = _state(pair, alerts, counters, ever=ever)
+    changed = context.changed(*pair)
+    return RateView(
+        app=pair[0],
+        evaluator=pair[1],
+        source=counters.external.get(pair[1], ScoreSource.OWN),
+        state=state,
+        why=why,
+        firing=firing_first(one for one in alerts if one.status == "firing"),
+        rate=found.rate if found else None,
+        lower=found.lower if found else None,
+        upper=found.upper if found else None,
+        corrected=_corrected(sums, quality),
+        judged=judged,
+        defects=found.defects if found else 0,
+        thresholds=context.thresholds(*pair),
+        trend=_trend(context, pair, WINDOWS[window], judged, now),
+        week_before=_week_before(context, pair, now),
+        changed=ChangeView(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
+        slices=_by_slice(context.sliced, pair),
+        unscored=dict(counters.unscored.get(pair, {})),
+    )
+
+
+def firing_first(alerts: Iterable[AlertView]) -> list[AlertView]:
+    """Return firing alerts, most severe first; then those with too little data; then those that are ok."""
+    place = {"firing": 0, "not_enough_data": 1, "ok": 2}
+    return sorted(
+        alerts, key=lambda one: (place[one.status], one.severity != "critical", one.name, one.app, one.evaluator)
+    )
+
+
+def firing_state(alerts: Iterable[AlertView]) -> RateState:
+    """Return the highest severity that fires, or `ok`."""
+    firing = {one.severity for one in alerts if one.status == "firing"}
+    return "critical" if "critical" in firing else "warning" if firing else "ok"
+
+
+def _state(pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, ever: bool) -> tuple[RateState, str]:
+    """Return the state and the reason for it."""
+    firing = firing_first(one for one in alerts if one.status == "firing")
+    if firing:
+        return firing[0].severity, firing[0].description
+    if not ever:
+        return "no_scores", _why_no_scores(pair, counters)
+    about = [one for one in alerts if one.name == threshold.NAME] or [
+        one for one in alerts if one.status == "not_enough_data" or one.threshold is not None
+    ]
+    if not about:
+        return "no_alert", "No alert is configured for this rate."
+    too_few = [one for one in about if one.status == "not_enough_data"]
+    return ("not_enough_data", too_few[0].description) if too_few else ("ok", about[-1].description)
+
+
+def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
+    reasons = {**counters.unscored.get(pair, {}), **counters.skipped.get(pair, {})}
+    if reasons:
+        listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items(), key=lambda one: -one[1]))
+        return f"No answer was scored: {listed}."
+    if counters.selected.get(pair):
+        return "The first answers are being evaluated."
+    traces = counters.traces.get(pair[0], TraceCounts())
+    if not traces.received:
+        return "No trace of this app has arrived since the monitor started."
+    if traces.ended.get("evaluated"):
+        return "No answer has been sampled for this evaluator yet."
+    return f"None of the {traces.received} traces was evaluated: {traces.not_evaluated}."
+
+
+def _trend(context: PageContext, pair: Pair, window: Window, judged: int, now: float) -> list[TrendStepView]:
+    """Return steps with enough scored answers to mean something, or the fewest steps there may be."""
+    factors = [
+        one for one in range(1, window.steps) if window.steps % one == 0 and window.steps // one >= _FEWEST_STEPS
+    ]
+    factor = next((one for one in factors if judged * one >= _PER_STEP * window.steps), factors[-1])
+    step, steps = window.step * factor, window.steps // factor
+    first = (now // step - steps + 1) * step
+    found = []
+    for place, sums in enumerate(context.windows.series(*pair, step, steps, now)):
+        at = interval_95(sums)
+        found.append(
+            TrendStepView(
+                at=first + place * step,
+                judged=sums.judged,
+                rate=at.rate if at else None,
+                lower=at.lower if at else None,
+                upper=at.upper if at else None,
+            )
+        )
+    return found
+
+
+def _week_before(context: PageContext, pair: Pair, now: float) -> WeekBeforeView | None:
+    """Compare the last day with the week before it, or the longest shorter window there is."""
+    changes, days = context.windows.changes(*pair, now)
+    if days < CLEAN_DAYS_NEEDED or not changes:
+        return None
+    length = min(changes, key=lambda one: abs(one - DAY))
+    one = changes[length]
+    return WeekBeforeView(window_seconds=length, rate=one.rate, base_rate=one.base_rate, ratio=one.ratio)
+
+
+def _by_slice(sliced: Sliced, pair: Pair) -> list[SliceView]:
+    return [
+        SliceView(name=name, since=sliced.since, values=sorted((_value(*one) for one in values.items()), key=_place))
+        for name, values in sliced.of(*pair).items()
+        if set(values) != {""}  # an attribute that no request of this app states is no slice of it
+    ]
+
+
+def _value(value: str, sums: Sums) -> SliceRateView:
+    found = interval_95(sums)
+    return SliceRateView(
+        value=value,
+        others=value == OVERFLOW,
+        judged=sums.judged,
+        defects=sums.defects,
+        rate=found.rate if found else None,
+        lower=found.lower if found else None,
+        upper=found.upper if found else None,
+        enough=effective_judged(sums) >= SLICE_MINIMUM,
+    )
+
+
+def _place(one: SliceRateView) -> tuple[bool, bool, float, str]:
+    return one.others, not one.enough, -(one.rate or 0.0), one.value
+
+
+def qualities(metrics: Metrics, versions: Mapping[str, str]) -> dict[str, JudgeQuality]:
+    """Return, by evaluator, what human labels say about the version that is in use now."""
+    parts = (metrics.calibration_labels, metrics.calibration_label_weight, metrics.calibration_label_weight_squares)
+    sums: defaultdict[tuple[str, bool, bool], list[float]] = defaultdict(list)
+    for gauge in parts:
+        for at, value in samples(gauge):
+            if versions.get(at["evaluator"]) == at["version"]:
+                sums[at["evaluator"], at["verdict"] == "defect", at["truth"] == "defect"].append(value)
+    cells: defaultdict[str, list[ConfusionCell]] = defaultdict(list)
+    for (evaluator, verdict, truth), (labels, weight, squares) in sums.items():
+        cells[evaluator].append(ConfusionCell(verdict, truth, int(labels), weight, squares))
+    return {evaluator: quality_of(found) for evaluator, found in cells.items()}
+
+
+def _corrected(sums: Sums, quality: JudgeQuality | None) -> CorrectedRateView | None:
+    found = by_quality(sums, quality) if quality is not None else None
+    if quality is None or found is None:
+        return None
+    return CorrectedRateView(
+        rate=found.rate,
+        lower=found.lower,
+        upper=found.upper,
+        labelled_defects=quality.defects,
+        labelled_good=quality.good,
+    )
