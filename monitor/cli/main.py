@@ -1,4 +1,4 @@
-"""The command line. Each module beside this one is a command: `gate.py` with its function `gate` is `rag-monitor gate`.
+"""The command line. Each module in this folder is a command: `gate.py` with its function `gate` is `rag-monitor gate`.
 
 A module is imported when its command runs, or when the list of commands is shown. A command whose name is a keyword of
 Python carries an underscore (`try_.py`).

@@ -1,4 +1,4 @@
-"""The monitor of the demo: the real one on free ports and a folder of its own, fed with recorded traffic."""
+"""Runs a real monitor for the demo: on free ports, in a temporary folder, fed with recorded traffic."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import anyio
 from monitor import app, config
 from monitor.cli.console.status_lines import trouble_lines
 from monitor.cli.console.view import ConsoleView
-from monitor.cli.demo import feeder
-from monitor.cli.demo import view as seen
+from monitor.cli.demo import feeder, view
 from monitor.clock import Clock, SystemClock
 from monitor.telemetry import logs
 
@@ -28,7 +27,7 @@ _HOST = "127.0.0.1"
 
 
 def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
-    """The demo's configuration: the defaults, save ports, folder, and alerts on windows short enough to watch."""
+    """Return the configuration of the demo: the defaults with other ports, another folder, and short alert windows."""
     http, grpc, metrics = ports
     return {
         "sources": [{"type": "otlp_http", "port": http}, {"type": "otlp_grpc", "port": grpc}],
@@ -50,7 +49,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A running monitor as the demo needs it: what to show now, and the traffic to feed it with."""
+    """A running monitor: what to show of it now, and the traffic to feed it with."""
 
     next_view: Callable[[], ConsoleView]
     feed: Callable[[], Awaitable[object]]
@@ -62,9 +61,9 @@ async def start(
     traces_per_second: float = TRACES_PER_SECOND,
     clock: Clock | None = None,
 ) -> AsyncIterator[Started]:
-    """Start the monitor; leaving drains it and removes its folder. Its log goes to that folder, not to the terminal.
+    """Start the monitor; leaving the context drains it and removes its folder. Its log is written there.
 
-    `schedule` is that of the service whose answers get worse; `traces_per_second` that of both services together.
+    `schedule` is that of the service whose answers get worse; `traces_per_second` counts both services.
     """
     clock = clock if clock is not None else SystemClock()
     with ExitStack() as stack:
@@ -82,7 +81,7 @@ async def _running(
     folder: Path, clock: Clock, schedule: feeder.Schedule, traces_per_second: float
 ) -> AsyncIterator[Started]:
     ports = [_port(preferred) for preferred in (4318, 4317, 9464)]
-    latest = seen.Latest()
+    latest = view.Latest()
     parsed = config.parse(settings(folder, ports))
     parsed = parsed.model_copy(update={"sinks": (*parsed.sinks, latest)})
     stop, up = anyio.Event(), anyio.Event()
@@ -97,7 +96,7 @@ async def _running(
         await up.wait()
         began = clock.monotonic()
 
-        def view() -> ConsoleView:
+        def current() -> ConsoleView:
             elapsed = clock.monotonic() - began
             return _view(monitors[0], latest, ports, now=clock.now(), elapsed=elapsed, schedule=schedule)
 
@@ -110,14 +109,14 @@ async def _running(
             schedules={**feeder.SCHEDULES, feeder.DEGRADING: schedule},
         )
         try:
-            yield Started(view, feed)
+            yield Started(current, feed)
         finally:
             stop.set()
 
 
 def _view(
     running: app.Running,
-    latest: seen.Latest,
+    latest: view.Latest,
     ports: Sequence[int],
     *,
     now: float,
@@ -128,11 +127,11 @@ def _view(
     return ConsoleView(
         elapsed=elapsed,
         phase=phase(schedule, elapsed),
-        window=seen.SHOWN_WINDOW,
-        rates=seen.rates(running.windows, running.alerts, now),
-        alerts=seen.alerts(running.alerts, now),
-        worst=latest.worst(now - seen.SHOWN_WINDOW),
-        ledger=seen.ledger(running.runtime.metrics),
+        window=view.SHOWN_WINDOW,
+        rates=view.rates(running.windows, running.alerts, now),
+        alerts=view.alerts(running.alerts, now),
+        worst=latest.worst(now - view.SHOWN_WINDOW),
+        ledger=view.ledger(running.runtime.metrics),
         addresses={
             "page": f"http://{_HOST}:{metrics}/?window=10m",
             "metrics": f"http://{_HOST}:{metrics}/metrics",
@@ -143,16 +142,16 @@ def _view(
 
 
 def phase(schedule: feeder.Schedule, elapsed: float) -> str:
-    """What the feeder does at `elapsed` seconds, in words."""
+    """Say what the feeder does at `elapsed` seconds."""
     if elapsed < schedule.healthy:
         return "replaying healthy traffic"
     if elapsed < schedule.healthy + schedule.growing:
-        return f"{feeder.DEGRADING} begins to make answers up"
+        return f"{feeder.DEGRADING} starts to make answers up"
     return f"{feeder.DEGRADING} makes up {schedule.high:.0%} of its answers"
 
 
 def _port(preferred: int) -> int:
-    """`preferred` where it is free on loopback, else any free port."""
+    """Return `preferred` where it is free on loopback, else any free port."""
     for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,19 +1,18 @@
-"""Replays recorded traces as fresh traffic to a real OTLP/HTTP port: healthy at first, then ever less so."""
+"""Replays recorded traces as new traffic to an OTLP/HTTP port: healthy at first, then getting worse."""
 
 from __future__ import annotations
 
 import gzip
-import http.client
 import random
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
-import anyio.to_thread
+import httpx
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -29,6 +28,7 @@ DEGRADING, STEADY = "acme-support", "acme-docs"
 
 _TICK = 0.25
 _TIMEOUT = 10.0
+_RECONNECT = 0.5
 _RETRYABLE = (429, 502, 503, 504)
 
 
@@ -51,7 +51,7 @@ SCHEDULES: Mapping[str, Schedule] = {DEGRADING: Schedule(), STEADY: Schedule(hig
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedService:
+class Recording:
     """All recorded traces of one service, by the kind of their answers; each trace is one export request."""
 
     supported: tuple[ExportTraceServiceRequest, ...]
@@ -68,11 +68,11 @@ class Sent:
     by_app: dict[str, int] = field(default_factory=dict)
 
 
-def load(folder: Path = TRAFFIC) -> dict[str, RecordedService]:
+def load(folder: Path = TRAFFIC) -> dict[str, Recording]:
     """The recordings in `folder` by service: files `APP.supported.pb.gz` and `APP.unsupported.pb.gz`."""
     apps = sorted(path.name.split(".")[0] for path in folder.glob("*.supported.pb.gz"))
     return {
-        app: RecordedService(*(_traces(folder / f"{app}.{kind}.pb.gz") for kind in ("supported", "unsupported")))
+        app: Recording(*(_traces(folder / f"{app}.{kind}.pb.gz") for kind in ("supported", "unsupported")))
         for app in apps
     }
 
@@ -113,7 +113,7 @@ async def feed(
     *,
     traces_per_second: float = 12.0,
     schedules: Mapping[str, Schedule] = SCHEDULES,
-    recordings: Mapping[str, RecordedService] | None = None,
+    recordings: Mapping[str, Recording] | None = None,
     sent: Sent | None = None,
 ) -> None:
     """Send each service's traces to `endpoint` (`http://127.0.0.1:4318/v1/traces`) until cancelled.
@@ -122,12 +122,13 @@ async def feed(
     sent again after the time that the answer asks for. `sent` is kept up to date. Raises `InvalidData` when the
     endpoint answers that the traffic is wrong.
     """
+    if not endpoint.startswith("http://"):
+        raise InvalidData(f"the endpoint must be http://HOST:PORT/PATH, not {endpoint!r}")
     recordings = load() if recordings is None else recordings
     sent = Sent() if sent is None else sent
     started = clock.monotonic()
     due = 0.0
-    client = _Client(endpoint)
-    try:
+    async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as client:
         while True:
             due += traces_per_second * _TICK
             batch = ExportTraceServiceRequest()
@@ -142,54 +143,32 @@ async def feed(
                 batch.MergeFrom(freshen(rng.choice(recorded), rng, ended_ns))
                 taken.append((app, bad))
             if taken:
-                await client.deliver(batch.SerializeToString(), sent)
+                await _deliver(client, endpoint, batch.SerializeToString(), sent)
             for app, bad in taken:
                 sent.traces += 1
                 sent.unsupported += bad
                 sent.by_app[app] = sent.by_app.get(app, 0) + 1
             await anyio.sleep(max(_TICK - (clock.monotonic() - started - elapsed), 0.0))
-    finally:
-        client.close()
 
 
-class _Client:
-    """One kept-alive connection to an OTLP/HTTP port. Blocking calls run in a worker thread."""
-
-    def __init__(self, endpoint: str) -> None:
-        parts = urlsplit(endpoint)
-        if parts.scheme != "http" or not parts.hostname:
-            raise InvalidData(f"the endpoint must be http://HOST:PORT/PATH, not {endpoint!r}")
-        self._endpoint = endpoint
-        self._path = parts.path or "/v1/traces"
-        self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 4318, timeout=_TIMEOUT)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    async def deliver(self, body: bytes, sent: Sent) -> None:
-        """Send until it is taken."""
-        compressed = gzip.compress(body, 1)
-        while True:
-            status, retry_after, answer = await anyio.to_thread.run_sync(self._post, compressed, abandon_on_cancel=True)
-            if status == http.client.OK:
-                _check(self._endpoint, answer)
-                return
-            if status not in _RETRYABLE:
-                raise InvalidData(f"{self._endpoint} answered {status}: {answer[:200]!r}")
-            sent.retries += 1
-            await anyio.sleep(retry_after)
-
-    def _post(self, compressed: bytes) -> tuple[int, float, bytes]:
-        """Status, seconds to wait before another try, and body. No connection counts as 503."""
-        headers = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
+async def _deliver(client: httpx.AsyncClient, endpoint: str, body: bytes, sent: Sent) -> None:
+    """Send until it is taken."""
+    compressed = gzip.compress(body, 1)
+    headers = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
+    while True:
         try:
-            self._connection.request("POST", self._path, compressed, headers)
-            response = self._connection.getresponse()
-            answer = response.read()
-        except (OSError, http.client.HTTPException):
-            self._connection.close()
-            return int(http.client.SERVICE_UNAVAILABLE), 0.5, b""
-        return response.status, _seconds(response.headers.get("retry-after")), answer
+            response = await client.post(endpoint, content=compressed, headers=headers)
+        except httpx.TransportError:
+            wait = _RECONNECT
+        else:
+            if response.status_code == HTTPStatus.OK:
+                _check(endpoint, response.content)
+                return
+            if response.status_code not in _RETRYABLE:
+                raise InvalidData(f"{endpoint} answered {response.status_code}: {response.content[:200]!r}")
+            wait = _seconds(response.headers.get("retry-after"))
+        sent.retries += 1
+        await anyio.sleep(wait)
 
 
 def _check(endpoint: str, answer: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What the demo shows of a running monitor, from its windows, alerts, counters and results. Nothing here waits."""
+"""What the demo shows of the monitor in this process: its windows, alerts, counters and results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RATES = (threshold.NAME, regression.NAME)
 
 
 def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[RateRow]:
-    """One row for each app and evaluator that was judged so far, over the last `SHOWN_WINDOW` seconds."""
+    """Return a row for each app and evaluator that has scores, over the last `SHOWN_WINDOW` seconds."""
     rows = []
     for app, evaluator in windows.keys():  # noqa: SIM118 - not a mapping
         found = interval_95(windows.sums(app, evaluator, SHOWN_WINDOW, now))
@@ -48,7 +48,7 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
 
 
 def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
-    """The gravest firing alert of each app and evaluator."""
+    """Return the firing alert of each app and evaluator; of two, the critical one."""
     rows: dict[tuple[str, str], AlertRow] = {}
     for state in sorted(states, key=lambda one: one.severity is not Severity.CRITICAL):
         if state.firing and state.name in _RATES and state.estimate is not None and state.threshold is not None:
@@ -70,7 +70,7 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
 
 
 def ledger(metrics: Metrics) -> Mapping[str, int]:
-    """Traces received, those that ended by their outcome, and those pending, over all apps and sources."""
+    """Return the traces received, by outcome, and those pending, over all apps and sources."""
     counted = {"received": int(total(metrics.traces_received))}
     for labels, number in samples(metrics.traces):
         counted[labels["outcome"]] = counted.get(labels["outcome"], 0) + int(number)
@@ -78,12 +78,12 @@ def ledger(metrics: Metrics) -> Mapping[str, int]:
 
 
 class Latest(Sink):
-    """Keeps the latest defective answers in memory, for the picture."""
+    """Keeps the latest defective answers in memory."""
 
     _kept: deque[EvaluationResult] = PrivateAttr(default_factory=lambda: deque(maxlen=_LATEST))
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Keep what is a defect."""
+        """Keep defects."""
         return self._open(runtime)
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ class Latest(Sink):
         yield deliver
 
     def worst(self, since: float) -> list[WorstAnswer]:
-        """The answers with the lowest scores since the wall-clock second `since`, each question once."""
+        """Return the answers with the lowest scores since the wall-clock second `since`, each question once."""
         recent = [one for one in self._kept if one.judged_at >= since]
         found: dict[str, WorstAnswer] = {}
         for judged in sorted(recent, key=lambda one: (_value(one), -one.judged_at)):

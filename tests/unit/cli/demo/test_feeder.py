@@ -40,25 +40,23 @@ def spans(request: ExportTraceServiceRequest) -> list[Span]:
 
 
 @pytest.fixture(scope="module")
-def recordings() -> dict[str, feeder.RecordedService]:
+def recordings() -> dict[str, feeder.Recording]:
     return feeder.load()
 
 
-def all_traces(recordings: dict[str, feeder.RecordedService]) -> Iterator[ExportTraceServiceRequest]:
+def all_traces(recordings: dict[str, feeder.Recording]) -> Iterator[ExportTraceServiceRequest]:
     for recording in recordings.values():
         yield from recording.supported
         yield from recording.unsupported
 
 
 class TestRecordings:
-    def test_both_services_answered_every_question_both_ways(
-        self, recordings: dict[str, feeder.RecordedService]
-    ) -> None:
+    def test_both_services_answered_every_question_both_ways(self, recordings: dict[str, feeder.Recording]) -> None:
         assert set(recordings) == {feeder.DEGRADING, feeder.STEADY}
         assert {len(kind) for r in recordings.values() for kind in (r.supported, r.unsupported)} == {62}
 
     def test_each_trace_is_whole_with_one_root_and_the_name_of_its_service(
-        self, recordings: dict[str, feeder.RecordedService]
+        self, recordings: dict[str, feeder.Recording]
     ) -> None:
         for app, recording in recordings.items():
             for trace in (*recording.supported, *recording.unsupported):
@@ -81,7 +79,7 @@ class TestRecordings:
 class TestReading:
     @pytest.mark.parametrize(("kind", "defective"), [("supported", (0.0, 0.05)), ("unsupported", (0.95, 1.0))])
     async def test_the_monitor_reads_every_trace_and_tells_supported_from_made_up(
-        self, recordings: dict[str, feeder.RecordedService], kind: str, defective: tuple[float, float]
+        self, recordings: dict[str, feeder.Recording], kind: str, defective: tuple[float, float]
     ) -> None:
         evaluator, rule = OverlapGroundedness(), OverlapGroundedness.default_defect
         for app, recording in recordings.items():
@@ -107,9 +105,7 @@ class TestReading:
 
 
 class TestFreshen:
-    def test_every_id_is_new_and_the_tree_of_spans_is_the_same(
-        self, recordings: dict[str, feeder.RecordedService]
-    ) -> None:
+    def test_every_id_is_new_and_the_tree_of_spans_is_the_same(self, recordings: dict[str, feeder.Recording]) -> None:
         rng = random.Random(3)
         for trace in all_traces(recordings):
             before, after = spans(trace), spans(feeder.freshen(trace, rng, NOW_NS))
@@ -121,7 +117,7 @@ class TestFreshen:
             assert len({new.trace_id for new in after}) == 1
 
     def test_the_last_span_ends_at_the_given_time_and_durations_stay(
-        self, recordings: dict[str, feeder.RecordedService]
+        self, recordings: dict[str, feeder.Recording]
     ) -> None:
         trace = next(all_traces(recordings))
         before, after = spans(trace), spans(feeder.freshen(trace, random.Random(3), NOW_NS))
@@ -130,7 +126,7 @@ class TestFreshen:
             s.end_time_unix_nano - s.start_time_unix_nano for s in after
         ]
 
-    def test_the_recording_itself_is_left_as_it_was(self, recordings: dict[str, feeder.RecordedService]) -> None:
+    def test_the_recording_itself_is_left_as_it_was(self, recordings: dict[str, feeder.Recording]) -> None:
         trace = next(all_traces(recordings))
         before = trace.SerializeToString(deterministic=True)
         feeder.freshen(trace, random.Random(3), NOW_NS)
@@ -149,7 +145,7 @@ class TestFreshen:
         assert two.links[1].trace_id not in (b"o" * 16, one.trace_id)
         assert one.events[0].time_unix_nano == NOW_NS - 10
 
-    def test_two_replays_of_one_trace_share_no_id(self, recordings: dict[str, feeder.RecordedService]) -> None:
+    def test_two_replays_of_one_trace_share_no_id(self, recordings: dict[str, feeder.Recording]) -> None:
         rng = random.Random(3)
         trace = next(all_traces(recordings))
         one, other = (spans(feeder.freshen(trace, rng, NOW_NS)) for _ in range(2))

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy, AlertWindow
-from monitor.cli.demo import view
+from monitor.cli.demo import view as seen
 from monitor.clock import ManualClock
 from monitor.model.case import Case, Request
 from monitor.model.outcome import EvaluationResult, Evidence, Score
@@ -40,13 +40,13 @@ def judge(windows: Windows, clock: ManualClock, good: int, bad: int, app: str = 
 def test_a_row_has_the_rate_of_the_last_minute_with_its_interval(windows: Windows, clock: ManualClock) -> None:
     judge(windows, clock, good=75, bad=25)
     clock.advance(5)
-    (row,) = view.rates(windows, (), clock.now())
+    (row,) = seen.rates(windows, (), clock.now())
     assert (row.app, row.evaluator, row.rate, row.judged) == ("acme", "overlap_groundedness", 0.25, 100)
     assert row.lower is not None
     assert row.upper is not None
     assert 0.15 < row.lower < 0.25 < row.upper < 0.4
     clock.advance(200)
-    (row,) = view.rates(windows, (), clock.now())
+    (row,) = seen.rates(windows, (), clock.now())
     assert (row.rate, row.judged, row.state) == (None, 0, "not enough data")
 
 
@@ -58,7 +58,7 @@ def test_the_trend_runs_from_the_oldest_interval_to_now_with_gaps_where_nothing_
     judge(windows, clock, good=5, bad=5)
     clock.advance(10)
     judge(windows, clock, good=0, bad=3)
-    (row,) = view.rates(windows, (), clock.now())
+    (row,) = seen.rates(windows, (), clock.now())
     assert list(row.trend)[-4:] == [
         None,
         0.0,
@@ -86,9 +86,9 @@ def test_the_state_is_that_of_the_gravest_alert(
     engine.evaluate(clock.now())
     clock.advance(3)
     states = engine.evaluate(clock.now())
-    (row,) = view.rates(windows, states, clock.now())
+    (row,) = seen.rates(windows, states, clock.now())
     assert (row.state, row.threshold) == (state, 0.1)
-    shown = view.alerts(states, clock.now())
+    shown = seen.alerts(states, clock.now())
     assert [alert.severity for alert in shown] == ([severity] if severity else [])
     for alert in shown:
         assert alert.lower > alert.threshold
@@ -103,7 +103,7 @@ def test_the_ledger_adds_up_over_apps_and_sources() -> None:
             ledger.received(app, "otlp_http")
         ledger.ended(app, "otlp_http", TraceOutcome.EVALUATED)
     ledger.passed("one", "otlp_grpc", TraceOutcome.SAMPLED_OUT, 4)
-    shown = dict(view.ledger(metrics))
+    shown = dict(seen.ledger(metrics))
     assert next(iter(shown)) == "received"
     received = shown.pop("received")
     assert (received, shown["evaluated"], shown["sampled_out"], shown["pending"]) == (10, 2, 4, 4)
@@ -126,7 +126,7 @@ def judged(question: str, value: float, at: float, *, defect: bool = True) -> Ev
 @pytest.mark.anyio
 async def test_the_worst_answers_are_the_lowest_recent_defects_each_question_once(clock: ManualClock) -> None:
     metrics = Metrics()
-    latest = view.Latest()
+    latest = seen.Latest()
     async with latest.open(Runtime(clock=clock, metrics=metrics, events=Events(metrics), health=Health())) as deliver:
         for one in (
             judged("old", 0.0, 10),
