@@ -244,5 +244,5 @@ async def test_a_paused_judge_is_an_alert_in_process_from_the_first_look_to_the_
             key.write_text("new")
             while firing():  # noqa: ASYNC110 - as above
                 await anyio.sleep(0.02)
-            assert found[0].states.now()["relevance"].state is not State.PAUSED
+            assert found[0].statuses.current()["relevance"].state is not State.PAUSED
             stop.set()
