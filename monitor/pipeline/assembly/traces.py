@@ -11,7 +11,7 @@ from monitor.model.ack import Ack
 from monitor.model.span import Part
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly.closed import ClosedTraces
-from monitor.pipeline.assembly.values import Added, AssemblySettings, ClosedTrace, OpenTrace, PartCounts
+from monitor.pipeline.assembly.values import Added, AssemblySettings, ClosedTrace, OpenTraceStatus, PartCounts
 
 _TRACE = 1500
 """What a trace takes beside its parts, in bytes."""
@@ -102,13 +102,13 @@ class Assembly:
         """Whether parts of this trace are awaited."""
         return trace_id in self._open
 
-    def look(self, trace_id: bytes) -> OpenTrace | None:
+    def look(self, trace_id: bytes) -> OpenTraceStatus | None:
         """How an open trace stands; None where it is not open."""
         one = self._open.get(trace_id)
         if one is None:
             return None
         counts = (len(one.spans), len(one.records))
-        return OpenTrace(
+        return OpenTraceStatus(
             one.app, one.source, one.received_at, self._due(one), *counts, bool(one.roots) and not one.unended
         )
 

@@ -68,7 +68,7 @@ class Added(NamedTuple):
     opened: bool
 
 
-class OpenTrace(NamedTuple):
+class OpenTraceStatus(NamedTuple):
     """An open trace as it stands: when it will be closed if nothing more comes, on the monotonic clock.
 
     `root_ended` says that it waits only for parts that come late.
