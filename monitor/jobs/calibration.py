@@ -1,7 +1,7 @@
-"""What people's labels say of the judges, as `rag-monitor calibrate --save` leaves it for the running monitor.
+"""Labels of the judges' results by people: the file of `rag-monitor calibrate --save`, exported by the monitor.
 
-The running monitor exports the sums, by evaluator and version, and the rules correct rates by them. It exports those of
-the versions that judge now: a version is an instrument, and labels of another one say nothing of this one.
+The running monitor exports the sums by evaluator and version, and the rules correct rates by them. It exports only
+those of the present versions: a version is an instrument, and labels of another one say nothing about it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 
 FILE: Final = "calibration.json"
-"""Its name within the folder of `storage`."""
+"""Its name in the folder of `storage`."""
 
 EVERY: Final = 60.0
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 
 _MOST_BYTES = 1024 * 1024
 
@@ -41,9 +41,9 @@ class _Saved(BaseModel):
 
 
 class LabelCell(_Saved):
-    """The labels with one verdict of the judge and one of people: their number, sum of weights, of their squares.
+    """The labels with one verdict of the judge and one of people: number, sum of weights, sum of squared weights.
 
-    Both say whether it is a defect.
+    Both verdicts say whether it is a defect.
     """
 
     verdict: bool
@@ -63,8 +63,10 @@ class AuditedResults(_Saved):
 
 
 class JudgeCalibration(_Saved):
-    """What is known of one version of an evaluator. `audited`: the results that the labelled ones were drawn from at
-    random; empty where they were chosen in another way.
+    """The labels of one version of an evaluator.
+
+    `audited` sums up the results from which the labelled ones were drawn at random; empty if they were chosen in
+    another way.
     """
 
     evaluator: _Name
@@ -81,7 +83,7 @@ class Calibration(_Saved):
 
 
 def save(calibration: Calibration, folder: Path) -> Path:
-    """Write the file into `folder`, made where it is missing; never half. Raises `OSError`."""
+    """Write the file atomically into `folder`, which is created if missing. Raises `OSError`."""
     path = folder / FILE
     beside = folder / f"{FILE}.new"
     make_private(beside)
@@ -95,7 +97,7 @@ def save(calibration: Calibration, folder: Path) -> Path:
 
 
 def load(path: Path) -> Calibration:
-    """Read a file. Raises `OSError`, and `InvalidData` where it is not what `save` writes."""
+    """Read a file. Raises `OSError`, and `InvalidData` if `save` has not written it."""
     with path.open("rb") as file:
         text = file.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
@@ -139,7 +141,7 @@ def _said(defect: bool) -> str:
 
 
 class _Look(NamedTuple):
-    """By what a file is told from the one that lay there before."""
+    """Return what distinguishes a file from its predecessor."""
 
     inode: int
     changed: int
@@ -147,10 +149,10 @@ class _Look(NamedTuple):
 
 
 async def watch(folder: Path, versions: Mapping[str, str], runtime: Runtime, *, every: float = EVERY) -> None:
-    """Export the file in `folder`, at once and whenever it is another one; until cancelled.
+    """Export the file in `folder`, at once and whenever it changes, until cancelled.
 
-    Of each evaluator the version in `versions`. A file that cannot be read is an event and leaves what was exported; a
-    file that is gone leaves nothing. Never raises.
+    Exports the version of each evaluator in `versions`. If the file cannot be read, reports an event and keeps what was
+    exported; if it is gone, exports nothing. Never raises.
     """
     path, before = folder / FILE, None
     while True:
@@ -166,7 +168,7 @@ async def watch(folder: Path, versions: Mapping[str, str], runtime: Runtime, *, 
 
 
 def _look(path: Path) -> _Look | None:
-    """None where there is no such file. Raises `OSError`."""
+    """Return None if there is no such file. Raises `OSError`."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -179,21 +181,23 @@ def _look(path: Path) -> _Look | None:
 async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str, str], runtime: Runtime) -> None:
     if found is None:
         export((), runtime.metrics)
-        runtime.events.info(Event.CALIBRATION_READ, "the labels are gone: no rate is corrected", file=str(path))
+        runtime.events.info(
+            Event.CALIBRATION_READ, "the labels file is gone: rates are not corrected now", file=str(path)
+        )
         return
     try:
         if isinstance(found, OSError):
             raise found
         calibration = await anyio.to_thread.run_sync(load, path)
     except (OSError, InvalidData) as error:
-        message = "the labels cannot be read; those read before go on to be exported"
+        message = "the labels file cannot be read; the labels read before stay in use"
         runtime.events.warning(Event.CALIBRATION_FAILED, message, file=str(path), error=str(error))
         return
     current = [one for one in calibration.judges if versions.get(one.evaluator) == one.version]
     export(current, runtime.metrics)
     runtime.events.info(
         Event.CALIBRATION_READ,
-        "labels were read; rates of other versions of these evaluators are not corrected",
+        "labels were read; only rates of these versions are corrected",
         evaluators=", ".join(sorted(one.evaluator for one in current)) or "none",
         of_other_versions=len(calibration.judges) - len(current),
     )

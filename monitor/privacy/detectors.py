@@ -1,4 +1,4 @@
-"""Personal data and secrets in a text, by form and check digits, with their places. Pure functions, linear."""
+"""Finds personal data and secrets in a text, by form and check digits, with offsets. Pure functions, linear."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BEFORE = 40
 
 
 class Piece(NamedTuple):
-    """One piece of personal data: what it is, whether a person's or a secret, where it stands."""
+    """A piece of personal data or a secret: what it is, and its offsets, end exclusive."""
 
     kind: str
     level: Literal["personal", "secret"]
@@ -23,7 +23,7 @@ _EMAIL = re.compile(
     r"(?<![\w.+%-])[\w+%*-]{1,64}(?:\.[\w+%*-]{1,64}){0,8}(?:@|\s?[(\[](?:at|@)[)\]]\s?)"
     r"(?:[\w*-]{1,63}(?:\.|\s?[(\[](?:dot|\.)[)\]]\s?)){1,6}[^\W\d_]{2,24}(?!\w)"
 )
-# Mailboxes of an office, not of a person (RFC 2142 and what is common), and names kept for examples (RFC 2606).
+# Mailboxes of an office, not of a person (RFC 2142 and common ones), and names reserved for examples (RFC 2606).
 _OFFICE = re.compile(
     r"(?:abuse|admin|billing|careers|contact|contacto|customer\W?service|feedback|hello|help|help\W?desk|hostmaster"
     "|info|jobs"
@@ -56,7 +56,7 @@ _NO_PHONE_WORD = re.compile(
 )
 _TOLL_FREE = re.compile(r"^(?:1?8(?:00|33|44|55|66|77|88)|0800|00800|44800|49800)")
 _CARD = re.compile(r"(?<![\w.,-])(?:\d[ -]?){12,18}\d(?![\w-]|[.,]\d)")
-# Beginnings and lengths of the large networks.
+# Prefixes and lengths of the large card networks.
 _CARD_FORM = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3[068]\d{12}|35\d{14}|6(?:011|5\d\d|4[4-9]\d|2\d\d)\d{12}"
 )
@@ -90,7 +90,7 @@ _URL_LOGIN = re.compile(r"(?<!\w)[a-z][a-z0-9+.-]{1,15}://[^\s/:@]{1,64}:([^\s/@
 
 
 def luhn(digits: str) -> bool:
-    """Whether the last digit checks the others (ISO/IEC 7812-1, annex B)."""
+    """Return whether the check digit is right (ISO/IEC 7812-1, annex B)."""
     total = 0
     for place, digit in enumerate(map(int, reversed(digits))):
         doubled = digit * (1 + place % 2)
@@ -99,7 +99,7 @@ def luhn(digits: str) -> bool:
 
 
 def iban(plain: str) -> bool:
-    """Whether the two check digits hold (ISO 13616: the rearranged number is 1 modulo 97)."""
+    """Return whether the check digits are right (ISO 13616: the rearranged number is 1 modulo 97)."""
     return len(plain) in range(15, 35) and int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
@@ -108,7 +108,7 @@ def _weighted(digits: str, weights: tuple[int, ...]) -> int:
 
 
 def _cpf(digits: str) -> bool:
-    """Brazil: two check digits modulo 11."""
+    """Check a CPF (Brazil): two check digits modulo 11."""
     if len(set(digits)) == 1:
         return False
     first = _weighted(digits, tuple(range(10, 1, -1))) * 10 % 11 % 10
@@ -117,31 +117,31 @@ def _cpf(digits: str) -> bool:
 
 
 def _dni(text: str) -> bool:
-    """Spain, DNI and NIE: the letter is the number modulo 23."""
+    """Check a DNI or NIE (Spain): the letter is the number modulo 23."""
     number = text[:-1].upper().translate(str.maketrans("XYZ", "012"))
     return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1].upper()
 
 
 def _nir(digits: str) -> bool:
-    """France: 97 less the number modulo 97."""
+    """Check a NIR (France): 97 minus the number modulo 97."""
     return 97 - int(digits[:13]) % 97 == int(digits[13:])
 
 
 def _resident(text: str) -> bool:
-    """China: ISO 7064 MOD 11-2."""
+    """Check a resident number (China): ISO 7064 MOD 11-2."""
     weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
     return "10X98765432"[_weighted(text, weights) % 11] == text[-1].upper()
 
 
 def _fiscal(text: str) -> bool:
-    """Italy, codice fiscale: odd and even places weigh differently, the last letter is the sum modulo 26."""
+    """Check a codice fiscale (Italy): odd and even places weigh differently; the last letter is the sum modulo 26."""
     odd = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
     values = [int(c) if c.isdigit() else ord(c) - 65 for c in text.upper()]
     return (sum(odd[v] for v in values[0:15:2]) + sum(values[1:15:2])) % 26 == values[15]
 
 
 def _pesel(digits: str) -> bool:
-    """Poland: weighted sum, and a date of birth that may be one."""
+    """Check a PESEL (Poland): a weighted sum, and a plausible date of birth."""
     check = (10 - _weighted(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)) % 10) % 10
     month, day = int(digits[2:4]) % 20, int(digits[4:6])
     return check == int(digits[10]) and month in range(1, 13) and day in range(1, 32)
@@ -155,7 +155,7 @@ _TIMES = (
 
 
 def _aadhaar(digits: str) -> bool:
-    """India: the scheme of Verhoeff."""
+    """Check an Aadhaar number (India): the Verhoeff scheme."""
     check = 0
     for place, digit in enumerate(map(int, reversed(digits))):
         turned = digit
@@ -192,7 +192,7 @@ _CHECKED: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
 
 
 def pieces(text: str, beside: Iterable[Piece] = ()) -> list[Piece]:
-    """The personal data and secrets in `text`, of two that overlap the first that was found; none over `beside`."""
+    """Find personal data and secrets in `text`: the first found of those that overlap, none over `beside`."""
     taken = bytearray(len(text))
     for piece in beside:
         taken[piece.start : piece.end] = b"x" * (piece.end - piece.start)

@@ -1,1 +1,1 @@
-"""Who is judged; one file a sampler, named after its `type`."""
+"""Samplers decide which cases to evaluate. One file per sampler, named after its `type`."""

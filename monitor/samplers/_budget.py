@@ -1,4 +1,4 @@
-"""What the samplers with a budget share: how it is written, and what it comes to in judgements."""
+"""Shared by samplers with a budget: their options, and the budget converted to evaluations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from monitor.stages import Runtime, Sampler, SamplingDecision
 from monitor.statistics.budget_pacer import CAP, BudgetPacer
 
 HOURS: Final = 24.0
-_VERDICTS = 200.0  # that the mean price reaches back
-_FIRST_VERDICTS = 20.0  # that the first guess of a price counts for
+_VERDICTS = 200.0  # time constant of the mean price, in results
+_FIRST_VERDICTS = 20.0  # the weight of the first guess of the price
 _CHEAPEST = 1e-6
 
 
@@ -19,20 +19,20 @@ class Budgeted(Sampler):
     """A sampler whose share follows from a budget. Exactly one of the three budgets is set."""
 
     per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Judgements a day, spread over it in proportion to the traffic. The budget of all replicas that share a Kafka
-    source, each of which spends the part of its partitions; without one, that of this process."""
+    """Evaluations per day, spread in proportion to the traffic. Replicas that share a Kafka source share this budget in
+    proportion to their partitions; otherwise it is that of this process."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The same as a mean hour: 500 is 12,000 a day. Not a limit: that is `max_per_hour`."""
+    """The same as a mean per hour: 500 is 12,000 per day. Not a limit; that is `max_per_hour`."""
 
     dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """US dollars a day, turned into judgements by what the last 200 or so have cost."""
+    """US dollars per day, converted to evaluations by the cost of about the last 200."""
 
     max_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Judgements expected in any hour, at most, and a sixth more after a quiet time. Default: four mean hours."""
+    """The most evaluations expected in any hour, plus a sixth after a quiet time. Default: four mean hours."""
 
     dollars_per_evaluation: float = Field(default=0.002, gt=0, allow_inf_nan=False)
-    """With `dollars_per_day`, what one judgement is taken to cost until some have been made."""
+    """With `dollars_per_day`: the assumed cost of an evaluation until some have been made."""
 
     @model_validator(mode="after")
     def _one_budget(self) -> Budgeted:
@@ -46,17 +46,17 @@ class Budgeted(Sampler):
         return self
 
     def mean_hour(self) -> float:
-        """Judgements in the mean hour of a day, as long as nothing is known of their price."""
+        """Return the evaluations in the mean hour of a day, as long as their price is unknown."""
         if self.per_hour is not None:
             return self.per_hour
         return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_per_evaluation) / HOURS
 
 
 class SamplingBudget:
-    """A budget at work: its pacer, and the price of a judgement where it is in dollars.
+    """Spends this process's share of a budget: its pacer, and the price of an evaluation if it is in dollars.
 
-    It spends this process's share of the budget. Where the share changes, so will the traffic, and by as much: the
-    pacer is told, so that the same part of the cases is judged before and after.
+    If the share changes, the traffic will change as much. The pacer is scaled, so that the same share of cases is
+    evaluated before and after.
     """
 
     def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
@@ -81,7 +81,7 @@ class SamplingBudget:
         shift: float = 0.0,
         part: float = 1.0,
     ) -> SamplingDecision:
-        """The probability of the case that has come.
+        """Return the probability of the case that has arrived.
 
         `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
         """
@@ -93,7 +93,7 @@ class SamplingBudget:
         return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
 
     def paid(self, dollars: float) -> None:
-        """What a judgement has cost."""
+        """Learn the cost of an evaluation."""
         options = self._options
         if options.dollars_per_day is None:
             return

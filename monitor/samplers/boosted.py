@@ -1,4 +1,4 @@
-"""More judgements where a defect is likely, by a small model that learns from the judge's own verdicts."""
+"""Evaluates more cases that are likely defects, by a small model that learns from the judge's own verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.statistics.sampling_gain import DAYS, Watch
 from monitor.telemetry.events import Event
 
 _APPS = 200
-_SLOPE = 1.2  # the middle of what was fitted on twelve labelled sets, from -0.1 to 3.1
+_SLOPE = 1.2  # the middle of the values fitted on twelve labelled sets, from -0.1 to 3.1
 _PAUSE = DAYS * 86400.0
 _LOOK_EVERY = 50  # verdicts
 
@@ -26,34 +26,34 @@ _Marked = Annotated[str, Field(pattern=r"^[^=]+=.+$")]
 
 
 class Boosted(Budgeted):
-    """A budget, half of it spread evenly and half given to the cases that are probably defects.
+    """A budget of which half is spread evenly and half goes to the cases that are probably defects.
 
-    A model of eight numbers for each app learns from the verdicts which those are. Every case keeps a known
-    probability of at least half of the mean one and counts by its inverse, so that rates stay unbiased. Where the
-    choice turns out to do harm for a week it is given up for a week.
+    A model of eight numbers per app learns from verdicts which cases these are. Every case keeps a known probability of
+    at least half of the mean and counts by its inverse, so rates stay unbiased. If boosting has done harm for a week,
+    it is paused for a week.
     """
 
     boost: Literal["overlap_groundedness"] = "overlap_groundedness"
-    """The local evaluator whose measures the model sees; it must be among `evaluators`, for all cases."""
+    """The local evaluator whose measures the model uses. It must be among `evaluators`."""
 
     slope: float | None = Field(default=None, ge=-5, le=5)
-    """How much a standard deviation of missing overlap raises the log odds of a defect, before anything is learned.
-    Default: 1.2 for evaluators that measure grounding, 0 (nothing) for all others."""
+    """How much one standard deviation of missing overlap raises the log odds of a defect, before anything is learned.
+    Default: 1.2 for evaluators that measure grounding, 0 for all others."""
 
     odds: dict[_Marked, Annotated[float, Field(ge=1, le=1000)]] = Field(default={})
-    """By `attribute=value`, what multiplies the odds of a defect of such a case: `{feedback=down: 5}`. For thumbs down,
-    for requests in which a tool failed."""
+    """Factors for the odds of a defect, by `attribute=value` of the case: `{feedback=down: 5}`. For example for a
+    thumbs-down, or for requests in which a tool failed."""
 
     export_model: bool = False
-    """Whether the coefficients are exported: seven series for each app."""
+    """Whether to export the coefficients: seven series per app."""
 
     @property
     def sees(self) -> str:
-        """The local evaluator that is named in `boost`."""
+        """The local evaluator named in `boost`."""
         return self.boost
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
-        """Begin with the prior for every app; what earlier processes have learned comes by `recall`."""
+        """Start from the prior for every app. `recall` adds what earlier processes have learned."""
         return _Boosting(self, evaluator, runtime)
 
 
@@ -111,7 +111,7 @@ class _Boosting:
         if found is not None:
             app.paused_until = now + _PAUSE
             app.watch = Watch()
-            message = "choosing what to judge did harm for a week; drawing evenly for the next"
+            message = "boosting did more harm than good for a week; it is paused for a week, and cases are drawn evenly"
             runtime, evaluator = self._runtime, self._evaluator
             runtime.events.warning(Event.BOOST_PAUSED, message, app=name, evaluator=evaluator, gain=round(found, 2))
 
@@ -135,7 +135,7 @@ class _Boosting:
 
 
 class _App:
-    """What is known of one app."""
+    """The state of one app."""
 
     def __init__(self, slopes: tuple[float, ...]) -> None:
         self.learner = DefectModel(slopes)

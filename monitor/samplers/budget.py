@@ -1,4 +1,4 @@
-"""As many judgements a day as a budget allows, every case with the same chance."""
+"""Evaluates as many cases per day as a budget allows, each with the same probability."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDec
 
 
 class BudgetSampler(Budgeted):
-    """So many judgements, or dollars, a day: the share of cases follows from the traffic, the same for all of them."""
+    """A budget of evaluations or dollars per day. The share of cases follows from the traffic, the same for all."""
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
-        """Begin with a share of 10 %; after an hour it is that of the traffic."""
+        """Start with a share of 10 %. After an hour it follows the traffic."""
         return _Spending(self, evaluator, runtime)
 
 

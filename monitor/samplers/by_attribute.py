@@ -1,4 +1,4 @@
-"""Each case with the probability of its kind: of its tenant, its model, its application."""
+"""Gives each case the probability of its kind: its tenant, its model, its application."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from monitor.stages import FixedSampler
 
 
 class ByAttribute(FixedSampler):
-    """Each case with the rate of its kind. Rates over all kinds stay true: each verdict counts by its weight."""
+    """A rate for each kind of case. Defect rates over all kinds stay unbiased: each result counts by its weight."""
 
     attribute: str = Field(min_length=1)
-    """What tells the kinds apart: `app`, `model`, or the name of an attribute of the request (`metadata.tenant`)."""
+    """What distinguishes the kinds: `app`, `model`, or the name of an attribute of the request (`metadata.tenant`)."""
 
     rates: dict[str, Rate] = Field(min_length=1)
-    """By value of the attribute, the share of cases that is judged: `{gold: 50%, free: 1%}`."""
+    """The share of cases to evaluate, by value of the attribute: `{gold: 50%, free: 1%}`."""
 
     default: Rate = 1.0
-    """The share of cases of any other value, or of none."""
+    """The share of cases with any other value, or with none."""
 
     def probability(self, case: Case) -> float:
-        """The rate of the value that `case` has."""
+        """Return the rate of the value that `case` has."""
         value = getattr(case, self.attribute) if self.attribute in ("app", "model") else None
         return self.rates.get(value or case.attributes.get(self.attribute, ""), self.default)

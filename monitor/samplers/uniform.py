@@ -1,4 +1,4 @@
-"""Every case with the same probability."""
+"""Gives every case the same probability."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from monitor.stages import FixedSampler
 
 
 class Uniform(FixedSampler):
-    """Every case with the same probability, whatever it holds."""
+    """The same probability for every case."""
 
     rate: Rate = 1.0
-    """The share of cases that is judged: 0.1 or `10%`."""
+    """The share of cases to evaluate: 0.1 or `10%`."""
 
     def probability(self, case: Case) -> float:  # noqa: ARG002 - the contract's signature
-        """`rate`, for every case."""
+        """Return `rate`."""
         return self.rate

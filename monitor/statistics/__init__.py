@@ -1,1 +1,1 @@
-"""Weighted rates and their limits: pure functions."""
+"""Pure maths: weighted rates and their limits, change detection, correction, gating, sampling."""

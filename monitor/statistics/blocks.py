@@ -1,7 +1,7 @@
-"""The last eleven days of one app and evaluator in hours of UTC, and which of them are no baseline for later ones.
+"""The last eleven days of one app and evaluator in hours (UTC), and which of them are excluded from baselines.
 
-At the end of each hour it is settled, once, whether the hour, the six hours and the day that end there were an
-incident. So feeding a history in order of time gives the very state in which the process that wrote it was.
+At the end of each hour it is decided, once, whether the hour, the six hours and the day that end there were an
+incident. So replaying a history in order of time restores exactly the state of the process that wrote it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from monitor.statistics.rates import Sums
 
 _HOUR, _DAY = 3600, 24  # seconds; hours
 _NONE = Sums()
-_KEPT = (BASELINE_DAYS + 4) * _DAY  # hours: the baseline that ended three days ago, begun within a day
+_KEPT = (BASELINE_DAYS + 4) * _DAY  # hours: the baseline that ended three days ago, which may begin within a day
 REMEMBERED = float(20 * 86400)
-"""Seconds of history from which all is as if the process had never stopped: what is kept, and the baselines by which
-the oldest of that was settled."""
+"""Seconds of history that restore the state completely: the hours kept, and the baselines that decided the oldest of
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Baseline:
 
 
 class Blocks:
-    """Sums by the hour. An hour is named by its end, in hours since 1970; times given are wall-clock seconds."""
+    """Sums by hour. An hour is named by its end, in hours since 1970. Times are wall-clock seconds."""
 
     __slots__ = ("_bad_days", "_bad_hours", "_baselines", "_bases", "_ended", "_first", "_hours", "_settled")
 
@@ -53,7 +53,7 @@ class Blocks:
         self._ended: dict[tuple[int, int], Sums] = {}
 
     def add(self, at: float, sums: Sums) -> None:
-        """Count verdicts of the second `at`. One that comes late changes its hour, but not what was settled of it."""
+        """Count results of the second `at`. A late result changes its hour, but no decision about that hour."""
         end = math.floor(at / _HOUR) + 1
         if not self._first:
             self._first, self._settled = end, end - 1
@@ -67,11 +67,11 @@ class Blocks:
             self._ended.clear()
 
     def settle(self, now: float) -> None:
-        """Settle what has ended by `now`. The clock may have been set back: what is settled stays."""
+        """Decide the hours that have ended by `now`. If the clock was set back, decisions stay."""
         last = math.floor(now / _HOUR)
         if not self._first or last <= self._settled:
             return
-        if last - self._settled > _KEPT:  # nothing was judged for longer than is kept
+        if last - self._settled > _KEPT:  # nothing was scored for longer than is kept
             self._settled = last - _KEPT
         while self._settled < last:
             self._settle(self._settled + 1)
@@ -83,9 +83,9 @@ class Blocks:
         self._bad_days = {end for end in self._bad_days if end > last - _KEPT}
 
     def changes(self, day: dict[float, Sums], now: float) -> dict[float, RateChange]:
-        """The windows that end `now` beside their baselines, by length; left out where there is nothing to compare.
+        """Compare the windows that end `now` with their baselines, by length, without those that cannot be compared.
 
-        `day` has the sums of the windows up to a day, by length; longer ones are whole hours.
+        `day` has the sums of the windows up to a day, by length. Longer ones are whole hours.
         """
         self.settle(now)
         found = {}
@@ -97,7 +97,7 @@ class Blocks:
         return found
 
     def clean_days(self, now: float) -> int:
-        """How many day blocks the baseline that ended a day ago has."""
+        """Return the number of day blocks in the baseline that ended a day ago."""
         self.settle(now)
         return sum(1 for _ in self._ends(_DAY, _DAY, self._bad_days))
 
@@ -128,7 +128,7 @@ class Blocks:
         return change(now, baseline.sums, baseline.spread)
 
     def _base(self, gap: int) -> Sums:
-        """The clean hours of the baseline that ended `gap` hours ago."""
+        """Sum the clean hours of the baseline that ended `gap` hours ago."""
         base = self._bases.get(gap)
         if base is None:
             hours = self._hours
@@ -137,7 +137,7 @@ class Blocks:
         return base
 
     def _ends(self, gap: int, block: int, bad: set[int]) -> Iterable[int]:
-        """The ends of the blocks of a baseline, on multiples of their length, from the first that has seen verdicts."""
+        """Yield the ends of the blocks of a baseline, at multiples of their length, back to the first with results."""
         last = self._settled - gap
         for end in range(last // block * block, last - BASELINE_DAYS * _DAY, -block):
             if end < self._first:
@@ -151,7 +151,7 @@ class Blocks:
             return self._hours.get(end, _NONE)
         if end % count or end > self._settled:
             return self._added(end, count)
-        known = self._ended.get((end, count))  # a block of some baseline, asked for in every hour of a week
+        known = self._ended.get((end, count))  # a block of a baseline is read in every hour of a week
         if known is None:
             known = self._ended[end, count] = self._added(end, count)
         return known
@@ -163,7 +163,7 @@ class Blocks:
 def _total(parts: Iterable[Sums]) -> Sums:
     judged = defects = 0
     weight = defect_weight = squares = good_squares = 0.0
-    for part in parts:  # not by adding `Sums`: this is done at the end of every hour for every app and evaluator
+    for part in parts:  # not by adding `Sums`: this runs every hour for every app and evaluator
         judged += part.judged
         defects += part.defects
         weight += part.weight

@@ -1,9 +1,9 @@
-"""A budget of judgements spread over the day: from the traffic so far, the share of it that can be judged.
+"""Spreads a budget of evaluations over the day: estimates the affordable share of cases from the traffic so far.
 
-Paced by the day and capped by the hour. Pacing by the hour would thin out a burst of traffic, whose cases then weigh
-ten to a hundred times the others and halve what the sample tells; a cap alone does that only to bursts beyond it. The
-pacer sees probabilities and risks, never a verdict, and a case's probability rests on the past and on the case itself:
-so rates stay unbiased. Constants by simulation over daily cycles and bursts.
+The pace is set by the day, with an hourly cap. A pace set by the hour would thin out each burst of traffic; its cases
+would then weigh ten to a hundred times the others and halve the information of the sample. A cap does that only to
+bursts beyond it. The pacer sees probabilities and risks, never a verdict, and a case's probability depends only on the
+past and on the case itself, so rates stay unbiased. Constants were chosen by simulation over daily cycles and bursts.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from monitor.statistics.defect_model import PRIOR_RATE
 from monitor.statistics.limits import TokenBucket
 
 CAP: Final = 4.0
-"""The default cap of an hour, as a multiple of the day's mean hour."""
+"""The default hourly cap, as a multiple of the mean hour of the day."""
 
 FLOOR: Final = 0.5
-"""The part of the target share that every case keeps: half of the budget stays spread evenly, so that a failure which
-no model sees still shows. No more than a fiftieth of the gain is lost by it."""
+"""The part of the target share that every case keeps. Half of the budget stays spread evenly, so that a failure that no
+model sees still shows. This costs at most a fiftieth of the gain."""
 
-_DAY, _BURST = 1440.0, 10.0  # minutes that the two averages of the traffic reach back
-_FIRST_GUESS = 0.1  # the share that the budget is taken for at start
-_FIRST_GUESS_MINUTES = 10.0  # that it counts for
-_RECENT = 120.0  # minutes that the average of the traffic reaches back by which the first day's rest is planned
+_DAY, _BURST = 1440.0, 10.0  # time constants of the two averages of the traffic, in minutes
+_FIRST_GUESS = 0.1  # the share that the budget is assumed to be at start
+_FIRST_GUESS_MINUTES = 10.0  # the weight of that assumption
+_RECENT = 120.0  # time constant, in minutes, of the average that plans the rest of the first day
 _ROOM = 0.9  # of the cap that a steady burst may use
-_RATIO = 8.0  # between the share of the day and that of a burst: beyond it, upper limits of rates begin to fail
-_RISK_FADES = 0.99  # a minute
-_RISK_CASES = 50.0  # that the first guess of the mean risk stands for
-_CORRECTED_EVERY = 30.0  # cases at least
+_RATIO = 8.0  # between the share of the day and that of a burst: beyond it, upper limits of rates fail
+_RISK_FADES = 0.99  # per minute
+_RISK_CASES = 50.0  # the weight of the first guess of the mean risk
+_CORRECTED_EVERY = 30.0  # cases or more
 _CORRECTION = 0.1
 _CORRECTED_AT_MOST = 16.0
 
 
 class Paced(NamedTuple):
-    """The probability of a case; the share that all cases had then, on average; whether the cap has lowered it."""
+    """The probability of a case, the mean share of all cases at that time, and whether the cap has lowered it."""
 
     probability: float
     target: float
@@ -43,14 +43,14 @@ class Paced(NamedTuple):
 
 
 class _Average:
-    """Cases a minute, fading; begins with a guess that counts for some minutes."""
+    """An exponentially weighted average of cases per minute. Starts with a guess that weighs some minutes."""
 
     def __init__(self, reach: float, guess: float, minutes: float) -> None:
         self._keeps = math.exp(-1 / reach)
         self._cases, self._minutes = guess * minutes, minutes
 
     def add(self, cases: float, minutes: int) -> None:
-        """`cases` came in the first of these minutes, none in the others."""
+        """Add `minutes` in the first of which `cases` came, and none in the others."""
         kept = self._keeps**minutes
         self._minutes = self._minutes * kept + (1 - kept) / (1 - self._keeps)
         self._cases = self._cases * kept + cases * kept / self._keeps
@@ -64,7 +64,7 @@ class _Average:
 
 
 class BudgetPacer:
-    """One evaluator's budget. `per_day` may be set anew at any time; `per_hour` caps the expectation of an hour.
+    """Paces one evaluator's budget. `per_day` may be set at any time; `per_hour` caps the expectation of each hour.
 
     Args:
         now: seconds of a monotonic clock, as in `draw`.
@@ -90,7 +90,7 @@ class BudgetPacer:
 
     @property
     def per_hour(self) -> float:
-        """The cap of an hour."""
+        """The hourly cap."""
         return self._bucket.limit
 
     @per_hour.setter
@@ -99,16 +99,16 @@ class BudgetPacer:
 
     @property
     def level(self) -> float:
-        """How many judgements may be made at once now."""
+        """Evaluations that may be made at once now."""
         return self._bucket.level
 
     @property
     def size(self) -> float:
-        """How many judgements may be made at once, after a quiet time: ten minutes of the cap."""
+        """Evaluations that may be made at once after a quiet time: ten minutes of the cap."""
         return self._bucket.size
 
     def scale(self, factor: float) -> None:
-        """From now on this process sees `factor` (above 0) times the traffic, and has as many times the budget."""
+        """Adapt to `factor` (above 0) times the traffic and the budget, from now on."""
         self.per_day *= factor
         self._bucket.scale(factor)
         for average in (self._slow, self._recent, self._fast):
@@ -117,10 +117,10 @@ class BudgetPacer:
         self._spent *= factor
 
     def draw(self, risk: float | None, now: float, trust: float = 1.0, part: float = 1.0) -> Paced:
-        """The probability, above 0, of the case that has come.
+        """Return the probability, above 0, of the case that has arrived.
 
-        `risk` is that of a defect, None where it is unknown; `trust`, 0 to 1, how much of it is gone by. `part`, above
-        0 to 1, is how much of the probability will be used: the case is so much of a case to the budget.
+        `risk` is its probability of a defect, None if unknown; `trust`, 0 to 1, how much to rely on it. `part`, above 0
+        to 1, is the part of the probability that the caller will use; the budget counts the case accordingly.
         """
         self._pass_time(now)
         self._cases += part
@@ -158,13 +158,13 @@ class BudgetPacer:
         self._cases = 0.0
         kept = _RISK_FADES**minutes
         self._mean_risk = self._risk_sum / self._risk_cases
-        # Down to what the first guess counted for, no further: a quiet night must not leave the mean to one case.
+        # Not below the weight of the first guess: after a quiet night the mean must not depend on one case.
         kept = max(kept, min(1.0, _RISK_CASES / self._risk_cases))
         self._risk_sum, self._deviation_sum, self._risk_cases = (
             kept * one for one in (self._risk_sum, self._deviation_sum, self._risk_cases)
         )
         if self._uncorrected >= _CORRECTED_EVERY:
-            # Floor and ceiling move the mean off the target; this brings it back.
+            # Floor and ceiling move the mean away from the target; this corrects it.
             scale = self._scale * (self._wanted / self._raw) ** _CORRECTION
             self._scale = min(max(scale, 1 / _CORRECTED_AT_MOST), _CORRECTED_AT_MOST)
             self._raw = self._wanted = self._uncorrected = 0.0
@@ -176,10 +176,10 @@ class BudgetPacer:
         self.target = min(1.0, of_the_day, of_a_burst, self._of_the_first_day(of_the_day))
 
     def _of_the_first_day(self, of_the_day: float) -> float:
-        """What is left of the first day's budget, if the traffic stays as busy as it is; half of the share at least.
+        """Return the share that the rest of the first day's budget allows at the present traffic; at least half.
 
-        Until a day has been seen its mean is not known: begun in a quiet hour, the share would be too large when the
-        busy ones come, and the day's budget overspent by up to a third.
+        The mean of a day is unknown until one has passed. Started in a quiet hour, the share would be too large for the
+        busy ones, and the day's budget overspent by up to a third.
         """
         left = _DAY - (self._minute - self._began) / 60
         if left <= 0:
@@ -189,9 +189,9 @@ class BudgetPacer:
 
 
 def deviation(risk: float, mean: float) -> float:
-    """What a case of this risk adds to the variance of the rate, as a standard deviation: sqrt(E[(defect - mean)^2]).
+    """Return what a case of this risk adds to the rate's variance, as a standard deviation: sqrt(E[(defect - mean)^2]).
 
-    The share that is best for the ratio of two weighted sums. sqrt(risk (1 - risk)), which is best for a sum, would
-    leave out certain defects, and be worse than an even draw from rates of some 30 % on.
+    Sampling in proportion to it is optimal for the ratio of two weighted sums. sqrt(risk (1 - risk)), optimal for a
+    sum, would leave out certain defects and be worse than an even draw from rates of about 30 % on.
     """
     return math.sqrt(max(risk * (1 - 2 * mean) + mean * mean, 1e-12))

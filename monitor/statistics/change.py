@@ -1,13 +1,14 @@
-"""Whether a defect rate has risen against the week before: the test behind `RagDefectRateRegression`, on sums alone.
+"""Tests whether a defect rate has risen above the week before: the test behind `RagDefectRateRegression`, from sums.
 
-The ratio of two gamma variables, as Paulson (Annals of Mathematical Statistics 13, 1942, p. 233) tests it with the cube
-roots of Wilson and Hilferty: z = ((1 - b1) x - (1 - b2)) / sqrt(b1 x^2 + b2), where x is the cube root of the ratio of
-both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances. The baseline's holds, besides what sampling does,
-what its own blocks of the window's length show: daily cycles, weekends and bursts are no regression.
+It tests the ratio of two gamma variables as Paulson does (Annals of Mathematical Statistics 13, 1942, p. 233), with the
+cube roots of Wilson and Hilferty: z = ((1 - b1) x - (1 - b2)) / sqrt(b1 x^2 + b2), where x is the cube root of the
+ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances. The baseline's variance includes,
+besides sampling, the variation between its own blocks of the window's length: daily cycles, weekends and bursts are no
+regression.
 
 Thresholds, margin, floor and the definition of an incident were tuned by simulation over cycles, drift, bursts and
-incidents, at base rates of 0.5 to 10 % and 10 to 1000 judged an hour: at most 0.4 false alarms in 30 days in each of
-them, in the family `default`.
+incidents, at base rates of 0.5 to 10 % and 10 to 1000 results per hour: at most 0.4 false alarms in 30 days in each
+scenario, in the family `default`.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from monitor.statistics.rates import Sums
 HOUR, DAY = 3600.0, 86400.0
 
 MARGIN = 1.25
-"""How many times the baseline a rate may be before it is a regression at all."""
+"""The ratio to the baseline up to which a rate is not a regression at all."""
 FLOOR = 0.05
-"""The least relative standard deviation assumed between blocks, however steady the baseline looks."""
+"""The lowest relative standard deviation assumed between blocks, even if the baseline looks steadier."""
 BASELINE_DAYS = 7
 CLEAN_DAYS_NEEDED = 3
-"""Day blocks that a baseline must have: a shorter one has not seen what days do."""
+"""Day blocks that a baseline must have. A shorter one does not cover daily variation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeWindow:
-    """What one window is compared with: the `BASELINE_DAYS` that ended `gap` seconds ago, in blocks of `block`."""
+    """A window and its baseline: the `BASELINE_DAYS` that ended `gap` seconds ago, in blocks of `block` seconds."""
 
     length: float
     block: float
@@ -45,7 +46,7 @@ WINDOWS = (
     ChangeWindow(DAY, DAY, DAY),
     ChangeWindow(3 * DAY, DAY, 3 * DAY),
 )
-"""The shortest first. The gap keeps a rise out of its own baseline until every window has had time to see it."""
+"""The shortest first. The gap keeps a rise out of its own baseline until every window can have seen it."""
 
 
 def _family(hour: float, quarter: float, day: float, three_days: float) -> Mapping[float, float]:
@@ -60,18 +61,18 @@ FAMILIES: Mapping[str, Mapping[float, float]] = MappingProxyType(
         "sensitive": _family(3.2, 2.6, 3.2, 2.3),
     }
 )
-"""The z above which a window fires. The worst of 27 simulated scenarios had, in 30 days, 0.37 false alarms with
-`default`, 0.11 with `strict`, 1.31 with `sensitive`."""
+"""The z above which a window fires. In the worst of 27 simulated scenarios there were, in 30 days, 0.37 false alarms
+with `default`, 0.11 with `strict`, 1.31 with `sensitive`."""
 
 
 HELD: Mapping[float, float] = _family(math.inf, 1.0, 1.0, 1.0)
-"""The z above which a window holds an alert that fires already, in every family. A rise that stays hides by night and
-with few judged; without this its alert comes and goes, two or three times as a rule. An hour holds nothing."""
+"""The z above which a window keeps a firing alert active, in every family. A lasting rise is hard to see at night and
+with few results; without this its alert would typically resolve and fire two or three times. An hour keeps nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentLimit:
-    """A window whose z and whose ratio to the baseline are both above these was an incident."""
+    """A window was an incident if both its z and its ratio to the baseline are above these."""
 
     length: float
     z: float
@@ -79,16 +80,17 @@ class IncidentLimit:
 
 
 HOURS_LOST = (IncidentLimit(HOUR, 3.6, 2.0), IncidentLimit(6 * HOUR, 3.1, 2.0))
-"""When a block of 1 h or 6 h stays out of later baselines: any of these. One bad half day would else blind the rule."""
+"""When to exclude a block of 1 h or 6 h from later baselines: any of these. Otherwise one bad half day would blind the
+rule."""
 DAYS_LOST = (IncidentLimit(DAY, 3.1, 1.6),)
-"""When a block of a day does."""
+"""When to exclude a block of a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """A window beside its baseline: both rates (the baseline's with one pseudo defect), their ratio, and how sure.
+    """A window compared with its baseline: both rates (the baseline's with one pseudo defect), their ratio, and z.
 
-    `z` is None where the window has no defect: there is nothing to be sure of.
+    `z` is None if the window has no defect.
     """
 
     rate: float
@@ -99,9 +101,9 @@ class RateChange:
 
 
 def spread(blocks: Sequence[Sums]) -> float:
-    """The relative variance of the rate between blocks beyond what sampling causes, `FLOOR` squared at least.
+    """Return the relative variance of the rate between blocks beyond sampling variance; at least `FLOOR` squared.
 
-    The method of moments: what the squared deviations from the common rate are above their sampling variance.
+    By the method of moments: the squared deviations from the common rate minus their sampling variance.
     """
     count = len(blocks)
     defects, weight, squares = (
@@ -117,10 +119,10 @@ def spread(blocks: Sequence[Sums]) -> float:
 
 
 def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
-    """A window beside its baseline, whose blocks vary by `spread`. None where either was not judged at all."""
+    """Compare a window with its baseline, whose blocks vary by `spread`. None if either has no results."""
     if now.weight <= 0 or base.weight <= 0 or base.judged <= 0:
         return None
-    pseudo = base.weight / base.judged  # one defect more, as in the upper limit of a rate
+    pseudo = base.weight / base.judged  # one more defect, as in the upper limit of a rate
     if base.defect_weight > 0:
         pseudo = max(pseudo, base.defect_weight_squares / base.defect_weight)
     defects = base.defect_weight + pseudo
@@ -135,9 +137,10 @@ def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
 
 
 def fired(changes: Mapping[float, RateChange], family: Mapping[float, float]) -> tuple[float, ...]:
-    """The windows (by length) that fire, the shortest first.
+    """Return the lengths of the windows that fire, the shortest first.
 
-    Three days count only while the last of them is above the margin as well: else they remember for long what is over.
+    The three-day window counts only while its last day is above the margin too: otherwise it would keep reporting a
+    rise that is over.
     """
     found = []
     for window in WINDOWS:
@@ -151,12 +154,12 @@ def fired(changes: Mapping[float, RateChange], family: Mapping[float, float]) ->
 
 
 def held(changes: Mapping[float, RateChange]) -> bool:
-    """Whether an alert that fires goes on, even if nothing fires any more: some window is still rather above."""
+    """Return whether a firing alert stays active although no window fires: some window is still high enough."""
     return bool(fired(changes, HELD))
 
 
 def is_incident(changes: Mapping[float, RateChange], limits: Sequence[IncidentLimit]) -> bool:
-    """Whether the windows that end with a block, by length, show an incident by any of `limits`."""
+    """Return whether the windows that end with a block, by length, show an incident by any of `limits`."""
     for limit in limits:
         one = changes.get(limit.length)
         if one is not None and one.z is not None and one.z > limit.z and one.ratio > limit.ratio:

@@ -1,8 +1,8 @@
-"""Which traces are kept, as pure functions of the trace: consistent probability sampling, and a keyed draw.
+"""Decides which traces to keep, as pure functions of the trace: consistent probability sampling, and a keyed draw.
 
 Definitions: OpenTelemetry specification, "TraceState: Probability Sampling". A trace has 56 random bits R: the last
 seven bytes of its id, or `rv` in its tracestate. A sampler with the rejection threshold T keeps it exactly if R >= T,
-hence with probability (2^56 - T) / 2^56, and whatever a stricter sampler keeps, a laxer one has kept too.
+that is with probability (2^56 - T) / 2^56. So a sampler with a lower threshold keeps all that a stricter one keeps.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LONGEST_KEY = 64
 
 
 def keep(trace_id: bytes, trace_state: str, rate: float) -> tuple[bool, float]:
-    """Whether a trace is kept at `rate` (0 <= rate <= 1), and the probability with which such a trace is kept in all.
+    """Return whether a trace is kept at `rate` (0 <= rate <= 1), and its overall probability of being kept.
 
-    That is the upstream sampler's probability (`th` in the tracestate of a span, 1 where there is none) times `rate`. A
-    threshold that is malformed, or that contradicts the randomness (the trace should not have come), counts as none.
+    The probability is the upstream sampler's (`th` in the tracestate of a span; 1 without it) times `rate`. A threshold
+    that is malformed or contradicts the randomness (the trace should have been dropped) is ignored.
     """
     if not trace_state:
         return int.from_bytes(trace_id[-7:]) >= _ALL - round(rate * _ALL), rate
@@ -37,31 +37,31 @@ def keep(trace_id: bytes, trace_state: str, rate: float) -> tuple[bool, float]:
 
 
 def chosen(trace_id: str, salt: str, probability: float) -> bool:
-    """Whether a trace is chosen with `probability`, by a hash of its id keyed with `salt`.
+    """Return whether a trace is chosen with `probability`, by a hash of its id keyed with `salt`.
 
-    The same on every call and in every process. What is chosen at one probability is chosen at every greater one. The
-    draw does not depend on the bits that `keep` decides by, nor on draws with another salt.
+    The result is the same on every call and in every process. A trace chosen at one probability is chosen at every
+    greater one. The draw is independent of `keep` and of draws with another salt.
     """
     return _draw(trace_id, salt) < probability * _ALL
 
 
 def value(trace_id: str, salt: str) -> float:
-    """What `chosen` holds a probability against, 0 <= value < 1: the trace is chosen where the probability is above."""
+    """Return the value (0 <= value < 1) above which a probability chooses the trace, in `chosen`."""
     return _draw(trace_id, salt) / _ALL
 
 
 def least_rate(trace_id: bytes) -> float:
-    """The lowest rate at which `keep` keeps a trace without tracestate, 0 < rate <= 1."""
+    """Return the lowest rate (0 < rate <= 1) at which `keep` keeps a trace without tracestate."""
     return (_ALL - int.from_bytes(trace_id[-7:])) / _ALL
 
 
 def randomness(trace_id: bytes, trace_state: str) -> int:
-    """The 56 random bits of a trace: `rv` where the tracestate has a valid one, else the last seven bytes of the id."""
+    """Return the 56 random bits of a trace: a valid `rv` in the tracestate, else the last seven bytes of the id."""
     return _randomness(trace_id, _ot_fields(trace_state))
 
 
 def sampling_id(request_id: str) -> bytes:
-    """The 16 bytes by which `keep` samples a request: its trace id in hex, else a hash of its id.
+    """Return the 16 bytes by which `keep` samples a request: its trace id in hex, else a hash of its id.
 
     So a row and the trace of the same request agree.
     """
@@ -74,7 +74,7 @@ def sampling_id(request_id: str) -> bytes:
 
 
 def parse_threshold(text: str) -> int | None:
-    """A `th` value, one to fourteen lower-case hex digits with trailing zeros left out; None where it is not one."""
+    """Parse a `th` value: one to fourteen lower-case hex digits without trailing zeros; None if it is invalid."""
     return int(text.ljust(_DIGITS, "0"), 16) if _THRESHOLD.fullmatch(text) else None
 
 
@@ -87,7 +87,7 @@ def _draw(trace_id: str, salt: str) -> int:
 
 
 def _ot_fields(trace_state: str) -> dict[str, str]:
-    """The sub-keys of the first `ot` entry of a tracestate."""
+    """Return the sub-keys of the first `ot` entry of a tracestate."""
     found = _OT.search(trace_state)
     if found is None:
         return {}

@@ -1,8 +1,8 @@
-"""What people's labels say of a judge, and the defect rate without the judge's errors: pure functions.
+"""Measures a judge by people's labels, and corrects the defect rate for the judge's errors. Pure functions.
 
-A judge that misses some defects and raises some false alarms shows a rate that is wrong in a known way. How wrong is
-measured on results that people have judged too. The corrected rate goes beside the raw one, never in its place: alerts
-stay on the raw rate, which a correction could only make noisier.
+A judge that misses some defects and flags some good answers shows a rate that is off in a known way. How far is
+measured on results that people have labelled too. The corrected rate is shown beside the raw one, never instead of it:
+alerts use the raw rate, because a correction would only add noise.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 from monitor.statistics.rates import Z_95, Sums, effective_judged, score_interval
 
 LABELS_NEEDED = 100
-"""Labelled defects, and as many good answers, below which nothing is corrected. With fewer, the textbook's interval of
-the corrected rate held in 79 of 100 simulations, and the honest one is too wide to be of use."""
+"""The labelled defects, and as many good answers, that a correction needs. With fewer, the textbook interval of the
+corrected rate covered the truth in only 79 of 100 simulations, and a correct interval is too wide to be useful."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One result that a person has judged too: its weight, and whether the judge and the person call it a defect."""
+    """A result that a person has labelled: its weight, and whether the judge and the person call it a defect."""
 
     weight: float
     verdict: bool
@@ -30,7 +30,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class ShareInterval:
-    """A share with limits that hold together in 95 cases of 100, and how many equally weighted labels it is worth."""
+    """A share with 95 % limits, and the number of equally weighted labels that it is worth."""
 
     value: float
     lower: float
@@ -40,9 +40,9 @@ class ShareInterval:
 
 @dataclass(frozen=True, slots=True)
 class JudgeQuality:
-    """How good a judge is: the share of defects that it finds, and of good answers that it calls good.
+    """How good a judge is: the share of defects that it finds, and the share of good answers that it calls good.
 
-    None where there is no label of that kind.
+    None if there is no label of that kind.
     """
 
     sensitivity: ShareInterval | None
@@ -52,13 +52,13 @@ class JudgeQuality:
 
     @property
     def enough(self) -> bool:
-        """Whether there are labels enough to correct a rate by."""
+        """Whether there are enough labels to correct a rate."""
         return min(self.defects, self.good) >= LABELS_NEEDED
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRate:
-    """A defect rate as people would have judged it, 0 <= lower <= rate <= upper <= 1, with 95 % limits."""
+    """A defect rate as people would have labelled it, 0 <= lower <= rate <= upper <= 1, with 95 % limits."""
 
     rate: float
     lower: float
@@ -66,7 +66,7 @@ class CorrectedRate:
 
 
 class ConfusionCell(NamedTuple):
-    """The labels with one verdict of the judge and one of people, whether defects: number, weights, squares."""
+    """The labels with one verdict of the judge and one of people (defect or not): number, weights, squares."""
 
     verdict: bool
     truth: bool
@@ -76,7 +76,7 @@ class ConfusionCell(NamedTuple):
 
 
 def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
-    """As `quality`, of labels that were summed up before: one cell of a kind at most."""
+    """Do the same as `quality`, from labels already summed up: at most one cell of each kind."""
     found: dict[bool, list[ConfusionCell]] = {True: [], False: []}
     for cell in cells:
         if cell.labels:
@@ -90,10 +90,10 @@ def quality_of(cells: Iterable[ConfusionCell]) -> JudgeQuality:
 
 
 def quality(labels: Sequence[Label]) -> JudgeQuality:
-    """Sensitivity and specificity over all traffic: every label counts by the weight of its result.
+    """Estimate sensitivity and specificity over all traffic: each label counts by the weight of its result.
 
-    They are true of labels whose choice had nothing to do with the verdict. Labels that were picked from what the
-    judge called defective make it look more sensitive and less specific than it is.
+    The estimate is unbiased if the results to label were chosen independently of the verdict. Labels picked from what
+    the judge called defective make it look more sensitive and less specific than it is.
     """
     defects, good = [one for one in labels if one.truth], [one for one in labels if not one.truth]
     return JudgeQuality(
@@ -105,11 +105,11 @@ def quality(labels: Sequence[Label]) -> JudgeQuality:
 
 
 def by_quality(raw: Sums, judge: JudgeQuality) -> CorrectedRate | None:
-    """The rate of all traffic by the judge's sensitivity and specificity (Rogan and Gladen, American Journal of
-    Epidemiology 107, 1978, p. 71), with the limits of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014,
-    p. 13), which allow for both being estimates.
+    """Correct the rate of all traffic by the judge's sensitivity and specificity.
 
-    None where there are too few labels, where nothing was judged, or where the judge does no better than chance.
+    After Rogan and Gladen (American Journal of Epidemiology 107, 1978, p. 71), with the limits of Lang and Reiczigel
+    (Preventive Veterinary Medicine 113, 2014, p. 13), which allow for both being estimates. None if there are too few
+    labels, if nothing was scored, or if the judge is no better than chance.
     """
     sensitivity, specificity = judge.sensitivity, judge.specificity
     number = effective_judged(raw)
@@ -121,7 +121,7 @@ def by_quality(raw: Sums, judge: JudgeQuality) -> CorrectedRate | None:
         return None
     rate = (shown + specificity.value - 1) / better_than_chance
 
-    # The limits: every share is pulled towards one half first, as Agresti and Coull do, so that none has no variance.
+    # The limits: pull every share towards one half first, as Agresti and Coull do, so that none has zero variance.
     z2 = Z_95**2
     found, found_of = _pulled(sensitivity, 2)
     passed, passed_of = _pulled(specificity, 2)
@@ -138,12 +138,12 @@ def by_quality(raw: Sums, judge: JudgeQuality) -> CorrectedRate | None:
 
 
 def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
-    """The rate of all traffic from audits: the raw rate, plus the mean difference between people and the judge.
+    """Correct the rate of all traffic by audits: the raw rate plus the mean difference between people and the judge.
 
-    For labels of results that were drawn at random from those that `raw` sums up; twice `LABELS_NEEDED` of them at
-    least. Narrower than `by_quality`, and right even where the judge's quality differs between kinds of answers. The
-    difference estimator of two-phase sampling (Cochran, Sampling Techniques, 1977, section 12.9). Disagreements are
-    rare, so its variance is that of one more of either kind than were seen.
+    For labels of results drawn at random from those that `raw` sums up, at least twice `LABELS_NEEDED`. The interval is
+    narrower than that of `by_quality`, and right even if the judge's quality differs between kinds of answers. It is
+    the difference estimator of two-phase sampling (Cochran, Sampling Techniques, 1977, section 12.9). Disagreements are
+    rare, so its variance assumes one more of each kind than were seen.
     """
     if len(audits) < 2 * LABELS_NEEDED or not raw.judged:
         return None
@@ -157,7 +157,7 @@ def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
     typical = squares / weight
     disagreeing = math.fsum((one * (difference - mean)) ** 2 for one, difference in differences) + 2 * typical**2
     first = min(max(rate, 0.0), 1.0)
-    # Of the audited results themselves the judge's verdicts are part of the raw rate: what they share is not added.
+    # The raw rate includes the judge's verdicts on the audited results: do not count the common part twice.
     remaining = max(1 - len(audits) / raw.judged, 0.0)
     variance = disagreeing / weight**2 * remaining + max(first * (1 - first), shown * (1 - shown)) / effective_judged(
         raw

@@ -1,4 +1,4 @@
-"""The probability of a defect, from what the local evaluators measure and what the judge has found before.
+"""Predicts the probability of a defect, from the measures of local evaluators and the judge's earlier verdicts.
 
 `inputs` brings the measures of a case to one common scale. `DefectModel` learns online from verdicts: Bayesian logistic
 regression as a Gaussian filter. The belief about the coefficients is a normal distribution; each verdict moves it by
@@ -16,33 +16,33 @@ from typing import Final
 from monitor.model.outcome import Score
 
 INPUTS: Final = ("overlap", "marked", "sentence", "pairs", "words", "refusal", "novel")
-"""The inputs by name, the one that is trusted from the start first: the share of the response that is not supported."""
+"""The inputs by name. The first is the one trusted from the start: the unsupported share of the response."""
 
 _FARTHEST = 3.0
-_DIGITS = 4  # as results carry them, so that whoever learns from a result learns what was learned here
+_DIGITS = 4  # as in results, so that a process that learns from a result learns the same
 _BLEND_SPREAD = 0.9
 _REFUSAL = "refusal_pattern"
 
 # Mean and standard deviation of each measure, over the answers of mtRAG (human evaluation), FaithDial (audit) and q2
-# (Wizard of Wikipedia), each set with the same weight and its defects weighted to 5 %; counts as log(1 + n). What is
-# learned makes up for what does not fit: only the first hundred verdicts depend on these.
+# (Wizard of Wikipedia), each set with the same weight and its defects weighted to 5 %; counts as log(1 + n). Learning
+# compensates if they do not fit: only the first hundred verdicts depend on them.
 _BLEND = {"order_absent": (0.35, 0.26), "words_absent": (0.26, 0.24), "sentences_absent": (0.34, 0.26)}
 _SHARES = {"marked_absent": (0.05, 0.19), "worst_sentence_absent": (0.47, 0.34), "pairs_absent": (0.45, 0.34)}
 _COUNTS = {"words": (2.62, 1.04), "novel_words": (1.25, 0.96)}
 
 PRIOR_RATE: Final = 0.03
-"""The defect rate that is expected of an app before its first verdict."""
+"""The defect rate expected of an app before its first verdict."""
 
 FARTHEST: Final = 30.0
-"""Log odds never go beyond this, either way."""
+"""The largest absolute value of log odds."""
 
 _SPREAD_CONSTANT, _SPREAD_FIRST, _SPREAD_REST = 2.0, 0.8, 0.3
-"""Standard deviations of the prior: of the constant, of the first input, of each further one."""
+"""Standard deviations of the prior: for the constant, the first input, and each further one."""
 
 _MEMORY = 7_500
-"""Verdicts after which an uncertainty that was used up is given back in full. With 500 and fewer it follows chance, and
-with 5,000 still by 2 % of the gain; with 20,000 and more a new kind of defect is found too slowly, and without any such
-return hardly ever."""
+"""Verdicts after which the prior's uncertainty is restored in full. With 500 or fewer the model follows chance, and
+with 5,000 that still costs 2 % of the gain; with 20,000 or more it finds a new kind of defect too slowly, and without
+any restoring hardly ever."""
 
 _FIRST_TRUST, _TRUSTED_AFTER = 0.5, 20
 
@@ -53,9 +53,9 @@ _LEAST_INFORMATION = 1e-6
 
 
 def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | None:
-    """The inputs of a case, in the order of `INPUTS`, each about 0 +- 1 and none beyond 3, to four digits.
+    """Return the inputs of a case in the order of `INPUTS`, each about 0 +- 1, none beyond 3, to four digits.
 
-    None where `measured_by`, the local evaluator whose measures count, has not scored the case.
+    None if `measured_by`, the local evaluator whose measures count, has not scored the case.
     """
     score = local.get(measured_by)
     if score is None:
@@ -65,7 +65,7 @@ def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | 
         blend = sum(_scaled(measures[name], *scale) for name, scale in _BLEND.items()) / len(_BLEND)
         marked, sentence, pairs = (_scaled(measures[name], *scale) for name, scale in _SHARES.items())
         words, novel = (_scaled(math.log1p(measures[name]), *scale) for name, scale in _COUNTS.items())
-    except (KeyError, ValueError):  # of another evaluator, or of another version of it
+    except (KeyError, ValueError):  # another evaluator, or another version of it
         return None
     refusal = local.get(_REFUSAL)
     found = (_clipped(blend / _BLEND_SPREAD), marked, sentence, pairs, words, refusal.value if refusal else 0.0, novel)
@@ -75,16 +75,15 @@ def inputs(local: Mapping[str, Score], measured_by: str) -> tuple[float, ...] | 
 
 
 def are_inputs(numbers: Sequence[float]) -> bool:
-    """Whether `inputs` may have given these."""
+    """Return whether these numbers can be a result of `inputs`."""
     return len(numbers) == len(INPUTS) and all(abs(one) <= _FARTHEST for one in numbers)
 
 
 class DefectModel:
-    """What is believed of one app and one evaluator. `labels` is how many verdicts it rests on, `defects` those of them
-    that found one.
+    """The belief about one app and one evaluator, from `labels` verdicts of which `defects` found a defect.
 
     Args:
-        slopes: the prior mean of the coefficient of each input; the first input is the one that is trusted.
+        slopes: the prior mean of the coefficient of each input; the first input is the trusted one.
     """
 
     __slots__ = ("_prior", "_slopes", "coefficients", "covariance", "defects", "labels")
@@ -97,10 +96,10 @@ class DefectModel:
 
     @property
     def trust(self) -> float:
-        """How much to go by it: half at first, in full after twenty defects.
+        """How much to rely on it, 0 to 1: half at first, in full after twenty defects.
 
-        Where the inputs mean nothing, the prior alone would cost a fifth of what the judgements are worth, and the
-        first verdicts tell that too slowly; half of it costs 6 %. Defects tell it, however many verdicts they take.
+        If the inputs mean nothing, the prior alone would cost a fifth of the evaluations' value, and the first verdicts
+        show that too slowly; relying on half of it costs 6 %. Defects show it, no matter how many verdicts they take.
         """
         return min(1.0, _FIRST_TRUST + self.defects * (1 - _FIRST_TRUST) / _TRUSTED_AFTER)
 
@@ -113,14 +112,14 @@ class DefectModel:
         ]
 
     def probability(self, inputs: Sequence[float], shift: float = 0.0) -> float:
-        """That a case with these `inputs` is a defect. `shift` is added to its log odds, for what is known besides."""
+        """Return the probability that a case with these `inputs` is a defect. `shift` is added to its log odds."""
         return _logistic(self._log_odds(inputs) + shift)
 
     def learn(self, inputs: Sequence[float], weight: float, shift: float = 0.0, *, defect: bool) -> None:
-        """Take in one verdict.
+        """Learn from one verdict.
 
-        `weight` is how many cases it stands for, relative to an even draw. Without it the model would fit the cases
-        that it chose itself; above 2 a single verdict would carry too much.
+        `weight` is the number of cases that it stands for, relative to an even draw; without it the model would fit the
+        cases that it chose itself. It is capped at 2, so that no single verdict counts too much.
         """
         covariance, inputs = self.covariance, (1.0, *inputs)
         for index, variance in enumerate(self._prior):

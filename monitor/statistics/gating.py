@@ -1,8 +1,8 @@
-"""Whether a release may go on, by the interval of its defect rate: three answers, on sums alone.
+"""Decides whether a release may proceed, by the interval of its defect rate: pass, fail or undecided. From sums alone.
 
-A rate is held against a limit by the gamma limits of `rates.estimate`, two rates against each other by the ratio test
-of `change`: its z at every ratio gives, solved for the ratio, the interval. Both limits are at 1.96: each is missed 25
-times in 1000. Whoever looks again and again until one answer comes errs more often than that.
+A rate is compared with a limit by the gamma limits of `rates.estimate`, and two rates by the ratio test of `change`,
+solved for the ratio to give an interval. Both limits are at 1.96, so each is missed 25 times in 1000. Repeating the
+decision until it is not undecided errs more often than that.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from monitor.statistics import change
 from monitor.statistics.rates import Z_95, Sums, estimate
 
 MOST_MORE: Final = 1_000_000
-"""Judged answers beyond which it is not said how many it takes: the rate is too close to the limit to tell."""
+"""The largest number of further answers to report. Beyond it the rate is too close to the limit to decide."""
 
 
 class GateDecision(StrEnum):
-    """What a gate says."""
+    """The decision of a gate."""
 
-    PASS = "pass"  # noqa: S105 - no password
+    PASS = "pass"  # noqa: S105 - not a password
     FAIL = "fail"
     NOT_ENOUGH_DATA = "not_enough_data"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is decided on, a rate or a ratio of rates, with its 95 % limits; None where nothing was judged.
+    """The value decided on, a rate or a ratio of rates, with 95 % limits; None if nothing was scored.
 
-    `upper` may be infinite. `more` is how many more judged answers it takes if they are like those so far: 0 where it
-    is decided, None where so many cannot be had.
+    `upper` may be infinite. `more` is the number of further scored answers needed if they are like those so far: 0 if
+    it is decided, None if it would take too many.
     """
 
     answer: GateDecision
@@ -45,9 +45,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a release is compared with, and how much its rate varies from one stretch of time to the next anyway.
+    """The baseline of a release, and how much its rate varies over time anyway.
 
-    `spread` is a relative variance; 0 where both run side by side, and so see the same hours.
+    `spread` is a relative variance; 0 if both run side by side and see the same hours.
     """
 
     sums: Sums
@@ -55,14 +55,14 @@ class Base:
 
     @classmethod
     def of(cls, blocks: Sequence[Sums]) -> Base:
-        """Of earlier stretches of time, each as long as the window that is compared with them."""
+        """Make the baseline from earlier periods, each as long as the window compared with them."""
         judged = [one for one in blocks if one.judged]
         sums = sum(judged, Sums())
         return cls(sums, change.spread(judged) * (1 + 1 / len(judged)) if judged else 0.0)
 
 
 def below(now: Sums, limit: float) -> Decision:
-    """Whether the rate is surely above `limit` (fail), surely below it (pass), or neither. 0 < limit <= 1."""
+    """Decide whether the rate is clearly above `limit` (fail), clearly below (pass), or neither. 0 < limit <= 1."""
 
     def decide(sums: Sums) -> Decision:
         found = estimate(sums, Z_95)
@@ -74,7 +74,7 @@ def below(now: Sums, limit: float) -> Decision:
 
 
 def at_most_times(now: Sums, base: Base, times: float) -> Decision:
-    """Whether the rate is surely more than `times` that of `base` (fail), surely less (pass), or neither."""
+    """Decide whether the rate is clearly more than `times` that of `base` (fail), clearly less (pass), or neither."""
 
     def decide(sums: Sums) -> Decision:
         found = ratio(sums, base)
@@ -82,15 +82,15 @@ def at_most_times(now: Sums, base: Base, times: float) -> Decision:
             return Decision(GateDecision.NOT_ENOUGH_DATA, None, None, None, None)
         return _decided(*found, times)
 
-    # Without a defect in the base no answer to the release can bound the ratio.
+    # Without a defect in the base, no result of the release can bound the ratio.
     return _with_more(decide, now) if base.sums.judged else decide(now)
 
 
 def ratio(now: Sums, base: Base) -> tuple[float, float, float] | None:
-    """How many times as high a rate is: the ratio with its 95 % limits. None where either side was not judged.
+    """Return the ratio of two rates with 95 % limits; None if either side has no results.
 
-    The lower limit has one pseudo defect more in the base, the upper one more in the release: with few defects neither
-    side is taken at its word. Without a defect in the base ratio and upper limit are infinite (of none to none: 0).
+    The lower limit has one more pseudo defect in the base, the upper one in the release: with few defects neither side
+    is certain. Without a defect in the base, the ratio and its upper limit are infinite (without any at all: 0).
     """
     old = base.sums
     if not (now.judged and old.judged):
@@ -102,7 +102,7 @@ def ratio(now: Sums, base: Base) -> tuple[float, float, float] | None:
 
 
 def _solved(now: Sums, old: Sums, spread: float, side: int) -> float:
-    """The ratio, `side` 1.96 standard deviations off, at which Paulson's z is just that: a quadratic equation."""
+    """Solve Paulson's z = `side` * 1.96 for the ratio: a quadratic equation."""
     b1 = now.defect_weight_squares / now.defect_weight**2 / 9
     b2 = (old.defect_weight_squares / old.defect_weight**2 + spread) / 9
     a, c, d = (1 - b1) ** 2 - Z_95**2 * b1, (1 - b1) * (1 - b2), (1 - b2) ** 2 - Z_95**2 * b2
@@ -120,7 +120,7 @@ def _times(now: Sums, old: Sums) -> float:
 
 
 def _one_more(sums: Sums) -> Sums:
-    """With a pseudo defect that weighs as much as answers, and as defects, do."""
+    """Add a pseudo defect that weighs as much as answers and defects do."""
     pseudo = sums.weight / sums.judged
     if sums.defects:
         pseudo = max(pseudo, sums.defect_weight_squares / sums.defect_weight)
@@ -141,9 +141,9 @@ def _decided(value: float, lower: float, upper: float, limit: float) -> Decision
 
 
 def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
-    """The decision; where there is none yet, how many more answers like those so far it takes.
+    """Decide; if undecided, compute how many further answers like those so far it takes.
 
-    Where none was judged so far: how many it takes if all are good.
+    If nothing was scored so far: how many it takes if all are good.
     """
     found = decide(now)
     if found.answer is not GateDecision.NOT_ENOUGH_DATA:
@@ -162,7 +162,7 @@ def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
 
 
 def _scaled(sums: Sums, judged: int) -> Sums:
-    """As many judged answers, of the same weights and with the same share of defects."""
+    """Scale to `number` scored answers of the same weights and with the same share of defects."""
     factor = judged / sums.judged
     return Sums(
         judged,

@@ -1,4 +1,4 @@
-"""At most so many a period: a token bucket, a calendar cap and a pacer. Pure: the caller passes the time in.
+"""Limits events per period: a token bucket, a calendar cap and a pacer. Pure: the caller passes the time in.
 
 `TokenBucket` bounds any stretch of time and allows a burst, `CalendarCap` bounds each hour or day of the calendar,
 `Pacer` spaces events evenly. `now` is in seconds: of a monotonic clock for the bucket and the pacer, since 1970 for the
@@ -11,26 +11,26 @@ import math
 from typing import Final
 
 THINNEST: Final = 0.001
-"""The smallest part of its probability that `TokenBucket.room` leaves to a case: with 0 it could not be weighted."""
+"""The smallest part of its probability that `TokenBucket.room` leaves to a case. With 0 it could not be weighted."""
 
 _BURST: Final = 1 / 6
 _ROUNDING: Final = 1 + 1e-12
 
 
 class TokenBucket:
-    """`limit` tokens each `period`, refilled evenly; holds a sixth of them, and at least `least`.
+    """A bucket that refills evenly with `limit` tokens per `period` and holds a sixth of them, or at least `least`.
 
-    A caller either takes whole tokens and is refused where there are none (`try_take`), or thins its events out before
-    the bucket is empty, so that none is left without a known chance (`room`, then `take`): while the bucket is at least
-    half full nothing happens, below that each event keeps the part of its probability that the level is of the half.
+    A caller either takes whole tokens and is refused if there are none (`try_take`), or lowers the probability of its
+    events before the bucket is empty, so that every event keeps a known chance (`room`, then `take`). While the bucket
+    is at least half full, probabilities stay as they are; below that they are multiplied by level / half.
 
     Args:
-        limit: tokens a period; may be set at any time.
+        limit: tokens per period; may be set at any time.
         now: seconds, as in `refill`.
         period: seconds.
-        least: tokens that it holds at least. With `room`, from 2 on the expectation never goes beyond the limit and
-            `size`, except for what `THINNEST` leaves to events that come more than a thousand times too often.
-        filled: the part of `size` that it holds at first.
+        least: the smallest size. With `room` and at least 2, the expectation never exceeds the limit plus `size`,
+            except for what `THINNEST` leaves to events that come more than a thousand times too often.
+        filled: the part of `size` that it holds at the start.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TokenBucket:
 
     @property
     def size(self) -> float:
-        """Tokens when it is full."""
+        """The tokens of a full bucket."""
         return max(self.limit * _BURST, self._least)
 
     def refill(self, now: float) -> None:
@@ -58,7 +58,7 @@ class TokenBucket:
         self.level = min(self.level * factor, self.size)
 
     def try_take(self, now: float, tokens: float = 1.0) -> bool:
-        """Refill, then take `tokens` if there are as many; whether there were."""
+        """Refill, then take `tokens` if there are enough. Return whether there were."""
         self.refill(now)
         if self.level < tokens:
             return False
@@ -71,14 +71,14 @@ class TokenBucket:
         return max(min(1.0, self.level / (self.size / 2)), THINNEST)
 
     def take(self, tokens: float) -> None:
-        """Take tokens, as far as there are any: for an event with a probability, the probability."""
+        """Take tokens, as far as there are any: the probability of an event that has one."""
         self.level = max(self.level - tokens, 0.0)
 
 
 class CalendarCap:
-    """At most `limit` in each calendar period (UTC), of which this process may have a `share`.
+    """Allows at most `limit` in each calendar period (UTC), of which this process may have a `share`.
 
-    Call `turn` before the rest. A wall clock that is set back opens no period again.
+    Call `turn` before the other methods. A wall clock that is set back does not reopen a period.
 
     Args:
         limit: of all processes together.
@@ -92,7 +92,7 @@ class CalendarCap:
         self.index = -1
         """The number of the current period since 1970."""
         self.limit = 0.0
-        """The part of this process, in the current period."""
+        """This process's part of the limit in the current period."""
         self.used = 0.0
 
     def turn(self, now: float, share: float = 1.0) -> None:
@@ -102,7 +102,7 @@ class CalendarCap:
             self.index, self.used = index, 0.0
             self.limit = self._of_all * share
         elif share != self._share:
-            # What all have left is what this process has left, by its share: all have used alike.
+            # All processes are assumed to have used alike: scale what is left by the change of the share.
             self.limit = self.used + max(self.limit - self.used, 0.0) * share / self._share
         self._share = share
 
@@ -112,7 +112,7 @@ class CalendarCap:
         return (self.index + 1) * self._period
 
     def fits(self, amount: float) -> bool:
-        """Whether `amount` more may be used in the current period."""
+        """Return whether `amount` more may be used in the current period."""
         return self.used + amount <= self.limit * _ROUNDING
 
     def use(self, amount: float) -> None:
@@ -121,14 +121,14 @@ class CalendarCap:
 
 
 class Pacer:
-    """Spaces events evenly, `per_minute` of them; None: without a limit."""
+    """Spaces events evenly, `per_minute` of them; None means no limit."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._interval = 60.0 / per_minute if per_minute else 0.0
         self._next = -math.inf
 
     def turn(self, now: float, share: float = 1.0) -> float:
-        """Take the next free place, where `share` (above 0) of them are this process's; seconds to wait, >= 0."""
+        """Take the next free slot and return the seconds (>= 0) until it. `share` (above 0) of the rate is ours."""
         mine = max(self._next, now)
         self._next = mine + self._interval / share
         return mine - now

@@ -1,7 +1,7 @@
-"""How soon the alert rules notice a worse rate, and how often they are wrong: simulated, since no formula tells.
+"""Simulates how soon the alert rules detect a worse rate, and how often they are wrong; there is no formula for it.
 
-The rules are looked at every five minutes over answers that are judged at random times, all with the same weight. A
-`High` asks of counts what the engine asks of sums; a test holds them against each other.
+The rules are evaluated every five minutes over answers scored at random times, all with the same weight. `High` does
+with counts what the engine does with sums; a test compares them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from monitor.statistics.change import BASELINE_DAYS, HOUR, WINDOWS, RateChange, 
 from monitor.statistics.rates import Sums, estimate
 
 LOOK = 300.0
-"""Seconds between two looks at the rules."""
+"""Seconds between two evaluations of the rules."""
 LOOKS_A_DAY = 288
 _LOOKS_AN_HOUR = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """How long noticing took in many runs: the median in hours (None: most never did), and the share within a day."""
+    """Detection times of many runs: the median in hours (None: most never detected it) and the share within a day."""
 
     median: float | None
     within_a_day: float
 
 
 class SimulatedCounts:
-    """Judged and defective answers of a simulated stream, added up from look to look."""
+    """Scored and defective answers of a simulated stream, cumulative by evaluation."""
 
     def __init__(self, parts: Sequence[tuple[int, int]]) -> None:
         self._good = list(accumulate((good for good, _ in parts), initial=0))
@@ -41,16 +41,16 @@ class SimulatedCounts:
         return len(self._good) - 1
 
     def window(self, seconds: float, look: int) -> tuple[int, int]:
-        """Judged and defective answers of the window that ends with a look, counted from 1."""
+        """Return the scored and defective answers of the window that ends with evaluation number `look` (from 1)."""
         first = max(look - round(seconds / LOOK), 0)
         defects = self._defects[look] - self._defects[first]
         return self._good[look] - self._good[first] + defects, defects
 
 
 class High:
-    """`RagDefectRateHigh` with one threshold, over counts.
+    """`RagDefectRateHigh` with one threshold, on counts.
 
-    `windows` are (seconds, z), the shortest first. `z_over` is how sure the shortest must be that all is well again.
+    `windows` are (seconds, z), the shortest first. `z_over` is the certainty at which the shortest resolves the alert.
     """
 
     def __init__(self, windows: Sequence[tuple[float, float]], threshold: float, z_over: float) -> None:
@@ -61,7 +61,7 @@ class High:
         self._most: dict[int, int] = {}
 
     def fires(self, counts: SimulatedCounts, look: int) -> bool:
-        """Whether it fires at a look."""
+        """Return whether it fires at an evaluation."""
         judged, defects = counts.window(self.windows[0][0], look)
         if judged and defects <= self._most_below(judged):
             return False
@@ -72,7 +72,7 @@ class High:
         return False
 
     def _fewest_above(self, judged: int, z: float) -> int:
-        """From how many defects on the lower limit at `z` is above the threshold."""
+        """Return the fewest defects with which the lower limit at `z` is above the threshold."""
         known = self._fewest.get((judged, z))
         if known is None:
             known = bisect_left(range(judged + 1), 1, key=lambda defects: self._lower(judged, defects, z))
@@ -80,7 +80,7 @@ class High:
         return known
 
     def _most_below(self, judged: int) -> int:
-        """Up to how many defects the upper limit at `z_over` is below the threshold; -1: with none."""
+        """Return the most defects with which the upper limit at `z_over` is below the threshold; -1 if with none."""
         known = self._most.get(judged)
         if known is None:
             known = bisect_left(range(judged + 1), 1, key=lambda defects: self._upper(judged, defects)) - 1
@@ -97,7 +97,7 @@ class High:
 
 
 class Regression:
-    """`RagDefectRateRegression` of one family, against a week of a steady rate."""
+    """`RagDefectRateRegression` of one family, against a week with a steady rate."""
 
     def __init__(self, family: Mapping[float, float], hours: Sequence[tuple[int, int]]) -> None:
         self._family = family
@@ -108,7 +108,7 @@ class Regression:
         }
 
     def fires(self, counts: SimulatedCounts, look: int) -> bool:
-        """Whether it fires at a look."""
+        """Return whether it fires at an evaluation."""
         changes: dict[float, RateChange] = {}
         for window in WINDOWS:
             judged, defects = counts.window(window.length, look)
@@ -120,12 +120,12 @@ class Regression:
 
 
 def counted(judged: int, defects: int) -> Sums:
-    """The sums of so many answers of weight 1."""
+    """Return the sums of answers of weight 1."""
     return Sums(judged, defects, judged, defects, defects, judged - defects)
 
 
 def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> SimulatedCounts:
-    """Answers judged at random times: the rate of each look, and how many are judged between two on average."""
+    """Simulate answers scored at random times, with a rate for each evaluation and a mean number in between."""
     draws: dict[float, tuple[Callable[[], int], Callable[[], int]]] = {}
     parts = []
     for rate in rates:
@@ -139,7 +139,7 @@ def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -
 def high_delay(
     rule: High, before: float, after: float, judged_per_hour: float, *, runs: int, days: int, rng: random.Random
 ) -> Noticed:
-    """How soon a rate that goes from `before` to `after`, and stays, makes the rule fire; looked for `days` long."""
+    """Simulate how soon a lasting rise from `before` to `after` makes the rule fire, within `days`."""
     warm = max(round(seconds / LOOK) for seconds, _ in rule.windows)
     rates = [before] * warm + [after] * (days * LOOKS_A_DAY)
     found = []
@@ -152,7 +152,7 @@ def high_delay(
 def regression_delay(
     family: Mapping[float, float], before: float, after: float, judged_per_hour: float, *, runs: int, rng: random.Random
 ) -> Noticed:
-    """The same for a regression against a steady week, looked for a day long: later the rise is in the baseline."""
+    """Do the same for a regression against a steady week, within a day: later the rise is in the baseline."""
     warm = round(WINDOWS[-1].length / LOOK)
     rates = [before] * warm + [after] * LOOKS_A_DAY
     found = []
@@ -165,7 +165,7 @@ def regression_delay(
 
 
 def episodes(firing: Iterator[bool] | Sequence[bool], merged_within: float = HOUR) -> int:
-    """How many alarms a person would count in consecutive looks: those an hour apart or less are one."""
+    """Count alarms as a person would: firing evaluations at most an hour apart are one alarm."""
     alarms, quiet = 0, merged_within / LOOK
     for one in firing:
         if one:
@@ -177,7 +177,7 @@ def episodes(firing: Iterator[bool] | Sequence[bool], merged_within: float = HOU
 
 
 def _first(rule: High | Regression, counts: SimulatedCounts, warm: int) -> float | None:
-    """Hours from the end of the warm-up to the first look that fires."""
+    """Return the hours from the end of the warm-up to the first evaluation that fires."""
     for look in range(warm + 1, len(counts) + 1):
         if rule.fires(counts, look):
             return (look - warm) / _LOOKS_AN_HOUR
@@ -185,7 +185,7 @@ def _first(rule: High | Regression, counts: SimulatedCounts, warm: int) -> float
 
 
 def _noticed(found: Sequence[float | None]) -> Noticed:
-    # Those that never noticed are longer than all others, so the median stands as long as they are fewer than half.
+    # Runs without detection count as longer than all others: the median is known if they are fewer than half.
     middle = median(float("inf") if hours is None else hours for hours in found)
     day = sum(hours is not None and hours <= 24 for hours in found) / len(found)  # noqa: PLR2004 - a day
     return Noticed(None if middle == float("inf") else middle, day)
@@ -201,7 +201,7 @@ def _blocks(hours: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tu
 
 
 def _poisson(mean: float, rng: random.Random) -> Callable[[], int]:
-    """Draws numbers of events of which `mean` are expected, by looking them up in the distribution function."""
+    """Draws Poisson numbers with mean `mean`, by inverting the distribution function."""
     if mean <= 0:
         return lambda: 0
     reach = 12 * mean**0.5 + 20
@@ -209,7 +209,7 @@ def _poisson(mean: float, rng: random.Random) -> Callable[[], int]:
     shares = [1.0]
     for number in range(first + 1, last + 1):
         shares.append(shares[-1] * mean / number)
-        if shares[-1] > 1e250:  # noqa: PLR2004 - far from where floats end
+        if shares[-1] > 1e250:  # noqa: PLR2004 - far from the limits of floats
             shares = [one * 1e-250 for one in shares]
     whole = list(accumulate(shares))
     total = whole[-1]

@@ -1,4 +1,4 @@
-"""Whether choosing pays: how many evenly drawn judgements one chosen judgement has been worth, from verdicts alone."""
+"""Measures whether boosting pays: how many evenly drawn evaluations one boosted evaluation has been worth."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _WORST = 0.9
 
 
 def gain(sums: Sums) -> float | None:
-    """Judgements that an even draw would need for the same variance of the rate, by judgements made.
+    """Return the evaluations that an even draw would need for the same variance of the rate, per evaluation made.
 
     From the design-based variance of a ratio of two weighted sums (Särndal, Swensson and Wretman, "Model Assisted
-    Survey Sampling", 5.6). None where there is no defect, or nothing else. Below some twenty defects it means nothing,
-    and mostly flatters.
+    Survey Sampling", 5.6). None if there is no defect, or nothing else. With fewer than about twenty defects it is
+    meaningless and mostly too high.
     """
     if not 0 < sums.defects < sums.judged:
         return None
@@ -28,13 +28,13 @@ def gain(sums: Sums) -> float | None:
 
 
 class Watch:
-    """The verdicts of the last seven days, by the day. Weights are relative to an even draw of the same time."""
+    """The verdicts of the last seven days, by day. Weights are relative to an even draw at the same time."""
 
     def __init__(self) -> None:
         self._days: deque[tuple[int, Sums]] = deque(maxlen=DAYS)
 
     def add(self, weight: float, now: float, *, defect: bool) -> None:
-        """A case that was judged at `now`, in seconds of a monotonic clock."""
+        """Add a case that was scored at `now`, in seconds of a monotonic clock."""
         day = int(now // _DAY)
         one = Sums.of(weight, defect=defect)
         if self._days and self._days[-1][0] == day:
@@ -42,7 +42,7 @@ class Watch:
         self._days.append((day, one))
 
     def loses(self, now: float) -> float | None:
-        """The gain where choosing does harm for certain: below 0.9, with fifty effective defects or more. Else None."""
+        """Return the gain if boosting certainly does harm: below 0.9, with fifty effective defects. Else None."""
         recent = [sums for day, sums in self._days if day > now // _DAY - DAYS]
         sums = sum(recent, Sums())
         found = gain(sums)

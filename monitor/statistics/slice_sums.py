@@ -1,4 +1,4 @@
-"""Sums of the last day by slice, in memory that does not grow with traffic: for the page; no alert rests on them."""
+"""Keeps sums of the last day by slice, in memory that does not grow with traffic. For the UI; no alert uses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.statistics.change import DAY
 from monitor.statistics.rates import Sums
 
 BLOCK: Final = 3 * 3600
-"""Seconds. A day is eight whole blocks and the one that is not over, so it reaches back up to this much further."""
+"""Seconds. A day is eight whole blocks and the present one, so it reaches back up to this much further."""
 
 _BLOCKS: Final = math.ceil(DAY / BLOCK) + 1
 Place = tuple[str, str]
@@ -21,7 +21,7 @@ _Slice = tuple[str, str]  # name and value
 
 
 class Sliced:
-    """Rolling sums by app, evaluator, slice and value; who adds bounds how many there are of each.
+    """Rolling sums by app, evaluator, slice and value. The caller bounds the number of each.
 
     They begin with the process: `since` is the wall-clock second that they reach back to.
     """
@@ -33,13 +33,13 @@ class Sliced:
 
     @property
     def since(self) -> float:
-        """From when on verdicts are summed up: a day ago, or the start of the process."""
+        """The start of the sums: a day ago, or the start of the process."""
         return max(self._began, self._clock.now() - DAY)
 
     def add(self, place: Place, name: str, value: str, at: float, one: Sums) -> None:
-        """Count verdicts on answers of the wall-clock second `at`.
+        """Count results on answers of the wall-clock second `at`.
 
-        A time to come counts as now, and what is too long ago not at all.
+        A time in the future counts as now; one that is too old is ignored.
         """
         now = self._clock.now()
         block, oldest = math.floor(min(at, now) / BLOCK), self._oldest(now)
@@ -58,7 +58,7 @@ class Sliced:
                 rows.pop((name, value), None)
 
     def of(self, app: str, evaluator: str) -> Mapping[str, Mapping[str, Sums]]:
-        """By slice and value, those judged in the last day."""
+        """Return the sums of the last day by slice and value."""
         oldest = self._oldest(self._clock.now())
         found: dict[str, dict[str, Sums]] = {}
         for (name, value), row in self._sums.get((app, evaluator), {}).items():

@@ -1,8 +1,8 @@
-"""Sums over sliding windows, for every app and evaluator, in memory that does not grow with traffic.
+"""Keeps sums over sliding windows, for every app and evaluator, in memory that does not grow with traffic.
 
-Three rows of buckets hold the same verdicts, the newer the finer: 10 seconds for the last ten minutes, one minute for
-two hours, ten minutes for the longest window. A window is read from the finest row that spans it. Where rates are
-compared with those of the week before, `Blocks` holds eleven days more in hours.
+Three rows of buckets hold the same results, finer for newer ones: 10 seconds for the last ten minutes, one minute for
+two hours, ten minutes for the longest window. A window is read from the finest row that covers it. If rates are
+compared with the week before, `Blocks` holds eleven more days in hours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Row = dict[int, Sums]
 
 @dataclass(frozen=True, slots=True)
 class _Tier:
-    """One row's outline: how long a bucket is, and for how many buckets back they are kept."""
+    """The shape of a row: seconds per bucket, and number of buckets."""
 
     seconds: int
     count: int
@@ -33,11 +33,11 @@ class _Tier:
 class Windows:
     """Rolling sums by (app, evaluator).
 
-    `app` must be a capped label value: there are as many series as there are pairs, each of a few hundred buckets at
-    most. Any window up to `longest` seconds can be read. It counts whole buckets, so it reaches back a little further
-    than asked: 10 s at most for windows up to 10 minutes, 1 minute up to 2 hours, 10 minutes above.
+    `app` must be a capped label value: each pair takes up to a few hundred buckets. Any window up to `longest` seconds
+    can be read. It counts whole buckets, so it reaches back a little further than asked: at most 10 s for windows up to
+    10 minutes, 1 minute up to 2 hours, 10 minutes above.
 
-    With `baselines`, `changes` compares with the week before; some 80 kB more for each pair.
+    With `baselines`, `changes` compares with the week before; that takes about 80 kB more per pair.
     """
 
     def __init__(self, clock: Clock, longest: float = DAY, *, baselines: bool = False) -> None:
@@ -47,7 +47,7 @@ class Windows:
             raise ValueError(f"with baselines the longest window must be a day or more, got {longest} s")
         self.longest = longest
         self.remembered = REMEMBERED if baselines else longest
-        """How far back, in seconds, a history is of use to `add_sums`."""
+        """How far back, in seconds, `add_sums` can use a history."""
         self._clock = clock
         spans = [(seconds, span) for seconds, span in _FINE if span < longest]
         last = next((seconds for seconds, span in _FINE if span >= longest), _COARSE)
@@ -57,18 +57,18 @@ class Windows:
         self._blocks: dict[Key, Blocks] | None = {} if baselines else None
 
     def add(self, app: str, evaluator: str, at: float, weight: float, defect: bool) -> None:
-        """Count one verdict at the wall-clock second `at`.
+        """Count one result at the wall-clock second `at`.
 
-        A time to come counts as now; a verdict from before the longest window is ignored. Raises `ValueError` for a
+        A time in the future counts as now; a result older than the longest window is ignored. Raises `ValueError` for a
         weight that is not positive and finite.
         """
         self.add_sums(app, evaluator, at, Sums.of(weight, defect=defect))
 
     def add_sums(self, app: str, evaluator: str, at: float, one: Sums) -> None:
-        """Count verdicts that were summed before, as those of a minute that a history has kept, all at `at`.
+        """Count results summed up before, such as those of a minute from the history, all at `at`.
 
-        A history must come in the order of time, the oldest first. Of what is older than the longest window only the
-        hour counts, and only for baselines.
+        Add a history in order of time, the oldest first. Results older than the longest window count only by the hour
+        and only for baselines.
         """
         now = self._clock.now()
         at = min(at, now)
@@ -93,9 +93,9 @@ class Windows:
                 row[index] = known + one
 
     def sums(self, app: str, evaluator: str, window_seconds: float, now: float) -> Sums:
-        """The sums of the window that ends `now`, all 0 for a pair never seen.
+        """Return the sums of the window that ends `now`; all 0 for a pair never seen.
 
-        Raises `ValueError` for a window that is not above 0 and at most `longest`.
+        Raises `ValueError` unless the window is above 0 and at most `longest`.
         """
         if not 0 < window_seconds <= self.longest:
             raise ValueError(f"a window must be above 0 and at most {self.longest} s, got {window_seconds}")
@@ -110,7 +110,7 @@ class Windows:
         oldest = math.floor((now - window_seconds) / tier.seconds)
         judged = defects = 0
         weight = defect_weight = defect_weight_squares = good_weight_squares = 0.0
-        for index, part in row.items():  # not by adding `Sums`: this loop is what evaluating the alerts costs
+        for index, part in row.items():  # not by adding `Sums`: this loop is most of the cost of evaluating alerts
             if index >= oldest:
                 judged += part.judged
                 defects += part.defects
@@ -121,13 +121,13 @@ class Windows:
         return Sums(judged, defects, weight, defect_weight, defect_weight_squares, good_weight_squares)
 
     def series(self, app: str, evaluator: str, step: float, count: int, now: float) -> list[Sums]:
-        """The sums of `count` steps of `step` seconds, oldest first; steps begin at multiples of `step`, the last runs.
+        """Return the sums of `count` steps of `step` seconds, oldest first; the last one is still running.
 
-        Raises `ValueError` where so much is not remembered, or not in such small steps.
+        Steps begin at multiples of `step`. Raises `ValueError` if so much, or such small steps, is not kept.
         """
         fitting = [number for number, tier in enumerate(self._tiers) if (tier.count - 1) * tier.seconds >= step * count]
         if not fitting or step % self._tiers[fitting[0]].seconds:
-            raise ValueError(f"{count} steps of {step} s are not remembered")
+            raise ValueError(f"{count} steps of {step} s are not kept")
         found = [Sums()] * count
         rows = self._rows.get((app, evaluator))
         if rows is None:
@@ -140,9 +140,9 @@ class Windows:
         return found
 
     def changes(self, app: str, evaluator: str, now: float) -> tuple[dict[float, RateChange], int]:
-        """The windows of `change.WINDOWS` beside their baselines, by length, and how many days the baseline has.
+        """Compare the windows of `change.WINDOWS` with their baselines, by length; also return the baseline's days.
 
-        Windows that cannot be compared are left out; nothing can without `baselines`.
+        Windows that cannot be compared are left out; without `baselines`, all of them.
         """
         blocks = (self._blocks or {}).get((app, evaluator))
         if blocks is None:
@@ -153,7 +153,7 @@ class Windows:
         return blocks.changes(up_to_a_day, now), blocks.clean_days(now)
 
     def keys(self) -> tuple[Key, ...]:
-        """Every (app, evaluator) that a verdict was ever counted for, in alphabetical order."""
+        """Return every (app, evaluator) with a result ever counted, in alphabetical order."""
         return tuple(sorted(self._rows))
 
     def _rows_of(self, key: Key) -> tuple[_Row, ...]:

@@ -1,1 +1,1 @@
-"""What the monitor says about itself."""
+"""The monitor's own metrics, events, logs, health and tracing."""

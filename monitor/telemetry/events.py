@@ -1,4 +1,4 @@
-"""One occurrence is one call here: it writes the log line and counts, so that neither can be forgotten."""
+"""Events: one call writes the log line and counts, so that neither can be forgotten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.telemetry.metrics import Metrics
 
 
 class Event(StrEnum):
-    """The closed set of occurrences; the values are the metric label `event`."""
+    """The closed set of events. The values are those of the metric label `event`."""
 
     STARTED = "started"
     LISTENING = "listening"
@@ -74,12 +74,12 @@ class Event(StrEnum):
 
 
 Heard: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
-"""Gets the level of the standard library's logging, the event, its message and its fields. Quick, never raises; may be
-called in any thread."""
+"""Gets the logging level, the event, its message and its fields. Must be quick and never raise; may be called in any
+thread."""
 
 
 class Events:
-    """Writes occurrences to the log and to `ragmonitor_events_total`."""
+    """Writes events to the log and counts them in `ragmonitor_events_total`."""
 
     def __init__(self, metrics: Metrics, logger: logging.Logger | None = None) -> None:
         self._counters = {event: metrics.events.labels(event.value) for event in Event}
@@ -87,19 +87,19 @@ class Events:
         self._also: list[Heard] = []
 
     def also(self, heard: Heard) -> None:
-        """Tell `heard`, too, of every occurrence from now on, whatever the log's level is."""
+        """Call `heard` too for every event from now on, whatever the level of the log."""
         self._also.append(heard)
 
     def info(self, event: Event, message: str, **fields: object) -> None:
-        """Something expected happened. `fields` are structured; never prompt text, never a secret."""
+        """Report an expected event. `fields` are structured data: never text of the traffic, never a secret."""
         self._emit(logging.INFO, event, message, fields)
 
     def warning(self, event: Event, message: str, **fields: object) -> None:
-        """Something that a person may want to look at."""
+        """Report an event that somebody may want to look at."""
         self._emit(logging.WARNING, event, message, fields)
 
     def error(self, event: Event, message: str, **fields: object) -> None:
-        """Something that a person must look at."""
+        """Report an event that somebody must look at."""
         self._emit(logging.ERROR, event, message, fields)
 
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:

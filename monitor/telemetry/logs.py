@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, whatever the text holds; readable lines on a terminal."""
+"""Structured logs: one JSON object per line, whatever the text contains; readable lines on a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Literal, TextIO
 
 
 class JsonFormatter(logging.Formatter):
-    """One record, one line of ASCII JSON: line breaks, escapes and separators in the text are escaped."""
+    """Formats a record as one line of ASCII JSON, with all line breaks and control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line, without its line break."""
         line: dict[str, object] = {
             "time": _stamp(record.created),
             "level": record.levelname.lower(),
@@ -30,10 +30,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """For people at a terminal: time, level, message, fields."""
+    """Formats a record for a terminal: time, level, message, fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, control characters escaped."""
+        """Return the line, with control characters escaped."""
         fields = "".join(f" {key}={value}" for key, value in getattr(record, "fields", {}).items())
         text = f"{_stamp(record.created)[11:19]} {record.levelname.lower():7} {record.getMessage()}{fields}"
         if record.exc_info:
@@ -48,7 +48,7 @@ def _stamp(seconds: float) -> str:
 
 
 def configure(level: str = "INFO", style: Literal["json", "text"] = "json", stream: TextIO | None = None) -> None:
-    """Send the package's own logs to `stream` (standard error by default); libraries only from WARNING on."""
+    """Send the package's own logs to `stream` (default: standard error), and those of libraries from WARNING up."""
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     root = logging.getLogger()

@@ -20,7 +20,7 @@ UNKNOWN_APP = "unknown"
 
 
 def printable(value: str) -> str:
-    """A text from outside as a label value that every parser takes: printable, at most 128 characters."""
+    """Turn a text from outside into a label value for any parser: printable, at most 128 characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in value[:128])
 
 
@@ -65,22 +65,22 @@ def total(family: Counter | Gauge) -> float:
 
 
 class Metrics(Series):
-    """All series on one registry. The registry is passed in: a test has its own."""
+    """All series on one registry, which may be passed in: a test has its own."""
 
     def __init__(self, registry: CollectorRegistry | None = None, *, label_values: int = 200) -> None:
         super().__init__(registry if registry is not None else CollectorRegistry())
         self.app = Capped(label_values, missing=UNKNOWN_APP)
-        """The one way from a service's name to a label `app`."""
+        """Turns a service's name into a label `app`; there is no other way."""
         self.model = Capped(label_values)
         self._score: dict[str, Histogram] = {}
         self.build.info({"version": __version__, "python": platform.python_version()})
 
     def score(self, evaluator: str, boundaries: tuple[float, ...]) -> Histogram:
-        """The score histogram of one evaluator, with buckets on the steps of its own scale."""
+        """Return the score histogram of one evaluator, with buckets at the steps of its own scale."""
         if evaluator not in self._score:
             self._score[evaluator] = Histogram(
                 "ragmonitor_evaluation_score",
-                "Scores, unweighted, on the evaluator's own scale. None of a scale that begins below 0.",
+                "Scores, unweighted, on the evaluator's own scale. No series if the scale begins below 0.",
                 ("app", "evaluator", "version"),
                 buckets=boundaries,
                 registry=None,
@@ -90,7 +90,7 @@ class Metrics(Series):
         return self._score[evaluator]
 
     def catalogue(self) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
-        """Every family: its name as exposed, its type, its labels, its help."""
+        """Yield every family: its exposed name, its type, its labels, its help."""
         families = {id(one): one for one in (*vars(self).values(), *self._score.values())}
         for family in families.values():
             if isinstance(family, MetricWrapperBase):
@@ -100,13 +100,13 @@ class Metrics(Series):
 
 
 class _Merged(Collector):
-    """Histograms of one family with different buckets, exposed as one family."""
+    """Exposes histograms with different buckets as one family."""
 
     def __init__(self, parts: dict[str, Histogram]) -> None:
         self._parts = parts
 
     def collect(self) -> Iterator[object]:  # type: ignore[override]
-        """One family with the samples of all parts."""
+        """Yield one family with the samples of all histograms."""
         family = None
         for part in self._parts.values():
             for one in part.collect():

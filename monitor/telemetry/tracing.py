@@ -1,4 +1,4 @@
-"""The monitor's own work as spans. Here nothing is recorded, which is the default and costs next to nothing."""
+"""The monitor's own work as spans. This tracer, the default, records nothing and costs next to nothing."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 
 class Work:
-    """A piece of work that is not recorded. Within its `with` what is done is a part of it."""
+    """A piece of work that is not recorded. Work done inside its `with` is part of it."""
 
     recorded: bool = False
-    """Whether anybody will see it: if not, there is no need to gather facts."""
+    """Whether it is recorded. If not, there is no need to gather attributes."""
 
     def set(self, facts: Mapping[str, Fact]) -> None:
-        """What came of it: names and figures. Never text of the traffic, never a secret."""
+        """Add attributes: names and figures. Never text of the traffic, never a secret."""
 
     def fail(self, why: str) -> None:
-        """It came to nothing; `why` is a word such as `timeout`."""
+        """Mark it as failed. `why` is a word such as `timeout`."""
 
     def about(self, trace_id: str, span_id: str) -> None:
-        """It is about that span of a service, both ids in hexadecimal."""
+        """Link it to a span of a service, by hexadecimal ids."""
 
     def end(self) -> None:
-        """It is done. Only work of `Tracer.begin` is ended so; any other ends with its `with`."""
+        """End it. Only for work of `Tracer.begin`; other work ends with its `with`."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +36,7 @@ class Work:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """An exception that is not caught within has failed it."""
+        """Mark it as failed if an exception leaves the `with`."""
 
 
 NOTHING: Final = Work()
@@ -46,13 +46,13 @@ class Tracer:
     """Records nothing."""
 
     def begin(self, name: str, facts: Mapping[str, Fact] = NO_FACTS, kind: Kind = "internal") -> Work:  # noqa: ARG002
-        """Work that is no part of any other, from now until its `end`, in whatever task that is; if it is sampled."""
+        """Begin a root span that lasts until its `end`, in any task. Recorded if it is sampled."""
         return NOTHING
 
     def whole(self, name: str, facts: Mapping[str, Fact] = NO_FACTS, kind: Kind = "internal") -> Work:  # noqa: ARG002
-        """The same, but it ends when its `with` is left."""
+        """Begin a root span that ends with its `with`."""
         return NOTHING
 
     def part(self, name: str, facts: Mapping[str, Fact] = NO_FACTS, kind: Kind = "internal") -> Work:  # noqa: ARG002
-        """A part of what is being done here, from now until its `with` is left; recorded if that is."""
+        """Begin a child of the present work that ends with its `with`. Recorded if its parent is."""
         return NOTHING

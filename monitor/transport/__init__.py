@@ -1,1 +1,1 @@
-"""What is sent to receivers that people run: by which address, over which TLS, and OTLP."""
+"""Sending to receivers: addresses, client TLS, and OTLP export."""

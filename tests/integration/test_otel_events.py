@@ -155,7 +155,7 @@ async def test_what_is_rejected_in_json_is_a_failure_too() -> None:
     ("said", "why"),
     [
         (Says(302, headers={"location": "/login"}), "answered 302"),
-        (Says(200, content=b"<html>log in", headers={"content-type": "text/html"}), "answered with a page"),
+        (Says(200, content=b"<html>log in", headers={"content-type": "text/html"}), "answered with a web page"),
         (Says(404), "answered 404"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the monitor tells of itself: its work as spans, its events as log records. Off unless configured."""
+"""The monitor's own telemetry: its work as spans, its events as log records. Off unless configured."""
 
 from monitor.jobs.self_telemetry.settings import TelemetrySettings
 

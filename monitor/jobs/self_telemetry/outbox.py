@@ -1,4 +1,4 @@
-"""What waits to be sent: bounded, so that a receiver that is away costs some memory and nothing else."""
+"""A bounded queue of items to send: an unreachable receiver costs some memory and nothing else."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from monitor.telemetry.metrics import Metrics
 from monitor.transport.otlp.exporter import Item, OtlpSender, Signal, Target
 
 EVERY: Final = 1.0
-"""Seconds between two looks at what waits."""
+"""Seconds between two attempts to send."""
 
 LIMIT: Final = 4096
-"""Items of one signal that may wait; what comes then is dropped, and counted."""
+"""The most items of one signal that wait. Further ones are dropped and counted."""
 
 _AT_ONCE: Final = 512
 _LAST_PAUSE: Final = 60.0  # seconds; doubled from `EVERY` after each failure
 
 
 class Outbox:
-    """The items of one signal on their way. `put` from any thread, the rest on the event loop.
+    """The items of one signal to send. `put` is called from any thread, the rest on the event loop.
 
-    `told` hears of each attempt: None where it went well, else why not.
+    `told` is called after each attempt: with None on success, else with the reason of the failure.
     """
 
     def __init__(
@@ -51,19 +51,19 @@ class Outbox:
         self._dropped = metrics.telemetry_items.labels(signal, "dropped")
 
     def put(self, item: Item) -> None:
-        """Take an item to be sent; never waits."""
+        """Queue an item. Never waits."""
         if len(self._waiting) < LIMIT:
             self._waiting.append(item)
         else:
             self._dropped.inc()
 
     async def send(self) -> None:
-        """Send all that waits, unless the receiver was away a moment ago."""
+        """Send all queued items, unless the receiver was unreachable a moment ago."""
         while self._waiting and self._clock.monotonic() >= self._not_before:
             await self._send_some()
 
     def close(self) -> None:
-        """Give up what still waits."""
+        """Drop and count what is still queued."""
         self._dropped.inc(len(self._waiting))
         self._waiting.clear()
         if self._sender is not None:
@@ -82,10 +82,10 @@ class Outbox:
         except MonitorError as refused:
             error = refused
             self._dropped.inc(len(batch))
-        except Exception as unexpected:  # noqa: BLE001 - whatever the SDK raises: the monitor goes on without its spans
+        except Exception as unexpected:  # noqa: BLE001 - the SDK may raise anything; the monitor goes on without its spans
             error = MonitorError(f"the exporter failed: {type(unexpected).__name__}")
             self._dropped.inc(len(batch))
-        except BaseException:  # cancelled: whoever closes counts it
+        except BaseException:  # cancelled: `close` counts it
             self._waiting.extendleft(reversed(batch))
             raise
         else:

@@ -1,4 +1,4 @@
-"""An event of the monitor as an OpenTelemetry log record, beside its line in the log. Imports the SDK."""
+"""Turns an event of the monitor into an OpenTelemetry log record. Imports the SDK."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCOPE: Final = InstrumentationScope(SERVICE, __version__)
 def record(
     level: int, event: Event, message: str, fields: Mapping[str, object], *, at: float, resource: Resource
 ) -> ReadableLogRecord:
-    """The record of an event that happened at the wall-clock second `at`."""
+    """Make the record of an event that happened at the wall-clock second `at`."""
     number, text = _SEVERITIES[level]
     told = {f"rag_monitor.{name}": plain(value) for name, value in fields.items() if value is not None}
     nanoseconds = round(at * 1e6) * 1000

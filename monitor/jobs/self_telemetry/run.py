@@ -1,4 +1,4 @@
-"""The monitor's own telemetry at work: what is recorded goes out beside everything else, and holds up nothing."""
+"""Runs the monitor's own telemetry: sends spans and log records in the background, and delays nothing."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from monitor.telemetry.tracing import Tracer
 from monitor.transport.otlp.exporter import Signal
 from monitor.transport.otlp.exporter_settings import RESOURCE
 
-_LAST_WORDS: Final = 1.5  # seconds that stopping may take for what still waits
+_LAST_WORDS: Final = 1.5  # seconds at shutdown to send what is queued
 
 
 @asynccontextmanager
 async def open_telemetry(
     settings: TelemetrySettings, *, clock: Clock, metrics: Metrics, events: Events, rng: random.Random
 ) -> AsyncIterator[Tracer]:
-    """The tracer for the life of the context; meanwhile `events` are sent, too. Without an endpoint nothing is.
+    """Open the tracer for the life of the context, and send `events` too. Without an endpoint nothing is sent.
 
-    Raises `ConfigError` where a file of `telemetry.tls` cannot work.
+    Raises `ConfigError` if a file of `telemetry.tls` cannot be used.
     """
     if settings.endpoint is None:
         yield Tracer()
@@ -68,7 +68,7 @@ async def open_telemetry(
 
 
 def _load() -> None:
-    """Import what takes long, away from the event loop."""
+    """Import slow modules, away from the event loop."""
     from monitor.jobs.self_telemetry import records, spans  # noqa: F401, PLC0415
 
 
@@ -80,7 +80,7 @@ async def _keep_sending(box: Outbox, stopping: anyio.Event) -> None:
 
 
 class _Reach:
-    """Says once that the receiver cannot be reached, and once that it can again."""
+    """Reports once that the receiver cannot be reached, and once that it is back."""
 
     def __init__(self, where: str, events: Events) -> None:
         self._where = where
@@ -94,7 +94,7 @@ class _Reach:
         else:
             self._failing.add(signal)
         if error is not None and not before:
-            message = "the monitor's own telemetry cannot be sent; this is said once"
+            message = "the monitor's own telemetry cannot be sent; this is reported once"
             self._events.warning(Event.TELEMETRY_FAILED, message, signal=signal, receiver=self._where, error=str(error))
         elif before and not self._failing:
             self._events.info(Event.TELEMETRY_BACK, "the monitor's own telemetry is sent again", receiver=self._where)

@@ -1,6 +1,6 @@
-"""The tracer that records, on the OpenTelemetry SDK. Importing it takes 0.2 s: it is imported where it is wanted.
+"""The tracer that records, on the OpenTelemetry SDK. Importing it takes 0.2 s, so it is imported only if needed.
 
-The sampling is ours: what is not sampled makes no object of the SDK at all.
+It samples by itself: work that is not sampled creates no SDK object at all.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from monitor.transport.otlp.exporter_settings import SERVICE
 _KINDS: Final = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}
 
 _INT64: Final = 2**63 - 1
-_LONGEST: Final = 1024  # characters of a text
+_LONGEST: Final = 1024  # characters of a text value
 
 _current: ContextVar[_Recorded | None] = ContextVar("own_work", default=None)
 
 
 def current() -> Context:
-    """The context of what is being done here; an empty one where that is not recorded."""
+    """The context of the present work; empty if that is not recorded."""
     work = _current.get()
     return Context() if work is None else set_span_in_context(work.span, Context())
 
@@ -56,7 +56,7 @@ class _Recorded(Work):
         try:
             at = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(1))
         except ValueError:
-            return  # of a row, whose id may be anything
+            return  # a row's id may be anything
         if at.is_valid:
             self.span.add_link(at)
 
@@ -79,7 +79,7 @@ class _Recorded(Work):
 
 
 class RecordingTracer(Tracer):
-    """Records a share `rate` of what begins, 0 to 1, and its parts. `ended` takes each span that has ended."""
+    """Records a share `rate` (0 to 1) of root spans, with their children. `ended` gets each span when it ends."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class RecordingTracer(Tracer):
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        # Nothing of the environment: a sampler named there would be asked on top of ours.
+        # Ignore the environment: a sampler named there would apply on top of ours.
         provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(_HandOver(ended))
         self._tracer = provider.get_tracer(SERVICE, __version__)
@@ -125,7 +125,7 @@ class RecordingTracer(Tracer):
             _KINDS[kind],
             {fact: plain(value) for fact, value in facts.items()},
             start_time=_nanoseconds(self._clock.now()),
-            record_exception=False,  # its message may hold what a service sent
+            record_exception=False,  # its message may contain text of a service
             set_status_on_exception=False,
         )
         return _Recorded(span, self._clock, ends=ends)
@@ -140,11 +140,11 @@ class _HandOver(SpanProcessor):
 
 
 def plain(value: object) -> Fact:
-    """A value that can be encoded: one that cannot would hold up all that is sent with it."""
+    """Return a value that can be encoded. One that cannot would block the whole batch."""
     if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) <= _INT64):
         return value
     return str(value)[:_LONGEST].encode("utf-8", "replace").decode()
 
 
 def _nanoseconds(seconds: float) -> int:
-    return round(seconds * 1e6) * 1000  # a float of seconds holds no more than microseconds
+    return round(seconds * 1e6) * 1000  # seconds as a float have no more than microseconds

@@ -1,4 +1,4 @@
-"""Changes of a text: what is put in place of what, and where the rest stands afterwards. Pure functions."""
+"""Replaces parts of a text and maps old offsets to new ones. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 _NEAR: Final = 250
-"""Characters: no piece but a long secret is longer."""
+"""Characters. Only long secrets are longer."""
 
 
 class Edit(NamedTuple):
-    """`text` in the place of what is between two offsets, the end exclusive."""
+    """A replacement of the characters between two offsets, end exclusive, by `text`."""
 
     start: int
     end: int
@@ -20,13 +20,13 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A text with placeholders, and where what was in the text before stands in it now."""
+    """A text with placeholders, and a map from offsets in the original text."""
 
     text: str
     passes: tuple[tuple[Edit, ...], ...] = ()
 
     def stretch(self, start: int, end: int) -> tuple[int, int, bool]:
-        """Where the stretch from `start` to `end` is now, placeholders whole; and whether any of it was masked."""
+        """Map a stretch to its new offsets, with whole placeholders, and return whether any of it was masked."""
         changed = False
         for edits in self.passes:
             start, end, hit = _moved(edits, start, end)
@@ -52,7 +52,7 @@ def _moved(edits: tuple[Edit, ...], start: int, end: int) -> tuple[int, int, boo
 
 
 def around(text: str, edits: Iterable[Edit]) -> Iterator[slice]:
-    """The parts of a text that lie about what was just put into it, to the next white space, joined where they meet."""
+    """Yield the surroundings of the latest replacements, to the next white space, joined if they touch."""
     shift, first, last = 0, 0, -1
     for edit in edits:
         start = edit.start + shift
@@ -73,7 +73,7 @@ def around(text: str, edits: Iterable[Edit]) -> Iterator[slice]:
 
 
 def apart(edits: list[Edit]) -> list[Edit]:
-    """In the order of the text, none over another: those that overlap become one, under the name of the longest."""
+    """Sort the edits and merge those that overlap into one with the name of the longest."""
     joined: list[tuple[Edit, int]] = []
     for edit in sorted(edits, key=lambda one: (one.start, -one.end)):
         size = edit.end - edit.start
@@ -87,7 +87,7 @@ def apart(edits: list[Edit]) -> list[Edit]:
 
 
 def put(text: str, edits: Iterable[Edit]) -> str:
-    """The text with all of `edits`, which are in order and apart."""
+    """Apply all `edits`, which are sorted and do not overlap."""
     told, at = [], 0
     for edit in edits:
         told += [text[at : edit.start], edit.text]

@@ -1,4 +1,4 @@
-"""The personal data of one case, each value under one placeholder, wherever in the case it stands. Pure functions."""
+"""Masks the personal data of one case: one placeholder per value, wherever in the case it occurs. Pure functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES: Final = {
     DataType.WALLET: "CRYPTO_WALLET",
     DataType.SECRET: "REDACTED_SECRET",
 }
-"""In placeholders: names that `pii_leak` knows for what they stand for."""
+"""The names in placeholders, which `pii_leak` recognises."""
 
 _OURS: Final = re.compile(rf"<({'|'.join(_NAMES.get(one, one.name) for one in DataType)})_(\d{{1,6}})>")
 _KEY_END: Final = re.compile(r"-----END [A-Z ]{0,60}PRIVATE KEY-----")
@@ -40,19 +40,19 @@ _PASSPORT_NO: Final = re.compile(
 _ALL: Final = slice(None)
 
 _WORD: Final = re.compile(r"[^\s\"'`,;()<>\[\]]+")
-_LONGEST: Final = 10_000  # characters of a value that is looked for elsewhere
+_LONGEST: Final = 10_000  # the longest value that is searched for elsewhere, in characters
 _PASSES: Final = 8
 _ROUNDS: Final = 4
 _FRAGMENT: Final = 4
-_LAST_DIGITS: Final = 8  # of two ways to write a phone number these are the same
+_LAST_DIGITS: Final = 8  # the same in all ways to write a phone number
 SURE: Final = 6
-"""Characters of a value that are masked wherever they stand; shorter ones may be any word."""
+"""The characters of a value that are masked wherever they occur. Fewer could be any word."""
 
 _FEW: Final = 50
 
 
 class Masking:
-    """What was found in the texts of one case. `types` are masked; `found` counts distinct values of each."""
+    """The findings in the texts of one case. `types` are masked; `found` counts the distinct values of each."""
 
     def __init__(self, types: Collection[DataType], texts: Iterable[str]) -> None:
         self._types = types
@@ -61,12 +61,12 @@ class Masking:
         self._last: Counter[DataType] = Counter()
         together = list(dict.fromkeys(text for text in texts if text))
         for text in together:
-            for found in _OURS.finditer(text):  # somebody else has masked this: its numbers are taken
+            for found in _OURS.finditer(text):  # masked earlier, by somebody else: do not reuse its numbers
                 kind = next(one for one in DataType if _NAMES.get(one, one.name) == found[1])
                 self._last[kind] = max(self._last[kind], int(found[2]))
         self._seen = {text: list(self._found(text)) for text in together}
         self._done: dict[str, Masked] = {}
-        for _ in range(_ROUNDS):  # a mask may lay bare what was hidden by its neighbour, and that stand elsewhere, too
+        for _ in range(_ROUNDS):  # masking a value may reveal its neighbour, which may occur elsewhere too
             known = len(self._values)
             self._literal = Literals(self._values)
             self._done = {text: self._mask(text) for text in together} if self._names else {}
@@ -80,17 +80,17 @@ class Masking:
 
     @property
     def found(self) -> Counter[DataType]:
-        """Distinct values by type."""
+        """The number of distinct values by type."""
         return Counter(kind for kind, _ in self._names)
 
     def mask(self, text: str) -> Masked:
-        """A text of the case, or any other."""
+        """Mask a text of the case, or any other text."""
         if not self._values and not text:
             return Masked(text)
         return self._done.get(text) or self._mask(text)
 
     def loosely(self, text: str) -> str:
-        """What somebody wrote about the case: parts of a value go, too, however they are written."""
+        """Mask a text about the case: parts of a value too, in any case of letters."""
         told = self.mask(text).text
         lowered = told.lower()
         if not self._values or len(lowered) != len(told):
@@ -104,7 +104,7 @@ class Masking:
         return put(told, apart(edits))
 
     def fragment(self, text: str) -> str:
-        """A few words that stand alone, such as those that an answer lacks: a word out of a value becomes its name."""
+        """Mask a few words on their own: a word that is part of a value becomes its placeholder."""
         told = self.loosely(text)
         if not self._values:
             return told
@@ -118,8 +118,6 @@ class Masking:
 
         return _WORD.sub(name_of, told)
 
-    # -- within
-
     def _mask(self, text: str) -> Masked:
         found = self._seen[text] if text in self._seen else list(self._found(text))
         passes: list[tuple[Edit, ...]] = []
@@ -127,18 +125,18 @@ class Masking:
         while edits and len(passes) < _PASSES:
             passes.append(tuple(edits))
             text = put(text, edits)
-            # Of two pieces that overlap only one is found: what the other was shows where the first is gone.
+            # Of two values that overlap only one is found; the other shows once the first is masked.
             edits = apart([one for part in around(text, edits) for one in self._found(text, part)])
         return Masked(text, tuple(passes))
 
     def _found(self, whole: str, part: slice = _ALL) -> Iterator[Edit]:
-        """What is found by its form in a part of a text; each is remembered."""
+        """Find values by their form in a part of a text, and remember each."""
         text, at = whole[part], part.start or 0
         ours = [Piece("", "personal", *match.span()) for match in _OURS.finditer(text)] if "<" in text else []
         key_ends = 0
         for piece in sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start):
             if piece.start < key_ends:
-                continue  # all of a private key is one piece, whatever stands in it
+                continue  # a private key is one value, whatever it contains
             kind = DataType.SECRET if piece.level == "secret" else _OF_KIND.get(piece.kind, DataType.NATIONAL_ID)
             end = piece.end
             if piece.kind == "private key" and kind in self._types:
@@ -149,7 +147,7 @@ class Masking:
             yield Edit(at + piece.start, at + end, self._name(kind, value))
 
     def _known(self, text: str) -> Iterator[Edit]:
-        """What was found somewhere else in the case, where nothing here would tell it."""
+        """Find values known from elsewhere in the case that nothing in this text would reveal."""
         taken = _taken(text)
         for start, end in self._literal.within(text):
             if not any(taken[start:end]):
@@ -166,7 +164,7 @@ class Masking:
 
 
 class Literals:
-    """Where any of many values stands in a text: few are looked for one by one, of many all at once."""
+    """Searches a text for many values, in time linear in the text: a few one by one, many at once."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._values = [value for value in values if len(value) >= SURE]
@@ -178,7 +176,7 @@ class Literals:
                 lengths.append(len(value))
 
     def within(self, text: str) -> Iterator[tuple[int, int]]:
-        """Every place, also those that overlap."""
+        """Yield every occurrence, including overlapping ones."""
         if len(self._values) > _FEW:
             for at in range(len(text) - SURE + 1):
                 for length in self._lengths.get(text[at : at + SURE], ()):
@@ -193,7 +191,7 @@ class Literals:
 
 
 def stretches(values: Mapping[str, str]) -> dict[str, str]:
-    """Every stretch of `SURE` characters of the values, in lower case, with the name of its value."""
+    """Return every stretch of `SURE` characters of the values, in lower case, with the placeholder of its value."""
     found: dict[str, str] = {}
     for value, name in values.items():
         lowered = value.lower()
@@ -203,7 +201,7 @@ def stretches(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _key(kind: DataType, value: str) -> str:
-    """What any two ways to write the same value have in common."""
+    """Return what all ways to write the same value have in common."""
     if kind in (DataType.SECRET, DataType.WALLET, DataType.IP_ADDRESS):
         return value
     plain = _bare(value)
@@ -215,14 +213,14 @@ def _bare(text: str) -> str:
 
 
 def _passports(text: str, ours: Iterable[Piece]) -> Iterator[Piece]:
-    """Numbers behind "passport no." and its like, whose point ends the search of `pieces`."""
+    """Find numbers after "passport no." and the like, whose full stop ends the search in `detectors`."""
     for match in _PASSPORT_NO.finditer(text):
         if not any(match.start(1) < one.end and match.end(1) > one.start for one in ours):
             yield Piece("passport number", "personal", *match.span(1))
 
 
 def _taken(text: str) -> bytearray:
-    """Which characters are those of placeholders."""
+    """Mark the characters that belong to placeholders."""
     taken = bytearray(len(text))
     for match in _OURS.finditer(text) if "<" in text else ():
         taken[match.start() : match.end()] = b"x" * (match.end() - match.start())
@@ -230,6 +228,6 @@ def _taken(text: str) -> bytearray:
 
 
 def _end_of_key(text: str, at: int) -> int:
-    """What is found of a private key is its first line: it goes on to its last one, or to the end."""
+    """Return the end of a private key, of which the first line was found: its last line, or the end of the text."""
     last = _KEY_END.search(text, at)
     return last.end() if last else len(text)

@@ -1,4 +1,4 @@
-"""A case without personal data, and what local evaluators said of it when they still saw that."""
+"""A case without personal data, and the results of local evaluators that saw the original."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.telemetry.metrics import Metrics
 
 
 class Redactor:
-    """Redaction as it is configured. `users` gives users their pseudonyms. Off, it changes nothing."""
+    """Redaction as configured. `users` makes pseudonyms. If it is off, it changes nothing."""
 
     def __init__(self, settings: RedactionSettings, users: UserKey, metrics: Metrics) -> None:
         self.enabled = settings.enabled
@@ -25,7 +25,7 @@ class Redactor:
         self._counters = {kind: metrics.redacted.labels(kind.value) for kind in settings.types if settings.enabled}
 
     def redact(self, case: Case) -> Redacted:
-        """Find and mask. Some milliseconds for a long case: for a worker thread."""
+        """Find and mask. Takes some milliseconds for a long case: call from a worker thread."""
         if not self.enabled:
             return Redacted.not_at_all(case)
         masking = Masking(self._types, _texts(case))
@@ -38,7 +38,7 @@ class Redactor:
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
 
     def of_others(self, judged: EvaluationResult) -> EvaluationResult:
-        """A verdict that somebody else has reached, with his reasons; of the case it tells what is known of it here."""
+        """Redact an external score with its reasons; the case has only what is known here."""
         if not self.enabled or judged.via is ScoreSource.OWN:
             return judged
         masking = Masking(self._types, (*_texts(judged.case), *_reasons(judged.outcome)))
@@ -51,7 +51,7 @@ class Redactor:
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """`seen` is for local evaluators: its texts are as they came, only they. `case` is for everybody else."""
+    """`seen` is for local evaluators only, with the original texts. `case` is for everything else."""
 
     seen: Case
     case: Case
@@ -59,13 +59,13 @@ class Redacted:
 
     @classmethod
     def not_at_all(cls, case: Case) -> Redacted:
-        """A case that is shown as it came."""
+        """Wrap a case that is not redacted."""
         return cls(case, case, None)
 
     async def score(self, score: Callable[[Case], Awaitable[Sequence[EvaluationResult]]]) -> list[EvaluationResult]:
-        """Have `score` score `seen`, and return its results as results on `case`.
+        """Let `score` score `seen` and return its results as results on `case`.
 
-        Reasons and facts are masked, and offsets are those of the masked response.
+        Explanations and attributes are masked; offsets are those of the masked response.
         """
         results = await score(self.seen)
         if self.masking is None or not self.masking:
@@ -88,7 +88,7 @@ def _reasons(outcome: Outcome) -> Iterator[str]:
 
 
 def _told(outcome: Outcome, masking: Masking, response: Masked, length: int) -> Outcome:
-    """An outcome, masked; `length` is that of the response that its evidence was found in."""
+    """Mask an outcome. `length` is that of the response in which its evidence was found."""
     mask = masking.loosely
     if isinstance(outcome, Unscored):
         return replace(outcome, detail=mask(outcome.detail))
@@ -113,7 +113,7 @@ def _evidence(one: Evidence, response: Masked, masking: Masking, length: int) ->
 
 
 def _texts(case: Case) -> Iterator[str]:
-    """All that somebody wrote, the short things last."""
+    """Yield all texts of the case, the short ones last."""
     yield case.request.query
     for turn in (*case.request.history, *case.prompt):
         yield turn.content

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class DataType(StrEnum):
-    """What is masked. The values stand in the configuration and are the metric label `type`; the closed set."""
+    """A type of data to mask: a closed set, used in the configuration and as the metric label `type`."""
 
     EMAIL = "email"
     PHONE = "phone"
@@ -24,27 +24,26 @@ class DataType(StrEnum):
 
 def _each_once(given: tuple[DataType, ...]) -> tuple[DataType, ...]:
     if len(set(given)) < len(given):
-        raise ValueError("a type stands twice")
+        raise ValueError("a type is given twice")
     if not given:
-        raise ValueError("no type is left; to mask nothing set `enabled: false`")
+        raise ValueError("no type is given; to mask nothing set `enabled: false`")
     return given
 
 
 class RedactionSettings(BaseModel):
-    """Personal data is masked before anybody but the local evaluators sees a case.
+    """Masks personal data before anything but the local evaluators sees a case: judges, sinks, the UI, stored results.
 
-    That is: judges, sinks, the page, all that is kept. The same value has the same placeholder within one case:
-    `<EMAIL_1>` in the question is `<EMAIL_1>` in the answer.
-    It is found by form and check digits, as by the evaluator `pii_leak`: names, street addresses and data in words
-    are not. A user's id becomes a pseudonym. What the spool holds until a trace is judged is as it came. See
+    The same value has the same placeholder within a case: `<EMAIL_1>` in the question is `<EMAIL_1>` in the answer.
+    Data is found by form and check digits, as by the evaluator `pii_leak`; names, street addresses and data in words
+    are not found. A user's id becomes a pseudonym. The spool keeps the original until a trace is processed. See
     docs/privacy.md.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = False
-    """Mask it."""
+    """Whether to mask."""
 
     types: Annotated[tuple[DataType, ...], AfterValidator(_each_once)] = tuple(DataType)
-    """What is masked: `email`, `phone`, `card`, `iban`, `national_id`, `passport`, `ip_address` (public ones), `wallet`
-    (of crypto currencies), `secret` (keys, tokens, passwords). Default: all of these."""
+    """What to mask: `email`, `phone`, `card`, `iban`, `national_id`, `passport`, `ip_address` (public ones), `wallet`
+    (crypto currencies), `secret` (keys, tokens, passwords). Default: all of these."""

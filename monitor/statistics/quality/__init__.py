@@ -1,4 +1,4 @@
-"""How good an evaluator is, by labelled answers: pure functions of its scores, the labels, and a random generator.
+"""Measures the quality of an evaluator on labelled answers. Pure functions of scores, labels and a random generator.
 
-A score becomes a danger, the higher the more surely defective, whichever end of the evaluator's scale is good.
+Scores are turned into dangers: the higher, the more likely defective, whichever end of the scale is good.
 """

@@ -1,7 +1,7 @@
-"""Intervals for what has no formula: the percentile bootstrap over clusters of answers.
+"""Intervals for statistics without a formula: the percentile bootstrap over clusters of answers.
 
-Whole clusters are drawn with replacement, since answers to one question or conversation are alike: drawn one by one
-they would seem to tell more than they do (Field and Welsh, J. of the Royal Statistical Society B 69, 2007, p. 369).
+Whole clusters are drawn with replacement, because answers to one question or conversation are alike: drawn one by one
+they would seem to carry more information (Field and Welsh, J. of the Royal Statistical Society B 69, 2007, p. 369).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from monitor.statistics.quality.ranking import Ranked, RankingStep
 
 REPLICATES = 1000
 _TAIL = 0.025
-_USABLE = 0.95  # of the replicates; fewer, and those left are no fair sample
+_USABLE = 0.95  # of the replicates; with fewer, the rest is not a fair sample
 
 
 class Interval(NamedTuple):
-    """Limits that hold together in about 95 cases of 100."""
+    """Limits of a 95 % interval."""
 
     lower: float
     upper: float
@@ -31,9 +31,9 @@ def intervals(
     rng: random.Random,
     replicates: int = REPLICATES,
 ) -> list[Interval | None]:
-    """An interval for each statistic; None where there is one cluster only, or where it is often not defined.
+    """Return an interval for each statistic; None if there is only one cluster, or if it is often undefined.
 
-    With fewer than some forty clusters the intervals are a little too narrow.
+    With fewer than about forty clusters the intervals are a little too narrow.
     """
     if ranked.clusters <= 1:
         return [None for _ in statistics]

@@ -1,9 +1,9 @@
-"""From a danger to the probability of a defect, and how far that probability can be trusted.
+"""Maps a danger to the probability of a defect, and measures how well that probability is calibrated.
 
-The map is logistic, with the targets that Platt gave it ("Probabilistic outputs for support vector machines", 1999):
-two numbers can be learned from a hundred labels, where isotonic regression needs about a thousand (Niculescu-Mizil and
-Caruana, ICML 2005). Bins hold equal numbers of answers, which biases the error less than equal widths do (Roelofs and
-others, AISTATS 2022).
+The map is logistic, with Platt's targets ("Probabilistic outputs for support vector machines", 1999): a hundred labels
+are enough for its two numbers, while isotonic regression needs about a thousand (Niculescu-Mizil and Caruana, ICML
+2005). Bins have equal numbers of answers, which biases the error less than equal widths (Roelofs and others, AISTATS
+2022).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Logistic(NamedTuple):
     intercept: float
 
     def __call__(self, danger: float) -> float:
-        """The probability, 0 to 1."""
+        """Return the probability, 0 to 1."""
         return _sigmoid(self.slope * danger + self.intercept)
 
 
 class Bin(NamedTuple):
-    """Answers of about the same predicted probability: its mean, the share that is defective, and their number."""
+    """Answers with similar predicted probability: its mean, the observed share of defects, and their number."""
 
     predicted: float
     observed: float
@@ -37,9 +37,9 @@ class Bin(NamedTuple):
 
 
 def fit(points: Sequence[tuple[float, bool]]) -> Logistic | None:
-    """The map of greatest likelihood, by Newton's method; None without both kinds of answers.
+    """Fit the map of greatest likelihood by Newton's method; None unless there are both kinds of answers.
 
-    Targets are a little off 0 and 1, so that it is finite even where dangers separate the answers.
+    Targets are a little away from 0 and 1, so that it is finite even if dangers separate the answers.
     """
     defective = sum(is_defective for _, is_defective in points)
     good = len(points) - defective
@@ -69,7 +69,7 @@ def fit(points: Sequence[tuple[float, bool]]) -> Logistic | None:
 
 
 def bins(pairs: Sequence[tuple[float, bool]], number: int = 10) -> list[Bin]:
-    """Pairs of probability and truth in at most `number` bins of about as many answers; ties stay together."""
+    """Group pairs of probability and truth into at most `number` bins of similar size; ties stay together."""
     ordered = sorted(pairs)
     at_least = len(ordered) / number
     found: list[list[tuple[float, bool]]] = []
@@ -91,12 +91,12 @@ def bins(pairs: Sequence[tuple[float, bool]], number: int = 10) -> list[Bin]:
 
 
 def error(found: Sequence[Bin]) -> float:
-    """The expected calibration error: the mean distance of predicted and observed, over all answers."""
+    """Return the expected calibration error: the mean distance of predicted and observed, over all answers."""
     return math.fsum(one.number * abs(one.predicted - one.observed) for one in found) / sum(one.number for one in found)
 
 
 def error_by_chance(found: Sequence[Bin]) -> float:
-    """What `error` would be on average if every predicted probability were right: few answers never match exactly.
+    """Return the mean of `error` if every predicted probability were right: a few answers never match exactly.
 
     The mean deviation of a binomial count has a closed form (Diaconis and Zabell, Statistical Science 6, 1991, p. 284).
     """
@@ -104,7 +104,7 @@ def error_by_chance(found: Sequence[Bin]) -> float:
 
 
 def _mean_deviation(number: int, share: float) -> float:
-    """E |X - np| for X binomial: 2 m (1 - p) P(X = m), where m is the least whole number above np."""
+    """Return E |X - np| for binomial X: 2 m (1 - p) P(X = m), where m is the least whole number above np."""
     above = math.floor(number * share) + 1
     if not 0 < share < 1 or above > number:
         return 0.0
@@ -119,7 +119,7 @@ def _mean_deviation(number: int, share: float) -> float:
 
 
 def _newton(data: Sequence[tuple[float, float]], slope: float, intercept: float) -> tuple[float, float]:
-    """The inverse of the loss's second derivative times its first."""
+    """Return the Newton step: the inverse second derivative of the loss times the first."""
     first_a = first_b = aa = ab = bb = 0.0
     for value, target in data:
         probability = _sigmoid(slope * value + intercept)
@@ -129,13 +129,13 @@ def _newton(data: Sequence[tuple[float, float]], slope: float, intercept: float)
         aa += weight * value * value
         ab += weight * value
         bb += weight
-    aa, bb = aa + _SMALL, bb + _SMALL  # where all dangers are the same, no slope is better than another
+    aa, bb = aa + _SMALL, bb + _SMALL  # if all dangers are the same, no slope is better than another
     determinant = aa * bb - ab * ab
     return (bb * first_a - ab * first_b) / determinant, (aa * first_b - ab * first_a) / determinant
 
 
 def _loss(data: Sequence[tuple[float, float]], slope: float, intercept: float) -> float:
-    """The negative log-likelihood: log(1 + exp(z)) - target * z, without overflow."""
+    """Return the negative log-likelihood log(1 + exp(z)) - target * z, without overflow."""
     total = 0.0
     for value, target in data:
         z = slope * value + intercept

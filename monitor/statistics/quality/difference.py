@@ -1,8 +1,8 @@
-"""The difference of two shares, with its interval.
+"""The difference of two shares, with an interval.
 
-The interval is the hybrid score interval, number 10 of the eleven that Newcombe compares ("Interval estimation for the
-difference between independent proportions", Statistics in Medicine 17, 1998, p. 873): Wilson's limits of both shares,
-put together as two legs of a triangle. It holds at shares near 0, where the textbook's interval fails.
+It is the hybrid score interval, number 10 of the eleven that Newcombe compares ("Interval estimation for the difference
+between independent proportions", Statistics in Medicine 17, 1998, p. 873): Wilson's limits of both shares, combined as
+two legs of a triangle. It is valid at shares near 0, where the textbook interval fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.statistics.rates import score_interval
 
 
 class Difference(NamedTuple):
-    """How much greater the second share is than the first, -1 to 1, with its limits."""
+    """The second share minus the first, -1 to 1, with limits."""
 
     value: float
     lower: float
@@ -22,15 +22,15 @@ class Difference(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
+        """Whether the interval excludes 0."""
         return self.lower > 0 or self.upper < 0
 
 
 def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Difference | None:
-    """Of `(defects, judged)` before and after; None where nothing was judged on one side.
+    """Compare `(defects, scored)` before and after; None if nothing was scored on one side.
 
-    `z`: half the width of the interval in standard deviations. The two samples count as independent; of the same
-    questions before and after, which mostly fail together, the interval is rather too wide.
+    `z` is half the width of the interval in standard deviations. The samples are treated as independent; for the same
+    questions before and after, which mostly fail together, the interval is somewhat too wide.
     """
     if not first[1] or not second[1]:
         return None
@@ -45,5 +45,5 @@ def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Dif
 
 
 def wilson(defects: int, judged: int, z: float) -> tuple[float, float]:
-    """The score interval of one share (Wilson, Journal of the American Statistical Association 22, 1927, p. 209)."""
+    """Return the score interval of one share (Wilson, J. of the American Statistical Association 22, 1927, p. 209)."""
     return score_interval(defects / judged, judged, z)

@@ -1,4 +1,4 @@
-"""ROC curves and the reliability diagram side by side, as an SVG that any browser shows."""
+"""Draws ROC curves and the reliability diagram side by side, as an SVG for any browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 _SIDE, _LEFT, _TOP, _GAP = 320, 64, 44, 84
 _LINE = 20
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Told apart by colour-blind people too (Okabe and Ito, 2008)."""
+"""Colours that colour-blind people can distinguish too (Okabe and Ito, 2008)."""
 
 _STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #222 }
@@ -23,7 +23,7 @@ _STYLE = """
 
 
 class Curve(NamedTuple):
-    """What is drawn of one evaluator: corners of its ROC curve, and `(predicted, observed, number)` of its bins."""
+    """The data of one evaluator: corners of its ROC curve, and `(predicted, observed, number)` of its bins."""
 
     name: str
     roc: Sequence[tuple[float, float]]
@@ -32,7 +32,7 @@ class Curve(NamedTuple):
 
 
 def draw(curves: Sequence[Curve]) -> str:
-    """The picture. Curves of the same colour, from the eighth on, are dashed differently."""
+    """Draw the picture. Curves that share a colour, from the eighth on, have different dashes."""
     width = _LEFT + _SIDE + _GAP + _SIDE + 24
     height = _TOP + _SIDE + 56 + _LINE * len(curves) + 12
     second = _LEFT + _SIDE + _GAP
@@ -58,7 +58,7 @@ def draw(curves: Sequence[Curve]) -> str:
 
 
 def _reliability(left: int, curve: Curve, colour: str, stroke: str) -> Iterator[str]:
-    """Dots whose area is the number of answers, joined by a thin line."""
+    """Draw dots whose area is the number of answers, joined by a thin line."""
     if not curve.bins:
         return
     most = max(number for _, _, number in curve.bins)
@@ -72,7 +72,7 @@ def _reliability(left: int, curve: Curve, colour: str, stroke: str) -> Iterator[
 
 
 def _panel(left: int, title: str, across: str, up: str) -> Iterator[str]:
-    """Frame, grid, diagonal and words of one diagram; both axes run from 0 to 1."""
+    """Draw frame, grid, diagonal and labels of one diagram; both axes run from 0 to 1."""
     bottom, right, middle = _TOP + _SIDE, left + _SIDE, left + _SIDE // 2
     yield f'<text class="title" x="{left}" y="{_TOP - 14}">{title}</text>'
     for tick in range(6):
@@ -89,7 +89,7 @@ def _panel(left: int, title: str, across: str, up: str) -> Iterator[str]:
 
 
 def _points(left: int, shares: Sequence[tuple[float, float]]) -> str:
-    """Corners as pixels; those that fall on the same one are drawn once."""
+    """Convert corners to pixels; those on the same pixel are drawn once."""
     places = (_place(left, across, up) for across, up in shares)
     return " ".join(dict.fromkeys(f"{x:.1f},{y:.1f}" for x, y in places))
 

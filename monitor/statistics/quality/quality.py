@@ -1,4 +1,4 @@
-"""Everything that labels tell about one evaluator on one set of answers."""
+"""Measures one evaluator on one set of labelled answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.statistics.quality.threshold import Confusion
 
 
 class Labelled(NamedTuple):
-    """One scored answer: whose it is (answers of one group are alike), its label, its score, and what the rule says."""
+    """A scored answer: its group (answers of one group are alike), its label, its score, and the rule's decision."""
 
     group: str
     defective: bool
@@ -26,7 +26,7 @@ class Labelled(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The middle and the upper end of what each answer took."""
+    """The median and the upper end of what each answer took."""
 
     median: float
     p95: float
@@ -36,7 +36,7 @@ class Spread(NamedTuple):
 class Tested:
     """A threshold chosen on the first half of the groups, and its quality on the second.
 
-    `score` lies on the evaluator's scale, on whose bad side answers are called defective; None where all are.
+    `score` is on the evaluator's scale; answers on its bad side are called defective. None if all are.
     """
 
     score: float | None
@@ -45,10 +45,10 @@ class Tested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """What the labels tell. None where there are too few of one kind to tell.
+    """The quality of an evaluator. Values are None if there are too few answers of one kind.
 
-    `by_rule` is the configured defect rule on all answers. `bins`, on the second half, are of the probability that the
-    first half maps a score to; `calibration_by_chance` is the error that right probabilities would show.
+    `by_rule` is the quality of the configured defect rule on all answers. `bins` are on the second half, with the
+    probabilities fitted on the first. `calibration_by_chance` is the error that correct probabilities would show.
     """
 
     answers: int
@@ -68,7 +68,7 @@ class Quality:
 
 
 def measure(answers: Sequence[Labelled], better: Literal["higher", "lower"], rng: random.Random) -> Quality:
-    """The quality of scores on a scale whose good end is `better`. `rng` draws for the intervals."""
+    """Measure the quality of scores on a scale whose good end is `better`. `rng` is for the intervals."""
     sign = -1.0 if better == "higher" else 1.0
     clusters = {group: number for number, group in enumerate(dict.fromkeys(one.group for one in answers))}
     ranked = Ranked(Point(sign * one.score, one.defective, clusters[one.group]) for one in answers)
@@ -96,12 +96,12 @@ def measure(answers: Sequence[Labelled], better: Literal["higher", "lower"], rng
 
 
 def in_first_half(group: str) -> bool:
-    """Whether a group is learned from rather than tested on: a hash decides, so it is the same in every run."""
+    """Return whether a group is for fitting rather than testing, by a hash: the same in every run."""
     return hashlib.blake2b(group.encode("utf-8", "surrogatepass"), digest_size=1).digest()[0] % 2 == 0
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """The median and the 95th percentile, both values that occur; None of nothing."""
+    """Return the median and the 95th percentile, both as values that occur; None if there are no values."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -1,8 +1,8 @@
-"""How well dangers put the defective answers before the good ones: the ROC curve, its area, average precision.
+"""Measures how well dangers rank defective answers before good ones: ROC curve, its area, average precision.
 
-AUROC is the chance that a defective answer has a greater danger than a good one, ties counting half: the statistic of
-Mann and Whitney (Annals of Mathematical Statistics 18, 1947, p. 50). Average precision is the mean precision over the
-defective answers, each at the danger that just includes it.
+AUROC is the probability that a defective answer has a greater danger than a good one, counting ties half: the statistic
+of Mann and Whitney (Annals of Mathematical Statistics 18, 1947, p. 50). Average precision is the mean precision over
+the defective answers, each at the danger that just includes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A scored answer: its danger, whether it is defective, and the cluster of answers that it belongs to."""
+    """A scored answer: its danger, whether it is defective, and its cluster."""
 
     danger: float
     defective: bool
@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 
 class RankingStep(NamedTuple):
-    """All answers of one danger: how many of them are good, how many defective."""
+    """The numbers of good and of defective answers with one danger."""
 
     danger: float
     good: int
@@ -35,7 +35,7 @@ class _Tie(NamedTuple):
 
 
 class Ranked:
-    """Answers in order of their danger, the greatest first, sorted once for many weightings."""
+    """Answers sorted by danger, the greatest first; sorted once for many weightings."""
 
     def __init__(self, points: Iterable[Point]) -> None:
         ordered = sorted(points, key=lambda point: -point.danger)
@@ -50,11 +50,11 @@ class Ranked:
         self.clusters = max((point.cluster for point in ordered), default=-1) + 1
 
     def steps(self) -> list[RankingStep]:
-        """The answers as they are."""
+        """Return the answers, each once."""
         return [RankingStep(tie.danger, len(tie.good), len(tie.defective)) for tie in self._ties]
 
     def weighted(self, weights: Sequence[int]) -> list[RankingStep]:
-        """The answers, each as often as the weight of its cluster says."""
+        """Return the answers, each as often as the weight of its cluster."""
         return [
             RankingStep(
                 tie.danger, sum([weights[one] for one in tie.good]), sum([weights[one] for one in tie.defective])
@@ -64,7 +64,7 @@ class Ranked:
 
 
 def auroc(steps: Sequence[RankingStep]) -> float | None:
-    """The area under the ROC curve, exact under ties; None without both kinds of answers."""
+    """Return the area under the ROC curve, exact with ties; None unless there are both kinds of answers."""
     defective = good = twice = 0
     for step in steps:
         twice += step.good * (2 * defective + step.defective)
@@ -74,7 +74,7 @@ def auroc(steps: Sequence[RankingStep]) -> float | None:
 
 
 def average_precision(steps: Sequence[RankingStep]) -> float | None:
-    """Average precision, answers of one danger taken together; None without a defective answer."""
+    """Return the average precision, treating answers of one danger together; None without a defective answer."""
     defective = seen = 0
     total = 0.0
     for step in steps:
@@ -86,9 +86,9 @@ def average_precision(steps: Sequence[RankingStep]) -> float | None:
 
 
 def roc(steps: Sequence[RankingStep]) -> list[tuple[float, float]]:
-    """The corners of the ROC curve, from (0, 0) to (1, 1): shares of good and of defective answers that are flagged.
+    """Return the corners of the ROC curve, from (0, 0) to (1, 1): shares of good and of defective answers flagged.
 
-    Empty without both kinds of answers.
+    Empty unless there are both kinds of answers.
     """
     good, defective = sum(step.good for step in steps), sum(step.defective for step in steps)
     if not good or not defective:

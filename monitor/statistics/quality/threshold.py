@@ -1,4 +1,4 @@
-"""From which danger on an answer is best called defective, and how well that goes on answers it was not chosen on."""
+"""Chooses the danger from which to call an answer defective, and measures it on other answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.statistics.quality.ranking import RankingStep
 
 
 class Confusion(NamedTuple):
-    """How many defective and good answers are called defective (`caught`, `alarmed`) and how many are not."""
+    """Defective and good answers called defective (`caught`, `alarmed`) and called good (`missed`, `passed`)."""
 
     caught: int = 0
     missed: int = 0
@@ -20,27 +20,27 @@ class Confusion(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """The share of defective answers that is caught; 0 without any."""
+        """The share of defective answers called defective; 0 without any."""
         return _share(self.caught, self.caught + self.missed)
 
     @property
     def alarms(self) -> float:
-        """The share of good answers that is called defective; 0 without any."""
+        """The share of good answers called defective; 0 without any."""
         return _share(self.alarmed, self.alarmed + self.passed)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 where nothing is caught."""
+        """The harmonic mean of precision and recall; 0 if nothing is caught."""
         return _share(2 * self.caught, 2 * self.caught + self.alarmed + self.missed)
 
     @property
     def balanced_accuracy(self) -> float:
-        """The mean of the shares of defective and of good answers that are called rightly."""
+        """The mean of the shares of defective and of good answers that are called correctly."""
         return (self.recall + 1 - self.alarms) / 2
 
 
 def confusion(calls: Iterable[tuple[bool, bool]]) -> Confusion:
-    """From pairs of what was called defective and what is."""
+    """Count pairs of (called defective, is defective)."""
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for called, defective in calls:
         counts[called, defective] += 1
@@ -48,9 +48,9 @@ def confusion(calls: Iterable[tuple[bool, bool]]) -> Confusion:
 
 
 def best(steps: Sequence[RankingStep], quality: Callable[[Confusion], float]) -> float:
-    """The least danger to be called defective, so that `quality` is greatest; of several the one that flags least.
+    """Return the lowest danger to call defective that maximises `quality`; of several, the one that flags the fewest.
 
-    It lies half-way between two dangers that occur, or is minus infinity: then all answers are called defective.
+    It is halfway between two dangers that occur, or minus infinity if all answers are called defective.
     """
     good, defective = sum(step.good for step in steps), sum(step.defective for step in steps)
     cuts = [(one.danger + other.danger) / 2 for one, other in pairwise(steps)]

@@ -1,4 +1,4 @@
-"""Where something is sent, and how this process makes sure of whom it speaks to."""
+"""Checks addresses to send to, and builds the client's TLS context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.transport.http.address_guard import check_receiver
 
 
 def receiver_address(url: str) -> str:
-    """`url`, if results may be sent there. Raises `ValueError`; what a name resolves to is not looked at."""
+    """Return `url` if results may be sent there. Raises `ValueError`. Host names are not resolved."""
     try:
         check_receiver(url)
     except ValueError as error:
@@ -27,36 +27,36 @@ Address = Annotated[str, AfterValidator(receiver_address)]
 
 
 class ClientTls(Component):
-    """How this process makes sure whom it speaks to, and shows who it is itself. Files are read at start."""
+    """TLS of a client: how it verifies the server and identifies itself. Files are read at start."""
 
     ca_file: Path | None = None
-    """Certificates of the authorities that sign the server, PEM; those that are trusted anyway unless given."""
+    """CA bundle (PEM) that verifies the server. Default: the system's."""
 
     cert_file: Path | None = None
-    """The certificate that this process shows to the server (mTLS), PEM, with `key_file`."""
+    """Client certificate (PEM) for mTLS, with `key_file`."""
 
     key_file: Path | None = None
-    """The private key to the certificate, PEM, without a passphrase."""
+    """Private key of the client certificate (PEM), without a passphrase."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("`cert_file` and `key_file` are needed together")
+            raise ValueError("set both `cert_file` and `key_file`, or neither")
         return self
 
     def context(self) -> ssl.SSLContext:
-        """A client's context. Raises `ConfigError` where a file cannot be read or holds something else."""
+        """Build the client's context. Raises `ConfigError` if a file cannot be read or has the wrong content."""
         for path, what in ((self.ca_file, "the authority"), (self.cert_file, "the certificate")):
             if path is not None:
                 files.read(path, what)
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except (ssl.SSLError, OSError) as error:
-            raise ConfigError(f"{str(self.ca_file)!r} holds no certificate: {error}") from None
+            raise ConfigError(f"{str(self.ca_file)!r} contains no certificate: {error}") from None
         if self.cert_file is not None and self.key_file is not None:
             files.read(self.key_file, "the private key")
             try:
-                # A callback for the passphrase keeps OpenSSL from asking for one at the terminal.
+                # The callback keeps OpenSSL from asking for a passphrase on the terminal.
                 context.load_cert_chain(self.cert_file, self.key_file, password=lambda: "")
             except (ssl.SSLError, OSError, ValueError) as error:
                 raise ConfigError(

@@ -1,7 +1,7 @@
-"""The SDK's OTLP exporters, made to say why they failed, and to fail where only a part was taken.
+"""Wraps the SDK's OTLP exporters: reports why an export failed, and fails if the receiver rejected a part.
 
-By themselves they answer with a bare failure, take a redirect for a success, and do not look at what the receiver says
-that it has rejected.
+On their own the exporters return a bare failure, treat a redirect as success, and ignore what the receiver says it has
+rejected.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 Signal: TypeAlias = Literal["traces", "logs"]
 Item: TypeAlias = "ReadableSpan | ReadableLogRecord"
 
-_GRACE: Final = 1.0  # seconds beyond its own limit that an exporter gets before it is given up
-_LONGEST: Final = 200  # characters of what a receiver says
+_GRACE: Final = 1.0  # seconds beyond its own limit before an exporter is given up
+_LONGEST: Final = 200  # characters of a receiver's message
 _OK, _REDIRECT, _WRONG = 200, 300, 400
 _CONTENT_IS_WRONG: Final = frozenset({400, 413, 422})
 _TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TRY_AGAIN_GRPC: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "ABORTED", "DATA_LOSS"})
 _MAY_PASS_GRPC: Final = _TRY_AGAIN_GRPC | {"RESOURCE_EXHAUSTED", "INTERNAL", "UNKNOWN"}
-_TOO_LARGE: Final = "larger than max"  # what gRPC itself says; RESOURCE_EXHAUSTED is also that of a spent quota
+_TOO_LARGE: Final = "larger than max"  # reported by gRPC itself; RESOURCE_EXHAUSTED can also mean a spent quota
 
 
 class _Names(NamedTuple):
-    """Of a signal: the exporters' module and class, the answers' module and name, and what they count."""
+    """A signal: the exporters' module and class, the responses' module and name, and what they count."""
 
     exporters: str
     exporter: str
@@ -66,7 +66,7 @@ _NAMES: Final = {
 
 
 class Target(NamedTuple):
-    """Where to send, and how. `timeout` is the limit of one export in seconds, all its attempts included."""
+    """Where and how to send. `timeout` limits one export, in seconds, including all attempts."""
 
     endpoint: str
     protocol: Literal["grpc", "http"]
@@ -79,34 +79,34 @@ class Target(NamedTuple):
 
 
 class Exporter:
-    """One connection for one signal. Blocks. For one thread at a time: connecting anew closes what another one uses."""
+    """One connection for one signal. Blocks. Use from one thread at a time: reconnecting closes the old connection."""
 
     def __init__(self, target: Target, signal: Signal = "logs") -> None:
-        # What they say there is raised here, once and with its reason.
+        # Their log lines are raised here instead, once and with a reason.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL + 1)
         self._watch = _Watch()
         make = _grpc if target.protocol == "grpc" else _http
         self._sdk = make(target, signal, self._watch)
 
     def export(self, batch: Sequence[Item]) -> None:
-        """Returns when the receiver has taken all of `batch`.
+        """Return when the receiver has accepted all of `batch`.
 
-        Raises `InvalidData` where it refuses the content, `Overloaded` where it is not there or cannot take it now,
-        any other `MonitorError` where it refuses us, or a part of the batch: that must not be sent again.
+        Raises `InvalidData` if it rejects the content, `Overloaded` if it is unreachable or cannot accept it now, and
+        another `MonitorError` if it rejects us or a part of the batch, which must not be sent again.
         """
         self._watch.last = Overloaded("no answer in time")
         if self._sdk.export(batch).name != "SUCCESS":
             raise self._watch.last
 
     def close(self) -> None:
-        """Ends an export under way before its next attempt."""
+        """End a running export before its next attempt."""
         self._sdk.shutdown()
 
 
 class OtlpSender:
-    """An `Exporter` for the event loop, where its limit is kept whatever the receiver does. One `send` at a time.
+    """An `Exporter` for the event loop, which enforces its time limit. One `send` at a time.
 
-    Making it blocks for some 0.2 s, the first time in a process.
+    The first one of a process blocks for about 0.2 s when it is created.
     """
 
     def __init__(self, target: Target, signal: Signal = "logs") -> None:
@@ -115,24 +115,24 @@ class OtlpSender:
         self._exporter = Exporter(target, signal)
 
     async def send(self, batch: Sequence[Item]) -> None:
-        """As `Exporter.export`, in a second more than its limit at most."""
+        """Do the same as `Exporter.export`, within its limit plus one second."""
         try:
             with anyio.fail_after(self._target.timeout + _GRACE):
                 await run(partial(self._exporter.export, batch))
         except TimeoutError:
             self._exporter.close()
-            self._exporter = Exporter(self._target, self._signal)  # the thread of the other one may still be busy
+            self._exporter = Exporter(self._target, self._signal)  # the old one's thread may still be busy
             raise Overloaded(f"no answer within {self._target.timeout:g} s") from None
 
     def close(self) -> None:
-        """Ends what is under way before its next attempt."""
+        """End a running export before its next attempt."""
         self._exporter.close()
 
 
 async def run(export: Callable[[], None]) -> None:
-    """`export` in a thread that holds up nobody: neither whoever is cancelled here, nor the end of the process.
+    """Run `export` in a thread that delays neither a cancellation nor the exit of the process.
 
-    The limit of the exporter over HTTP is one for each read, so an answer that comes drop by drop has none.
+    The HTTP exporter's limit applies to each read, so a response that trickles in would have none.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -149,9 +149,9 @@ async def run(export: Callable[[], None]) -> None:
         error: Exception | None = None
         try:
             export()
-        except Exception as raised:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as raised:  # noqa: BLE001 - re-raised in the coroutine that waits
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
             loop.call_soon_threadsafe(finish, error)
 
     threading.Thread(target=work, name="otlp_export", daemon=True).start()
@@ -159,7 +159,7 @@ async def run(export: Callable[[], None]) -> None:
 
 
 class _Watch:
-    """Sees each answer as it comes in; `last` is what an export that fails now has failed of."""
+    """Inspects each response. `last` is the reason if the present export fails."""
 
     def __init__(self) -> None:
         self.last: MonitorError = Overloaded("")
@@ -173,7 +173,7 @@ class _Watch:
 
 
 def _exporter_class(protocol: str, signal: Signal) -> Any:
-    """The SDK's exporter: slow to import, and few monitors send anything."""
+    """Make the SDK's exporter. It is slow to import, and few monitors send anything."""
     names = _NAMES[signal]
     module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{protocol}.{names.exporters}")
     return getattr(module, names.exporter)
@@ -207,7 +207,7 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
     class Watched(_exporter_class("grpc", signal)):  # type: ignore[misc] # known when it is imported
         _client: Any
 
-        def _initialize_channel_and_stub(self) -> None:  # the SDK's own name; called at first and to connect anew
+        def _initialize_channel_and_stub(self) -> None:  # the SDK's own name; called to connect and to reconnect
             super()._initialize_channel_and_stub()
             self._client = Stub(self._client)
 
@@ -233,9 +233,9 @@ def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
 
     class Watching(requests.Session):
         def request(self, *args: Any, **kwargs: Any) -> Any:
-            """Raising anything but a failed connection ends the export as a failure, without another attempt."""
+            """Return a hook: raising anything but a failed connection ends the export without another attempt."""
             if self.verify is not True:
-                kwargs["verify"] = self.verify  # said here it outweighs the variable REQUESTS_CA_BUNDLE
+                kwargs["verify"] = self.verify  # set here it overrides the variable REQUESTS_CA_BUNDLE
             try:
                 answer = super().request(*args, **kwargs)
             except requests.RequestException as error:
@@ -265,7 +265,7 @@ def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
 
 
 def _partly(kind: str, content: bytes, signal: Signal, watch: _Watch) -> bool:
-    """Whether an answer that is a success by its status tells that something was not taken, or is no answer of OTLP."""
+    """Check a response with a success status for rejected items, or for not being OTLP at all."""
     from google.protobuf import json_format  # noqa: PLC0415 - loaded with the exporter
     from google.protobuf.message import DecodeError  # noqa: PLC0415
 
@@ -277,9 +277,9 @@ def _partly(kind: str, content: bytes, signal: Signal, watch: _Watch) -> bool:
         else:
             answer.ParseFromString(content)
     except (DecodeError, json_format.ParseError):
-        if "html" in kind:  # a page for people: whatever stands there, it is no receiver of OTLP
+        if "html" in kind:  # a web page: this is not an OTLP receiver
             watch.fault(
-                "answered with a page", "is this the address of a receiver of OTLP?", content=False, again=False
+                "answered with a web page", "is this the address of an OTLP receiver?", content=False, again=False
             )
             return True
         return False

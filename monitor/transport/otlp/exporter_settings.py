@@ -17,7 +17,7 @@ from monitor.transport.http.client import Address, ClientTls
 from monitor.transport.otlp.exporter import Target
 
 SERVICE: Final = "rag-monitor"
-"""The `service.name` of all that is sent: by it our own receivers know it, and never judge it."""
+"""The `service.name` of everything sent. Our own receivers recognise it and never evaluate it."""
 
 RESOURCE: Final = {"service.name": SERVICE, "service.version": __version__}
 
@@ -25,27 +25,27 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class OtlpSettings(Component):
-    """A receiver of OTLP."""
+    """An OTLP receiver."""
 
     endpoint: Address | None = None
-    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC; for HTTP `http://collector:4318`, to
-    which `/v1/logs` and `/v1/traces` are added."""
+    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC, or `http://collector:4318` for HTTP,
+    where `/v1/logs` and `/v1/traces` are appended."""
 
     protocol: Literal["grpc", "http"] = "grpc"
     """OTLP over gRPC, or protobuf over HTTP."""
 
     headers: Mapping[str, SecretStr] = Field(default_factory=dict)
-    """Sent with each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Without any those of the variable
-    `OTEL_EXPORTER_OTLP_HEADERS` are, as the SDK does it."""
+    """Headers of each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Default: those of the variable
+    `OTEL_EXPORTER_OTLP_HEADERS`, as in the SDK."""
 
     tls: ClientTls | None = None
-    """Whom to trust, where `endpoint` begins with `https://` and its certificate is not signed by a known authority."""
+    """TLS options, for an `endpoint` that begins with `https://`."""
 
     compression: Literal["none", "gzip"] = "gzip"
-    """How requests are compressed."""
+    """Compression of requests."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """The limit of one delivery, all attempts included; at most `60s`."""
+    """Time limit of one delivery, including all attempts; at most `60s`."""
 
     @field_validator("headers")
     @classmethod
@@ -62,11 +62,13 @@ class OtlpSettings(Component):
         if self.tls is not None and not endpoint.startswith("https://"):
             raise ValueError("`tls` needs an `endpoint` that begins with https://")
         if self.protocol == "grpc" and urlsplit(endpoint).path:
-            raise ValueError("`endpoint` has a path, but gRPC knows none: `http://collector:4317`, or `protocol: http`")
+            raise ValueError(
+                "`endpoint` must not have a path with gRPC: `http://collector:4317`, or set `protocol: http`"
+            )
         return self
 
     def target(self, place: str) -> Target:
-        """For an exporter. Raises `ConfigError` that begins with `place` where a file of `tls` cannot work."""
+        """Return an exporter's target. Raises `ConfigError`, prefixed with `place`, if a `tls` file cannot be used."""
         if self.tls is not None:
             try:
                 self.tls.context()

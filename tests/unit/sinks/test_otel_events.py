@@ -81,7 +81,7 @@ def test_a_row_that_is_no_trace_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"endpoint": "http://h:4317/v1/logs"}, "gRPC knows none"),
+        ({"endpoint": "http://h:4317/v1/logs"}, "must not have a path"),
         ({"endpoint": "http://h:4317", "tls": {}}, "https://"),
         ({"endpoint": "http://h:4317", "headers": {"a b": "x"}}, "'a b' is not plain"),
         ({"endpoint": "http://h:4317", "headers": {"a": "x\ny"}}, "'a' is not plain"),

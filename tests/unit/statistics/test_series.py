@@ -34,5 +34,5 @@ def test_an_unknown_pair_has_a_series_of_nothing():
 
 @pytest.mark.parametrize(("step", "count"), [(10, 61), (60, 200), (7, 60), (1800, 49)])
 def test_more_or_finer_steps_than_are_remembered_are_refused(step, count):
-    with pytest.raises(ValueError, match="are not remembered"):
+    with pytest.raises(ValueError, match="are not kept"):
         Windows(ManualClock(NOW)).series("a", "b", step, count, NOW)

@@ -183,8 +183,8 @@ def test_events_are_heard_whatever_the_level_of_the_log() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"endpoint": "http://h:4318/v1/traces", "protocol": "http"}, "are added"),
-        ({"endpoint": "http://h:4317/x"}, "gRPC knows none"),
+        ({"endpoint": "http://h:4318/v1/traces", "protocol": "http"}, "are appended"),
+        ({"endpoint": "http://h:4317/x"}, "must not have a path"),
         ({"endpoint": "ftp://h"}, "address"),
         ({"tls": {}}, "https://"),
         ({"traces": "101%"}, "traces"),

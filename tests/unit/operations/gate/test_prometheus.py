@@ -33,7 +33,7 @@ def test_a_token_of_two_words_is_refused() -> None:
 
 def test_an_authority_that_cannot_work_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
-    with pytest.raises(ConfigError, match=r"ca_file: .*holds no certificate"):
+    with pytest.raises(ConfigError, match=r"ca_file: .*contains no certificate"):
         PrometheusSums("https://prometheus:9090", ca_file=tmp_path / "ca.pem")
     with pytest.raises(ConfigError, match="begins with https://"):
         PrometheusSums("http://prometheus:9090", ca_file=tmp_path / "ca.pem")
