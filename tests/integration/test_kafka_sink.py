@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.model.outcome import Selection
 from monitor.sinks.kafka import KafkaSink
@@ -80,7 +81,7 @@ def rows(records: list[Any]) -> dict[str, dict[str, Any]]:
 
 async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at_a_time(broker: Broker) -> None:
     broker.create_topics("sink.plain")
-    lent, results = runtime(), [judged(number) for number in range(2000)]
+    lent, results = runtime(SystemClock()), [judged(number) for number in range(2000)]
     async with sink(broker, "sink.plain").open(lent) as deliver:
         await deliver(results[0])
         began = time.monotonic()
@@ -100,7 +101,7 @@ async def test_a_result_is_there_when_it_is_delivered_keyed_by_its_trace_many_at
 
 async def test_texts_go_along_where_that_is_asked_for(broker: Broker) -> None:
     broker.create_topics("sink.texts")
-    async with sink(broker, "sink.texts", include_texts=True).open(runtime()) as deliver:
+    async with sink(broker, "sink.texts", include_texts=True).open(runtime(SystemClock())) as deliver:
         await deliver(judged(1))
     (row,) = rows(read(broker, "sink.texts", 1)).values()
     assert row["response"] == "It is two years."
@@ -110,7 +111,7 @@ async def test_texts_go_along_where_that_is_asked_for(broker: Broker) -> None:
 async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_seconds(mortal: Broker, how: str) -> None:
     topic = f"results-{how}"
     mortal.create_topics(topic)
-    lent, results = runtime(), [judged(number) for number in range(300)]
+    lent, results = runtime(SystemClock()), [judged(number) for number in range(300)]
 
     async def away() -> None:
         await anyio.sleep(0.5)
@@ -144,7 +145,7 @@ async def test_what_is_too_large_goes_to_the_dead_letters_without_its_texts_and_
     broker.create_topics("sink.small", max_message_bytes="20000")
     broker.create_topics("sink.letters")
     large = {"explanation": "x" * 50_000}
-    lent = runtime()
+    lent = runtime(SystemClock())
     options = {"dead_letters": "sink.letters", "compression": "none", "max_bytes": 200_000}
     async with sink(broker, "sink.small", **options).open(lent) as deliver, anyio.create_task_group() as tasks:
         for number in range(400):
@@ -169,13 +170,13 @@ async def test_what_is_too_large_goes_to_the_dead_letters_without_its_texts_and_
 
 async def test_without_dead_letters_what_is_too_large_is_a_failure_of_the_sink(broker: Broker) -> None:
     broker.create_topics("sink.bare")
-    async with sink(broker, "sink.bare", max_bytes=2000).open(runtime()) as deliver:
+    async with sink(broker, "sink.bare", max_bytes=2000).open(runtime(SystemClock())) as deliver:
         with pytest.raises(MonitorError, match="MessageSizeTooLargeError"):
             await deliver(judged(1, outcome=_score(explanation="x" * 3000)))
 
 
 async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Broker) -> None:
-    lent = runtime()
+    lent = runtime(SystemClock())
     async with sink(broker, "sink.missing", delivery_timeout=2).open(lent) as deliver:
         began = time.monotonic()
         for number in range(2):
@@ -189,7 +190,7 @@ async def test_a_missing_topic_is_said_once_waited_for_and_never_made(broker: Br
 
 
 async def test_a_topic_that_is_made_late_gets_what_has_waited(broker: Broker) -> None:
-    lent = runtime()
+    lent = runtime(SystemClock())
     async with sink(broker, "sink.late").open(lent) as deliver, anyio.create_task_group() as tasks:
         tasks.start_soon(deliver, judged(1))
         await anyio.sleep(1)
@@ -201,7 +202,7 @@ async def test_a_topic_that_is_made_late_gets_what_has_waited(broker: Broker) ->
 async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent(broker: Broker) -> None:
     nowhere = KafkaSink(brokers=("127.0.0.1:1",), topic="any")
     failed: list[MonitorError] = []
-    lent = runtime()
+    lent = runtime(SystemClock())
     async with anyio.create_task_group() as tasks:
         async with nowhere.open(lent) as deliver:
 
@@ -227,11 +228,11 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
     def one(number: int) -> Any:
         return judged(number, value=number % 5, selection=Selection(0.1, 0.05, INPUTS, 0.5))
 
-    async with options.open(runtime()) as deliver:
+    async with options.open(runtime(SystemClock())) as deliver:
         for number in range(100):
             await deliver(one(number))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(options.recall, heard.append, runtime())
+            tasks.start_soon(options.recall, heard.append, runtime(SystemClock()))
             with anyio.fail_after(30):
                 while len(heard) < 50:  # noqa: ASYNC110 - another task fills it
                     await anyio.sleep(0.05)
@@ -252,10 +253,10 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
 
 async def test_a_producer_says_whether_a_topic_is_there_and_makes_none(broker: Broker) -> None:
     broker.create_topics("sink.known")
-    async with open_producer(sink(broker, "sink.known"), Sending(), runtime()) as producer:
+    async with open_producer(sink(broker, "sink.known"), Sending(), runtime(SystemClock())) as producer:
         assert await producer.knows("sink.known")
         assert not await producer.knows("sink.unknown")
-    async with open_producer(KafkaConnection(brokers=("127.0.0.1:1",)), Sending(), runtime()) as producer:
+    async with open_producer(KafkaConnection(brokers=("127.0.0.1:1",)), Sending(), runtime(SystemClock())) as producer:
         assert not await producer.knows("sink.known")
 
 
