@@ -267,7 +267,7 @@ def test_question_history_and_answer_come_back_out_of_inputs_and_outputs(
         {"messages": [*history, {"role": "user", "content": question}]},
         [*history, {"role": "user", "content": question}],
     ):
-        assert messages.read_request(encode(given_in)) == messages.Question(question, turns)
+        assert messages.read_request(encode(given_in)) == messages.StatedQuestion(question, turns)
     for put_out in (
         {"answer": answer, "context": []},
         {"outputs": {"output": answer}},
@@ -275,5 +275,5 @@ def test_question_history_and_answer_come_back_out_of_inputs_and_outputs(
         {"choices": [{"index": 0, "message": {"role": "assistant", "content": answer}}]},
     ):
         assert messages.read_answer(encode(put_out)) == answer
-    assert messages.read_request(question) == messages.Question(question)
+    assert messages.read_request(question) == messages.StatedQuestion(question)
     assert messages.read_answer(answer) == answer
