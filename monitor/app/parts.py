@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -19,11 +19,11 @@ from monitor.alerts.self_alert import Observed, SelfAlertChecks
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
+from monitor.config.sections import StorageSettings
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
 from monitor.model.outcome import EvaluationResult
-from monitor.operations import diagnosis
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
 from monitor.pipeline.privacy import PrivacyFilter
@@ -37,7 +37,7 @@ from monitor.sinks.history import HistorySink
 from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.statistics.windows import Windows
 from monitor.storage import files
-from monitor.storage.request_log import Recorder
+from monitor.storage.request_log import Recorder, recording
 from monitor.storage.spool import Spool, open_spool
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
@@ -111,7 +111,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     sinks: dict[str, Deliver] = {}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
-    recorder = await stack.enter_async_context(diagnosis.record(config.storage, runtime))
+    recorder = await stack.enter_async_context(_recording(config.storage, runtime))
     running = Running(runtime, windows, history, _active(config, runtime), ServiceVersions(runtime), statuses)
     return Parts(
         running=running,
@@ -222,3 +222,16 @@ def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]
         else:
             active.append(assignment)
     return tuple(active)
+
+
+def _recording(storage: StorageSettings, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
+    """Record in the request log, as configured; None where it is off."""
+    if storage.request_log <= 0:
+        return nullcontext()
+    return recording(
+        storage.path / files.REQUEST_LOG,
+        runtime,
+        retention=storage.request_log,
+        sums_retention=max(storage.retention, storage.request_log),
+        at_most=storage.request_log_max_size,
+    )

@@ -6,7 +6,7 @@ from monitor.app.parts import Parts
 from monitor.app.scoring import ScoringParts
 from monitor.config import Config
 from monitor.jobs.trial.queue import TrialQueue
-from monitor.operations.diagnosis import Inquiry
+from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.introspection.live import LiveRequests
 from monitor.web.context import PageContext
 
@@ -16,7 +16,7 @@ def page_context(
 ) -> PageContext:
     """Return everything that the UI shows; without `trials` it offers none."""
     running = parts.running
-    inquiry = Inquiry(config, running.runtime.clock, looking)
+    diagnostics = Diagnostics(config, running.runtime.clock, looking)
     judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
     return PageContext(
         runtime=running.runtime,
@@ -32,8 +32,8 @@ def page_context(
         changed=running.generations.latest,
         sliced=scoring.slicing.recent,
         slices=config.slices,
-        explain_trace=inquiry.live_trace,
-        explain_evaluator=inquiry.live_evaluator,
+        explain_trace=diagnostics.live_trace,
+        explain_evaluator=diagnostics.live_evaluator,
         missed=scoring.backfill.missed,
         retention=config.storage.retention,
         keeps_texts=config.storage.texts == "all",

@@ -19,7 +19,7 @@ from monitor.cli._options import CaFile, ConfigPath, Json, Token, TokenFile, cli
 from monitor.cli.console.text import clean
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError, MonitorError
-from monitor.operations.diagnosis import Inquiry, ask_monitor, is_known
+from monitor.operations.diagnosis import Diagnostics, ask_monitor, is_known
 from monitor.pipeline.introspection.explain import Cause, Explanation, ExplanationStep
 from monitor.quantities import parse_duration
 
@@ -66,11 +66,11 @@ def why(
             answer = ask_monitor(client, trace or "", evaluator or "", since=seconds, app=app or "")
         else:
             clock = SystemClock()
-            inquiry = Inquiry(configuration.load(config), clock)
+            diagnostics = Diagnostics(configuration.load(config), clock)
             if trace is not None:
-                answer = inquiry.trace(trace, evaluator or "")
+                answer = diagnostics.trace(trace, evaluator or "")
             else:
-                answer = inquiry.evaluator(evaluator or "", clock.now() - seconds, app or "")
+                answer = diagnostics.evaluator(evaluator or "", clock.now() - seconds, app or "")
     except ConfigError:
         raise
     except MonitorError as error:

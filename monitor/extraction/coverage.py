@@ -15,7 +15,7 @@ from monitor.model.case import Reading, ReadingStatus
 FIELDS: Final = ("question", "context", "answer", "model", "session", "tokens")
 """What a request may come with. Without the first three it cannot be judged; the others are for slices and costs."""
 
-_ADVICE: Final = Path(__file__).parent / "conventions" / "advice"
+_ADVICE: Final = Path(__file__).parents[1] / "conventions" / "advice"
 _SECTION: Final = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
 _ANYWHERE, _ROWS = "gen_ai", "rows"
 

@@ -1,15 +1,14 @@
 """Explains the results of a trace or of an evaluator: from the storage folder, in a running monitor, or by asking one.
 
-Inquiry(config, SystemClock()).trace("65dbb018012b2df2878b7ad02718e182").conclusion
+Diagnostics(config, SystemClock()).trace("65dbb018012b2df2878b7ad02718e182").conclusion
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import anyio.to_thread
@@ -17,11 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.config.sections import StorageSettings
 from monitor.errors import MonitorError
 from monitor.extraction.feedback.rules import known_names
 from monitor.model.external import ScoreSource
-from monitor.model.request_log import RequestRecord
 from monitor.operations.monitor_client import MonitorClient
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.introspection.explain import (
@@ -31,94 +28,50 @@ from monitor.pipeline.introspection.explain import (
     Explanation,
     ExternalScores,
     MonitorSetup,
-    OpenTrace,
     TraceFacts,
     expected_via,
     explain_evaluator,
     explain_trace,
 )
+from monitor.pipeline.introspection.live import LiveRequests
 from monitor.quantities import format_duration
 from monitor.samplers.uniform import Uniform
-from monitor.stages import Runtime, type_name
+from monitor.stages import type_name
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
-from monitor.storage.history.reader import HistoryReader as Results
-from monitor.storage.history.reader import Search
-from monitor.storage.request_log import Recorder, RequestLogReader, recording
-
-FILE: Final = files.REQUEST_LOG
-"""The name of the file within the storage folder."""
+from monitor.storage.history.reader import HistoryReader, Search
+from monitor.storage.request_log import RequestLogReader
 
 BUDGETS: Final = ("per_day", "per_hour", "dollars_per_day")
-"""Options of samplers that cap what is judged."""
+"""Options of samplers that limit what is evaluated."""
 
 _OF_A_JUDGE: Final = ("model", "timeout", "max_concurrency", "max_characters")
 _TRACE: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
+_EXPLANATION: Final = TypeAdapter(Explanation)
 
 
-_ANSWER: Final = TypeAdapter(Explanation)
+class Diagnostics:
+    """Explains results of one monitor, by its storage folder and, where it runs in this process, by its live state.
 
-
-class Live(Protocol):
-    """A running monitor, asked on its event loop."""
-
-    def trail(self, request_id: str) -> RequestRecord | None:
-        """What is known so far of a request that is being worked on."""
-        ...
-
-    def open_trace(self, request_id: str) -> OpenTrace | None:
-        """A trace that more is awaited of."""
-        ...
-
-    def is_unread(self, request_id: str) -> bool:
-        """Whether a request is complete and waits to be read."""
-        ...
-
-    def waiting(self) -> Mapping[str, int]:
-        """By evaluator the cases that it has chosen and that have no outcome yet."""
-        ...
-
-    @property
-    def pending(self) -> int:
-        """Requests that have not ended."""
-        ...
-
-
-def record(storage: StorageSettings, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:
-    """Keeps what becomes of requests, as configured; None where it is not to be kept."""
-    if storage.request_log <= 0:
-        return nullcontext()
-    return recording(
-        storage.path / FILE,
-        runtime,
-        retention=storage.request_log,
-        sums_retention=max(storage.retention, storage.request_log),
-        at_most=storage.request_log_max_size,
-    )
-
-
-class Inquiry:
-    """Answers questions about one monitor, from its storage folder and, where it runs here, from itself.
-
-    The methods without `live` in their name block for some milliseconds. All raise `MonitorError` where what is kept
-    cannot be read.
+    The methods without `live` in their name block for some milliseconds. All raise `MonitorError` where a file cannot
+    be read.
     """
 
-    def __init__(self, config: Config, clock: Clock, live: Live | None = None) -> None:
+    def __init__(self, config: Config, clock: Clock, live: LiveRequests | None = None) -> None:
         self._config = config
         self._clock = clock
         self._live = live
-        self._trails = RequestLogReader(config.storage.path / FILE)
+        self._records = RequestLogReader(config.storage.path / files.REQUEST_LOG)
         self._results = config.storage.path / files.HISTORY
 
     def trace(self, request_id: str, evaluator: str = "") -> Explanation:
-        """Why a trace has the verdicts it has, or none; with `evaluator`, why that one's."""
-        return self._of_trace(self._asked_for(request_id), evaluator)
+        """Explain the results of a trace, or their absence; with `evaluator`, those of this one."""
+        return self._of_trace(self._facts(request_id), evaluator)
 
     async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
-        """The same, asked on the event loop of the monitor."""
-        facts = self._asked_for(request_id)
+        """Explain the same on the event loop of the monitor, with what is in progress."""
+        facts = self._facts(request_id)
         if self._live is not None:
             facts = replace(
                 facts,
@@ -129,18 +82,18 @@ class Inquiry:
         return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator))
 
     def evaluator(self, name: str, since: float, app: str = "") -> Explanation:
-        """Why an evaluator ran as often as it did since that wall-clock second; of one app, by its label, or of all."""
+        """Explain why an evaluator ran as often as it did since a wall-clock second, on one app or on all."""
         return self._of_evaluator(EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app))
 
     async def live_evaluator(self, name: str, since: float, app: str = "") -> Explanation:
-        """The same, asked on the event loop of the monitor."""
+        """Explain the same on the event loop of the monitor, with what is in progress."""
         facts = EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app)
         if self._live is not None:
             waiting = self._live.waiting().get(name, 0)
             facts = replace(facts, waiting=waiting, pending=self._live.pending)
         return await anyio.to_thread.run_sync(self._of_evaluator, facts)
 
-    def _asked_for(self, request_id: str) -> TraceFacts:
+    def _facts(self, request_id: str) -> TraceFacts:
         named = as_id(request_id)
         salt = self._config.sampling.salt
         return TraceFacts(
@@ -151,16 +104,16 @@ class Inquiry:
         )
 
     def _of_trace(self, facts: TraceFacts, evaluator: str) -> Explanation:
-        if self._has_trails:
-            facts = replace(facts, recorded=self._trails.of(facts.request_id), reaches_back=self._trails.oldest())
+        if self._has_records:
+            facts = replace(facts, recorded=self._records.of(facts.request_id), reaches_back=self._records.oldest())
         if self._results.exists():
-            facts = replace(facts, results=Results(self._results).by_trace(facts.request_id))
+            facts = replace(facts, results=HistoryReader(self._results).by_trace(facts.request_id))
         return explain_trace(facts, self._setup(), evaluator)
 
     def _of_evaluator(self, facts: EvaluatorFacts) -> Explanation:
-        if self._has_trails:
-            span = self._trails.span()
-            sums = self._trails.sums(facts.since, facts.until, facts.app or None)
+        if self._has_records:
+            span = self._records.span()
+            sums = self._records.sums(facts.since, facts.until, facts.app or None)
             facts = replace(facts, sums=sums, reaches_back=span[0] if span else None)
         if self._results.exists():
             facts = replace(facts, unscored=self._newest_unscored(facts))
@@ -171,7 +124,7 @@ class Inquiry:
     def _newest_unscored(self, facts: EvaluatorFacts) -> Mapping[str, Any] | None:
         apps = (facts.app,) if facts.app else ()
         wanted = Search(apps=apps, evaluator=facts.name, since=facts.since, outcome="unscored", order="newest", limit=1)
-        return next(iter(Results(self._results).search(wanted)), None)
+        return next(iter(HistoryReader(self._results).search(wanted)), None)
 
     @property
     def _own(self) -> list[str]:
@@ -182,7 +135,7 @@ class Inquiry:
         expected = facts.name in known_names(self._config.feedback, self._own)
         if not self._results.exists():
             return ExternalScores(via=expected_via(facts.name)) if expected else None
-        results = Results(self._results)
+        results = HistoryReader(self._results)
         apps = (facts.app,) if facts.app else ()
         newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
         via = newest[0].get("score_source", ScoreSource.OWN) if newest else expected_via(facts.name)
@@ -192,8 +145,8 @@ class Inquiry:
         return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
 
     @property
-    def _has_trails(self) -> bool:
-        return self._config.storage.request_log > 0 and self._trails.path.exists()
+    def _has_records(self) -> bool:
+        return self._config.storage.request_log > 0 and self._records.path.exists()
 
     def _setup(self) -> MonitorSetup:
         config = self._config
@@ -211,7 +164,7 @@ class Inquiry:
 
 
 def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> EvaluatorSetup:
-    """An entry of `evaluators`, the one with this number, as explanations need it."""
+    """Return the entry number `index` of `evaluators` as explanations need it."""
     sampler, judge = one.sampler, config.judge_of(one)
     return EvaluatorSetup(
         name=one.evaluator.name,
@@ -241,20 +194,20 @@ def ask_monitor(
             f"{client.url}/api/v1/why: no explanation: check `ui.enabled` there, the token, and the options"
         )
     try:
-        return _ANSWER.validate_python(found)
+        return _EXPLANATION.validate_python(found)
     except ValidationError:
         raise MonitorError(
             f"{client.url}/api/v1/why: another version of the monitor, whose explanation is not understood"
         ) from None
 
 
-def is_known(answer: Explanation) -> bool:
+def is_known(explanation: Explanation) -> bool:
     """Whether anything is known of what was asked about."""
-    return answer.cause not in (Cause.NEVER_SEEN, Cause.NOT_RECORDED)
+    return explanation.cause not in (Cause.NEVER_SEEN, Cause.NOT_RECORDED)
 
 
 def as_id(given: str) -> str:
-    """An id as it was copied from somewhere: a trace id in any of its usual forms, or that of a row as it is."""
+    """Return the id in a text: a trace id in any of its usual forms, or the id of a row unchanged."""
     text = given.strip()
     digits = text.lower().removeprefix("tr-").removeprefix("0x").replace("-", "")
     return digits if len(digits) == _TRACE and _HEX.issuperset(digits) else text

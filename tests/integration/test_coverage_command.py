@@ -20,7 +20,7 @@ from tests.support.monitor import MonitorProcess
 from tests.support.tools import wait_until
 from tests.support.traces import SETUPS
 
-ADVICE = Path(coverage.__file__).parent / "conventions" / "advice"
+ADVICE = Path(coverage.__file__).parents[1] / "conventions" / "advice"
 DIALECTS = [one.name for one in registry.conventions()]
 
 

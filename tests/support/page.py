@@ -24,7 +24,7 @@ from monitor.jobs.backfill.store import Missed
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Cost, EvaluationResult, Evidence, Score
 from monitor.model.service_version import VersionChange
-from monitor.operations.diagnosis import Inquiry
+from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
 from monitor.samplers.uniform import Uniform
@@ -119,7 +119,7 @@ class Site:
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
         self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
-        inquiry = Inquiry(self._config(), self.clock)
+        diagnostics = Diagnostics(self._config(), self.clock)
         self.context = PageContext(
             runtime=self.runtime,
             windows=self.windows,
@@ -134,8 +134,8 @@ class Site:
             changed=lambda app, evaluator: self.changes.get((app, evaluator)),
             sliced=self.sliced,
             slices=self.slices,
-            explain_trace=inquiry.live_trace,
-            explain_evaluator=inquiry.live_evaluator,
+            explain_trace=diagnostics.live_trace,
+            explain_evaluator=diagnostics.live_evaluator,
             missed=lambda: self.missed,
             retention=7 * 86400.0,
             keeps_texts=self.texts,

@@ -12,13 +12,14 @@ from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.model.case import Case, Traffic
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
-from monitor.operations.diagnosis import BUDGETS, FILE
+from monitor.operations.diagnosis import BUDGETS
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.ledger import TraceOutcome
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler, Sampler
 from monitor.statistics import consistent_sampling
+from monitor.storage import files
 from monitor.storage.request_log import RequestLogReader
 
 FACTORS: Final = (1 / 3, 1.0, 3.0)
@@ -102,7 +103,7 @@ def predict_from_log(config: Config, since: float, now: float) -> LoggedTraffic 
 
     Raises `ConfigError` where the request log cannot be read.
     """
-    reader = RequestLogReader(config.storage.path / FILE)
+    reader = RequestLogReader(config.storage.path / files.REQUEST_LOG)
     if not reader.path.exists():
         return None
     begin = (now - since) // _MINUTE * _MINUTE

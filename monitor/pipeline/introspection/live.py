@@ -14,7 +14,7 @@ _TRACE_ID = 32
 
 
 class LiveRequests:
-    """See `operations.diagnosis.Live`."""
+    """Where requests of a running pipeline are now."""
 
     def __init__(self, pipeline: Pipeline, assembly: Assembly, clock: Clock) -> None:
         self._pipeline = pipeline
@@ -22,11 +22,11 @@ class LiveRequests:
         self._clock = clock
 
     def trail(self, request_id: str) -> RequestRecord | None:
-        """What is known so far of a request that is being worked on."""
+        """Return what is known so far of a request in progress."""
         return self._pipeline.notes.of(request_id)
 
     def open_trace(self, request_id: str) -> OpenTrace | None:
-        """A trace that more is awaited of."""
+        """Return a trace that is not complete yet."""
         try:
             found = self._assembly.look(bytes.fromhex(request_id)) if len(request_id) == _TRACE_ID else None
         except ValueError:
@@ -38,14 +38,14 @@ class LiveRequests:
         return OpenTrace(found.app, found.source, found.received_at, until, *counts, found.root_ended)
 
     def is_unread(self, request_id: str) -> bool:
-        """Whether a request is complete and waits to be read."""
+        """Whether a request is complete and waits for extraction."""
         return self._pipeline.is_unread(request_id)
 
     def waiting(self) -> Mapping[str, int]:
-        """By evaluator the cases that it has chosen and that have no outcome yet."""
+        """Return by evaluator the selected cases that have no outcome yet."""
         return self._pipeline.notes.waiting()
 
     @property
     def pending(self) -> int:
-        """Requests that have not ended."""
+        """The number of requests that have not ended."""
         return self._pipeline.pending
