@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
-from monitor.sinks._verdict import clean, tell
+from monitor.sinks._plain_result import clean, to_plain
 
 _ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
@@ -43,19 +43,19 @@ class LangfuseSink(HttpSink):
                 await api.call("POST", "/api/public/scores", score)
 
     def _score(self, judged: EvaluationResult) -> dict[str, Any] | None:
-        told = tell(judged, explanations=self.include_explanations)
-        if told.score is None:
+        plain = to_plain(judged, explanations=self.include_explanations)
+        if plain.score is None:
             return None
         environment = judged.case.attributes.get("deployment.environment.name", "").lower()
         score = {
             "id": judged.id,
-            "traceId": told.trace_id or clean(judged.case.request_id),
-            "observationId": told.span_id or None,
-            "name": told.name,
-            "value": told.score,
+            "traceId": plain.trace_id or clean(judged.case.request_id),
+            "observationId": plain.span_id or None,
+            "name": plain.name,
+            "value": plain.score,
             "dataType": "NUMERIC",
-            "comment": told.explanation or None,
+            "comment": plain.explanation or None,
             "environment": environment if _ENVIRONMENT.fullmatch(environment) else None,
-            "metadata": {**told.facts, **({"label": told.label} if told.label else {})},
+            "metadata": {**plain.facts, **({"label": plain.label} if plain.label else {})},
         }
         return {key: value for key, value in score.items() if value is not None}

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from monitor.errors import InvalidData, MonitorError, Overloaded
 from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
-from monitor.sinks._verdict import Told, clean, tell
+from monitor.sinks._plain_result import PlainResult, clean, to_plain
 
 _NOT_THERE, _FAILED = 404, 500
 _AGAIN_AFTER: Final = 1.0  # seconds: a trace may arrive after its result, and a fault may pass
@@ -52,10 +52,10 @@ class Mlflow(HttpSink):
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """See `HttpSink`."""
         for one in results:
-            told = tell(one, explanations=self.include_explanations)
-            trace = f"tr-{told.trace_id}" if told.trace_id else clean(one.case.request_id)
-            if trace.startswith("tr-") and not told.skipped:
-                await _assess(api, trace, _assessment(trace, told, one.judged_at))
+            plain = to_plain(one, explanations=self.include_explanations)
+            trace = f"tr-{plain.trace_id}" if plain.trace_id else clean(one.case.request_id)
+            if trace.startswith("tr-") and not plain.skipped:
+                await _assess(api, trace, _assessment(trace, plain, one.judged_at))
 
 
 async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
@@ -78,25 +78,25 @@ async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
         await anyio.sleep(_AGAIN_AFTER)
 
 
-def _assessment(trace: str, told: Told, judged_at: float) -> dict[str, Any]:
+def _assessment(trace: str, plain: PlainResult, judged_at: float) -> dict[str, Any]:
     now = datetime.fromtimestamp(judged_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    metadata = {f"rag_monitor.{key}": str(value) for key, value in told.facts.items()}
-    if told.label:
-        metadata["rag_monitor.label"] = told.label
-    if told.span_id:
-        metadata["rag_monitor.span_id"] = told.span_id
-    feedback: dict[str, Any] = {"value": told.score}
-    if told.score is None:
-        feedback = {"error": {"error_code": told.trouble, "error_message": told.detail}}
+    metadata = {f"rag_monitor.{key}": str(value) for key, value in plain.facts.items()}
+    if plain.label:
+        metadata["rag_monitor.label"] = plain.label
+    if plain.span_id:
+        metadata["rag_monitor.span_id"] = plain.span_id
+    feedback: dict[str, Any] = {"value": plain.score}
+    if plain.score is None:
+        feedback = {"error": {"error_code": plain.trouble, "error_message": plain.detail}}
     return {
-        "assessment_id": f"a-{told.facts['result_id']}",
-        "assessment_name": told.name,
+        "assessment_id": f"a-{plain.facts['result_id']}",
+        "assessment_name": plain.name,
         "trace_id": trace,
-        "source": {"source_type": "LLM_JUDGE" if told.by_model else "CODE", "source_id": "rag-monitor"},
+        "source": {"source_type": "LLM_JUDGE" if plain.by_model else "CODE", "source_id": "rag-monitor"},
         "create_time": now,
         "last_update_time": now,
         "feedback": feedback,
-        "rationale": told.explanation,
+        "rationale": plain.explanation,
         "metadata": metadata,
         "valid": True,
     }

@@ -20,8 +20,8 @@ from monitor.errors import MonitorError
 from monitor.extraction.slices import RESPONSE_ID
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
+from monitor.sinks._plain_result import clean, to_plain
 from monitor.sinks._together import together
-from monitor.sinks._verdict import clean, tell
 from monitor.stages import Deliver, Runtime, Sink
 from monitor.transport.http.client import Address
 from monitor.transport.otlp.exporter import OtlpSender
@@ -110,11 +110,11 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
     scope = InstrumentationScope(SERVICE, __version__)
 
     def write(judged: EvaluationResult, explanations: bool) -> ReadableLogRecord:
-        told = tell(judged, explanations=explanations)
-        trace_id = int(told.trace_id or "0", 16)
+        plain = to_plain(judged, explanations=explanations)
+        trace_id = int(plain.trace_id or "0", 16)
         span = SpanContext(
             trace_id,
-            int(told.span_id or "0", 16) if trace_id else 0,
+            int(plain.span_id or "0", 16) if trace_id else 0,
             is_remote=True,
             trace_flags=TraceFlags(TraceFlags.SAMPLED if trace_id else TraceFlags.DEFAULT),
         )
@@ -134,19 +134,19 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
 
 def attributes(judged: EvaluationResult, *, explanations: bool) -> dict[str, str | float | bool]:
     """The attributes of a result's event; see `OtelEvents`."""
-    told = tell(judged, explanations=explanations)
+    plain = to_plain(judged, explanations=explanations)
     found: dict[str, str | float | bool | None] = {
-        "gen_ai.evaluation.name": told.name,
-        "gen_ai.evaluation.score.value": told.score,
-        "gen_ai.evaluation.score.label": told.label,
-        "gen_ai.evaluation.explanation": told.explanation,
+        "gen_ai.evaluation.name": plain.name,
+        "gen_ai.evaluation.score.value": plain.score,
+        "gen_ai.evaluation.score.label": plain.label,
+        "gen_ai.evaluation.explanation": plain.explanation,
         RESPONSE_ID: clean(judged.case.attributes.get(RESPONSE_ID, "")),
-        "error.type": "" if told.skipped else told.trouble,
-        "rag_monitor.reason": told.trouble,
-        "rag_monitor.detail": told.detail,
-        "rag_monitor.request_id": "" if told.trace_id else clean(judged.case.request_id),
+        "error.type": "" if plain.skipped else plain.trouble,
+        "rag_monitor.reason": plain.trouble,
+        "rag_monitor.detail": plain.detail,
+        "rag_monitor.request_id": "" if plain.trace_id else clean(judged.case.request_id),
     }
-    found |= {f"rag_monitor.{key}": value for key, value in told.facts.items()}
+    found |= {f"rag_monitor.{key}": value for key, value in plain.facts.items()}
     return {key: value for key, value in found.items() if value is not None and value != ""}
 
 

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from monitor.errors import MonitorError
 from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
+from monitor.sinks._plain_result import PlainResult, to_plain
 from monitor.sinks._together import ResultsRefused
-from monitor.sinks._verdict import Told, tell
 
 _PATH: Final = "/v1/span_annotations?sync=true"
 _NOT_THERE: Final = 404
@@ -43,8 +43,8 @@ class Phoenix(HttpSink):
 
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """See `HttpSink`."""
-        told = [tell(one, explanations=self.include_explanations) for one in results]
-        absent = await _annotate(api, [one for one in told if one.span_id and one.score is not None])
+        plain = [to_plain(one, explanations=self.include_explanations) for one in results]
+        absent = await _annotate(api, [one for one in plain if one.span_id and one.score is not None])
         if absent:
             await anyio.sleep(_SPANS_COME_WITHIN)
             absent = await _annotate(api, absent)
@@ -53,27 +53,27 @@ class Phoenix(HttpSink):
             raise ResultsRefused(f"phoenix: it has no span {absent[0].span_id}", ids)
 
 
-async def _annotate(api: Api, told: list[Told]) -> list[Told]:
+async def _annotate(api: Api, plain: list[PlainResult]) -> list[PlainResult]:
     """Write all of these; returns those whose spans are missing."""
-    if not told:
+    if not plain:
         return []
-    answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in told]}, also={_NOT_THERE})
+    answer = await api.call("POST", _PATH, {"data": [_annotation(one) for one in plain]}, also={_NOT_THERE})
     if answer.status != _NOT_THERE:
         return []
     named = set(_MISSING.findall(answer.text))
-    absent = [one for one in told if one.span_id in named]
+    absent = [one for one in plain if one.span_id in named]
     if not absent:
         raise MonitorError(f"phoenix: {api.where} answered 404: is this the address of a Phoenix?")
-    return absent + await _annotate(api, [one for one in told if one.span_id not in named])
+    return absent + await _annotate(api, [one for one in plain if one.span_id not in named])
 
 
-def _annotation(told: Told) -> dict[str, Any]:
-    result = {"score": told.score, "label": told.label or None, "explanation": told.explanation or None}
+def _annotation(plain: PlainResult) -> dict[str, Any]:
+    result = {"score": plain.score, "label": plain.label or None, "explanation": plain.explanation or None}
     return {
-        "span_id": told.span_id,
-        "name": told.name,
-        "annotator_kind": "LLM" if told.by_model else "CODE",
-        "identifier": told.facts["result_id"],
+        "span_id": plain.span_id,
+        "name": plain.name,
+        "annotator_kind": "LLM" if plain.by_model else "CODE",
+        "identifier": plain.facts["result_id"],
         "result": {key: value for key, value in result.items() if value is not None},
-        "metadata": dict(told.facts),
+        "metadata": dict(plain.facts),
     }

@@ -30,8 +30,8 @@ def blank(db: sqlite3.Connection, before: float) -> bool:
 
     Continues where it stopped, also after a restart.
     """
-    told = db.execute("SELECT max(until) FROM blanked").fetchone()[0]
-    begin = told if told is not None and told <= before else 0.0  # else the clock was set back, or the retention raised
+    done = db.execute("SELECT max(until) FROM blanked").fetchone()[0]
+    begin = done if done is not None and done <= before else 0.0  # else the clock was set back, or the retention raised
     found = db.execute(
         "SELECT at FROM results WHERE at >= ? AND at < ? ORDER BY at LIMIT ?", (begin, before, _AT_ONCE)
     ).fetchall()
@@ -68,11 +68,11 @@ def traces_of(path: Path, users: Iterable[str], user_id: str) -> set[str]:
                 rows = eraser.db.execute("SELECT trace_id FROM people WHERE user = ?", (user,))
                 found.update(trace for (trace,) in rows)
         if eraser.has("results"):
-            told = (
+            by_id = (
                 "SELECT trace_id FROM results WHERE json_valid(CAST(body AS TEXT))"
                 " AND json_extract(CAST(body AS TEXT), '$.user_id') = ?"
             )
-            found.update(trace for (trace,) in eraser.db.execute(told, (user_id,)))
+            found.update(trace for (trace,) in eraser.db.execute(by_id, (user_id,)))
     return found
 
 

@@ -209,5 +209,5 @@ def _sums(row: tuple[Any, ...]) -> MinuteSums:
 
 
 def _lesson(body: bytes) -> PastResult:
-    told = load(body)
-    return PastResult(**{**told, "inputs": tuple(told["inputs"])})
+    fields = load(body)
+    return PastResult(**{**fields, "inputs": tuple(fields["inputs"])})

@@ -90,22 +90,22 @@ def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True
         row["contradicts"] = True
     if judged.origin:
         row["origin"] = judged.origin
-    if texts and judged.via is ScoreSource.OWN:  # a verdict of others is on an answer that is no longer at hand
+    if texts and judged.via is ScoreSource.OWN:  # the answer of an external score is no longer available
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
     return row
 
 
 def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
-    told = asdict(one)
-    return told if quotes else {**told, "claim": "", "note": ""}
+    whole = asdict(one)
+    return whole if quotes else {**whole, "claim": "", "note": ""}
 
 
 def _judge(judged: EvaluationResult) -> dict[str, Any]:
     """The cost; the single calls are in the request log."""
-    told = asdict(judged.spending)
-    del told["tries"]
-    return told
+    whole = asdict(judged.spending)
+    del whole["tries"]
+    return whole
 
 
 def dump(row: dict[str, Any]) -> bytes:

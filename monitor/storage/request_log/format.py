@@ -19,47 +19,47 @@ def _defaults(kind: type) -> dict[str, Any]:
     return {one.name: one.default for one in dataclasses.fields(kind)}
 
 
-_TRAIL: Final = _defaults(RequestRecord)
+_RECORD: Final = _defaults(RequestRecord)
 _CHOICE: Final = _defaults(EvaluatorDecision)
 
 
-def pack(trail: RequestRecord) -> bytes:
+def pack(record: RequestRecord) -> bytes:
     """Write a record as the body of its row."""
-    told = _told(trail, _TRAIL)
-    if trail.joined:
-        told["joined"] = [list(one) for one in trail.joined]
-    if trail.choices:
-        told["choices"] = [_choice(one) for one in trail.choices]
+    kept = _non_defaults(record, _RECORD)
+    if record.joined:
+        kept["joined"] = [list(one) for one in record.joined]
+    if record.choices:
+        kept["choices"] = [_choice(one) for one in record.choices]
     try:
-        return orjson.dumps(told)
+        return orjson.dumps(kept)
     except TypeError:  # half a surrogate pair, in the name of an app or a span, is no UTF-8
-        return json.dumps(told).encode("ascii")
+        return json.dumps(kept).encode("ascii")
 
 
 def unpack(body: bytes) -> RequestRecord:
     """Read what `pack` wrote; ignores unknown fields. Raises `ValueError`, `KeyError` or `TypeError`."""
     try:
-        told = orjson.loads(body)
+        kept = orjson.loads(body)
     except orjson.JSONDecodeError:
-        told = json.loads(body)
+        kept = json.loads(body)
     choices = []
-    for one in told.get("choices", ()):
+    for one in kept.get("choices", ()):
         tries = tuple(Attempt(*each) for each in one.get("tries", ()))
         choices.append(EvaluatorDecision(**{**_known(one, _CHOICE), "tries": tries}))
-    joined = tuple(Joined(*one) for one in told.get("joined", ()))
-    return RequestRecord(**{**_known(told, _TRAIL), "joined": joined, "choices": tuple(choices)})
+    joined = tuple(Joined(*one) for one in kept.get("joined", ()))
+    return RequestRecord(**{**_known(kept, _RECORD), "joined": joined, "choices": tuple(choices)})
 
 
 def _choice(choice: EvaluatorDecision) -> dict[str, Any]:
-    told = _told(choice, _CHOICE)
+    kept = _non_defaults(choice, _CHOICE)
     if choice.tries:
-        told["tries"] = [(one.seconds, one.result, one.detail) for one in choice.tries]
-    return told
+        kept["tries"] = [(one.seconds, one.result, one.detail) for one in choice.tries]
+    return kept
 
 
-def _told(value: object, defaults: dict[str, Any]) -> dict[str, Any]:
+def _non_defaults(value: object, defaults: dict[str, Any]) -> dict[str, Any]:
     return {name: given for name, default in defaults.items() if (given := getattr(value, name)) != default}
 
 
-def _known(told: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name in defaults}
+def _known(kept: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kept.items() if name in defaults}

@@ -64,7 +64,7 @@ class Recorder:
         self._events = runtime.events
         self._retention, self._sums_retention, self._at_most = retention, sums_retention, at_most
         self._counters = {outcome: runtime.metrics.request_log_records.labels(outcome) for outcome in OUTCOMES}
-        self._trails: list[RequestRecord] = []
+        self._records: list[RequestRecord] = []
         self._sums: _Waiting = {}
         self._minute: dict[RequestStep, list[float]] = {}
         self._at = -1
@@ -73,13 +73,13 @@ class Recorder:
         self._file = store.database(path, runtime.clock, self._damaged)
         self._tidied = self._told = float("-inf")
 
-    def keep(self, trail: RequestRecord) -> None:
+    def keep(self, record: RequestRecord) -> None:
         """Keep the record of a request that has ended, if there is room."""
-        if len(self._trails) >= _WAITING:
+        if len(self._records) >= _WAITING:
             self._counters["dropped"].inc()
             return
-        self._trails.append(trail)
-        if len(self._trails) >= _AT_ONCE:
+        self._records.append(record)
+        if len(self._records) >= _AT_ONCE:
             self._wake.set()
 
     def count(self, step: RequestStep, number: int = 1, expected: float = 0.0) -> None:
@@ -111,14 +111,14 @@ class Recorder:
                     with anyio.move_on_after(every):
                         await self._wake.wait()
                 self._wake.clear()
-                trails, self._trails = self._trails[:_WAITING], []
+                records, self._records = self._records[:_WAITING], []
                 sums, self._sums, self._at = self._sums, {}, -1
-                if trails or sums or self._clock.monotonic() - self._tidied >= _TIDY_EVERY:
-                    failed = await loop.run_in_executor(thread, self._write, trails, sums)
-                    self._counters["failed" if failed else "kept"].inc(len(trails))
+                if records or sums or self._clock.monotonic() - self._tidied >= _TIDY_EVERY:
+                    failed = await loop.run_in_executor(thread, self._write, records, sums)
+                    self._counters["failed" if failed else "kept"].inc(len(records))
                     if failed:
                         self._tell(failed)
-                if self._closing and not self._trails:
+                if self._closing and not self._records:
                     return
         finally:
             with anyio.CancelScope(shield=True):
@@ -134,7 +134,7 @@ class Recorder:
 
     # -- in the thread
 
-    def _write(self, trails: list[RequestRecord], waiting: _Waiting) -> str:
+    def _write(self, records: list[RequestRecord], waiting: _Waiting) -> str:
         """Write all of these, in a new file where the old one is damaged; why it failed, empty on success."""
         sums = {
             Minute(at, step): StepCount(int(number), expected, last)
@@ -143,17 +143,17 @@ class Recorder:
         }
         try:
             try:
-                self._transaction(trails, sums)
+                self._transaction(records, sums)
             except SetAside:  # at once into the new file
-                self._transaction(trails, sums)
+                self._transaction(records, sums)
         except MonitorError as error:
             return str(error)
         return ""
 
-    def _transaction(self, trails: list[RequestRecord], sums: dict[Minute, StepCount]) -> None:
+    def _transaction(self, records: list[RequestRecord], sums: dict[Minute, StepCount]) -> None:
         with self._file.transaction() as db:
-            store.insert(db, trails, sums)
-            self._tidy(db, len(trails))
+            store.insert(db, records, sums)
+            self._tidy(db, len(records))
 
     def _tidy(self, db: sqlite3.Connection, added: int) -> None:
         now, wall = self._clock.monotonic(), self._clock.now()

@@ -66,9 +66,9 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     return eraser.rows
 
 
-def insert(db: sqlite3.Connection, trails: Iterable[RequestRecord], sums: Mapping[Minute, StepCount]) -> None:
+def insert(db: sqlite3.Connection, records: Iterable[RequestRecord], sums: Mapping[Minute, StepCount]) -> None:
     """Add records and sums within the caller's transaction."""
-    rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in trails)
+    rows = ((_whole(one.request_id), one.ended_at, pack(one)) for one in records)
     db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
     db.executemany(
         "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET number = number + excluded.number,"

@@ -68,7 +68,7 @@ class Clients:
                 reconnect_backoff_max_ms=1000,
                 allow_auto_create_topics=False,
             )
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+        except Exception as error:  # noqa: BLE001 - any error is retried
             self._connect_at = self._clock.monotonic() + _CONNECT_AGAIN
             self._say("", "no broker can be reached; what is due waits", error)
             return None

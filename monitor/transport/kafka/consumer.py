@@ -158,7 +158,7 @@ class Consumer:
         self, owner: Owner, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         """Called by other threads: call `method` on the event loop, unless `owner` is over by then."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._heard, owner, method, arguments, named)
 
     def _heard(
@@ -190,11 +190,11 @@ class Consumer:
 
     def _say(self, reason: str, error: BaseException | None) -> None:
         event, message = _SAID[reason]
-        told = "" if error is None else f"{type(error).__name__}: {error}"[:300]
+        detail = "" if error is None else f"{type(error).__name__}: {error}"[:300]
         if event is Event.KAFKA_UNREACHABLE:
-            self.answering(ok=False, why=f"{message}: {told}")
+            self.answering(ok=False, why=f"{message}: {detail}")
         else:
-            self._runtime.events.warning(event, message, source=self._source, group=self._settings.group, error=told)
+            self._runtime.events.warning(event, message, source=self._source, group=self._settings.group, error=detail)
 
     # -- what the owner says
 
@@ -202,7 +202,7 @@ class Consumer:
         """See `values.Group`."""
         self._series.rebalances["assigned"].inc()
         places = {one.at for one in partitions}
-        # Given up, and here again before it was seen to: what comes now is no repeat of what is in hand of it.
+        # Revoked, and assigned again before the revocation was handled: what is left of the earlier one is void.
         if before := [one for one in self._partitions if one.at in places]:
             self._close(before)
         for one in partitions:

@@ -62,15 +62,15 @@ class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc] #
 class Commits:
     """Commits how far this member has come: one commit at a time, of offsets that only go forward.
 
-    Used by the poll thread. `assigned` are its partitions now; `told` is called with `ok`, whether a commit was
-    answered.
+    Used by the poll thread. `assigned` are its partitions now; `answered` is called with `ok`, whether a commit
+    succeeded.
     """
 
     def __init__(
-        self, assigned: Mapping[Any, Partition], told: Callable[..., None], clock: Clock, *, request_timeout: float
+        self, assigned: Mapping[Any, Partition], answered: Callable[..., None], clock: Clock, *, request_timeout: float
     ) -> None:
         self._assigned = assigned
-        self._told = told
+        self._report = answered
         self._clock = clock
         self._request_timeout = request_timeout
         self._committing_until = 0.0
@@ -98,9 +98,9 @@ class Commits:
             try:
                 consumer.commit(marks, timeout_ms=LAST_COMMIT_MS)
             except KafkaError:
-                self._told(ok=False)
+                self._report(ok=False)
             else:
-                self._told(ok=True)
+                self._report(ok=True)
 
     def _answered(self, marks: dict[Any, Any], answer: Any) -> None:
         self._committing_until = 0.0
@@ -109,7 +109,7 @@ class Commits:
             for at, mark in marks.items():
                 if at in self._assigned:
                     self._assigned[at].committed = mark.offset
-        self._told(ok=ok)
+        self._report(ok=ok)
 
 
 def _marks(partitions: Iterable[Partition]) -> dict[Any, Any]:

@@ -174,7 +174,7 @@ class Owner:
             self._consumer.pause(*new)
 
     def _begin(self, consumer: Any, now: float) -> None:
-        """Start newly assigned partitions at the group's committed offsets, whatever this client remembers of them."""
+        """Start newly assigned partitions at the group's committed offsets, ignoring what this client remembers."""
         places = sorted(self._new)
         try:
             earliest = consumer.beginning_offsets(places, timeout_ms=_ROUND_TRIP_MS)

@@ -85,13 +85,13 @@ class Producer:
         """Whether a broker knows `topic` now; False also without a broker. Takes some seconds at most."""
         future: asyncio.Future[bool] = self._loop.create_future()
 
-        def told(known: bool) -> None:
+        def settle(known: bool) -> None:
             if not future.done():
                 future.set_result(known)
 
         def answer(known: bool) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(told, known)
+                self._loop.call_soon_threadsafe(settle, known)
 
         self._thread.ask(topic, answer)
         return await future

@@ -16,7 +16,7 @@ _SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
 _LONGEST: Final = 8_000  # characters of an explanation: nobody reads more
 
 
-class Told(NamedTuple):
+class PlainResult(NamedTuple):
     """One result in plain values.
 
     `trace_id` and `span_id` are OpenTelemetry's, in hex, empty where the case came as a row with another id. Where
@@ -37,7 +37,7 @@ class Told(NamedTuple):
     facts: Mapping[str, str | float | bool] = MappingProxyType({})
 
 
-def tell(judged: EvaluationResult, *, explanations: bool) -> Told:
+def to_plain(judged: EvaluationResult, *, explanations: bool) -> PlainResult:
     """Convert a result; without `explanations` nothing that may quote the request or the answer."""
     case, outcome = judged.case, judged.outcome
     score = outcome if isinstance(outcome, Score) else None
@@ -55,7 +55,7 @@ def tell(judged: EvaluationResult, *, explanations: bool) -> Told:
         facts["score_source"] = judged.via.value
     if score is not None:
         facts |= {"defect": judged.defect, "level": clean(judged.level)}
-    return Told(
+    return PlainResult(
         trace_id=case.request_id if _TRACE_ID.fullmatch(case.request_id) else "",
         span_id=case.span_id if _SPAN_ID.fullmatch(case.span_id) else "",
         name=clean(judged.evaluator),
