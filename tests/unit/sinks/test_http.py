@@ -151,7 +151,7 @@ async def test_a_key_that_no_header_can_hold_is_told_before_anything_is_sent(key
 async def test_encryption_is_checked_before_anything_is_sent(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="https"):
         langfuse("http://h", tls={"ca_file": tmp_path / "ca.pem"})
-    with pytest.raises(ValidationError, match="together"):
+    with pytest.raises(ValidationError, match="set both"):
         langfuse("https://h", tls={"cert_file": tmp_path / "c.pem"})
     with pytest.raises(ConfigError, match=r"langfuse: tls: .*ca\.pem"):
         await deliver(langfuse("https://h", tls={"ca_file": tmp_path / "ca.pem"}))
