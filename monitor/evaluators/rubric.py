@@ -45,5 +45,5 @@ def _class(read: RubricFile) -> type[Evaluator]:
         rubric = read
 
     Made.__name__ = Made.__qualname__ = "".join(part.capitalize() for part in read.name.split("_"))
-    Made.__doc__ = f"The rubric {read.name}. {read.definition}"
+    Made.__doc__ = f"The rubric {read.name}."
     return Made
