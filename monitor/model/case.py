@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from monitor.model.external import ExternalScore
 
@@ -22,10 +22,9 @@ class ReadingStatus(StrEnum):
     NOT_RAG = "not_rag"  # no question was answered here: indexing, health checks, agent creation
     INCOMPLETE = "incomplete"  # a part of the trace never arrived
 
-    @property
-    def judgeable(self) -> bool:
-        """Whether evaluators run on such a case."""
-        return self in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT)
+
+EVALUABLE: Final = frozenset({ReadingStatus.READY, ReadingStatus.NO_CONTEXT})
+"""The statuses of requests that evaluators run on."""
 
 
 class Traffic(StrEnum):

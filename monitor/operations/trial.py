@@ -13,7 +13,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.trial import run
 from monitor.jobs.trial.kept import of_row
 from monitor.jobs.trial.run import TrialResult, TrialRun
-from monitor.model.case import Case, Reading
+from monitor.model.case import EVALUABLE, Case, Reading
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.operations.progress import Report, ignore
@@ -61,11 +61,11 @@ def _in_file(config: Config, path: Path, number: int | None, report: Report) -> 
     for reading in CaseFiles([path], config.extraction, report=report).readings():
         seen += 1
         if number is None:
-            if reading.status.judgeable:
+            if reading.status in EVALUABLE:
                 return reading.case
             why = f"none of its {seen} can be evaluated; the last one is {_status(reading)}"
         elif seen == number:
-            if reading.status.judgeable:
+            if reading.status in EVALUABLE:
                 return reading.case
             raise ConfigError(f"case: number {number} of {path} cannot be evaluated: {_status(reading)}")
     if number is not None and seen:

@@ -216,20 +216,17 @@ class InFlight:
         clock = self._runtime.clock
         reasons = {reason: self._runtime.metrics.traces_closed.labels(reason.value) for reason in Closed}
         while True:
-            now = clock.monotonic()
+            self._wake = anyio.Event()  # before looking: what comes while others wait for room is not missed
+            began, now = anyio.current_time(), clock.monotonic()
             closing = [self._rows.popleft() for _ in range(len(self._rows))]
             for closed in self._assembly.due(now):
                 reasons[closed.closed].inc()
                 closing.append(WholeTrace.of(closed))
                 self._enter(closing[-1])  # all before any waits for room: what is handed over meanwhile is known
-            if closing:
-                for complete in closing:
-                    await self._put.send(complete)
-                continue
-            due = self._assembly.next_due()
-            self._sleeps_until = float("inf") if due is None else due
-            self._wake = anyio.Event()
-            with anyio.move_on_after(None if due is None else max(0.0, due - now)):
+            for complete in closing:
+                await self._put.send(complete)
+            self._sleeps_until = due if (due := self._assembly.next_due()) is not None else float("inf")
+            with anyio.CancelScope(deadline=began + self._sleeps_until - now):
                 await self._wake.wait()
 
     # -- what goes out

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from monitor.errors import TooLarge
 from monitor.extraction import compose
 from monitor.extraction.settings import ReadingSettings
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import EVALUABLE, Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -95,13 +95,13 @@ class Readers:
             reading = await self._reading(complete)
             if isinstance(reading, Reading):
                 reading = self._sorted(reading)
-        if isinstance(reading, TraceOutcome):
-            return reading
-        if self._private.forgets(reading.case, complete.received_at):
-            return TraceOutcome.FORGOTTEN
-        work.about(reading.case.request_id, reading.case.span_id)
+            if isinstance(reading, TraceOutcome):
+                return reading
+            if self._private.forgets(reading.case, complete.received_at):
+                return TraceOutcome.FORGOTTEN
+            work.about(reading.case.request_id, reading.case.span_id)
         self._readings.count(reading)
-        if not reading.status.judgeable:
+        if reading.status not in EVALUABLE:
             if self._feedback is not None:
                 await self._feedback.before_sampling(reading)
             return _OUTCOMES[reading.status]

@@ -152,10 +152,20 @@ class Scorer:
         return [results[one.evaluator.name] for one in (*local, *(one for one, _ in judged))]
 
     def result(
-        self, one: ConfiguredEvaluator, case: Case, outcome: Outcome, how: SamplingDecision, spending: Cost
+        self,
+        one: ConfiguredEvaluator,
+        case: Case,
+        outcome: Outcome,
+        how: SamplingDecision,
+        spending: Cost,
+        *,
+        now: float | None = None,
     ) -> EvaluationResult:
-        """The result of an evaluation that ends now with `outcome`; `how` its evaluator came to choose the case."""
-        evaluator, now = one.evaluator, self._runtime.clock.now()
+        """Make the result of an evaluation that ended with `outcome` at the wall-clock second `now`, by default now.
+
+        `how` is the sampling decision by which its evaluator scored the case.
+        """
+        evaluator, now = one.evaluator, self._runtime.clock.now() if now is None else now
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
         standing = how.standing or self._standing or standing_of(case, now, self.late_after)
@@ -197,9 +207,11 @@ class Scorer:
         return [group.judge() if group is not None else None for group in found]
 
     async def _local(self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision) -> EvaluationResult:
-        began = self._runtime.clock.monotonic()
+        clock = self._runtime.clock
+        began = clock.monotonic()
         outcome = await self._outcome(one.evaluator, case, None)
-        return self.result(one, case, outcome, how, Cost(seconds=self._runtime.clock.monotonic() - began))
+        seconds, now = clock.monotonic() - began, clock.now()
+        return self.result(one, case, outcome, how, Cost(seconds=seconds), now=now)
 
     async def _judged(
         self, one: ConfiguredEvaluator, case: Case, how: SamplingDecision, judge: MeteredJudge, began: float

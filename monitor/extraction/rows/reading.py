@@ -15,7 +15,7 @@ from monitor.extraction import slices, values
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
 from monitor.extraction.rows.shapes import SHAPES, Shape
-from monitor.model.case import Case, Reading, ReadingStatus
+from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -88,7 +88,7 @@ def read(
 
 
 def _verdict(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatus, str]:
-    if said.verdict is not None and not said.verdict[0].judgeable:
+    if said.verdict is not None and said.verdict[0] not in EVALUABLE:
         return said.verdict
     if whole is not None and said.request is None and said.response is None and said.documents is None:
         return whole.status, whole.error

@@ -13,7 +13,7 @@ import orjson
 from monitor import registry
 from monitor.errors import ConfigError, InvalidData
 from monitor.extraction import compose, rows
-from monitor.model.case import Case
+from monitor.model.case import EVALUABLE, Case
 
 SHIPPED: Final = Path(__file__).parent / "cases.jsonl"
 
@@ -36,7 +36,7 @@ def load(path: Path | None) -> dict[str, Case]:
     cases = {}
     for number, row in enumerate(found.rows, 1):
         reading = rows.read(row, read_trace, source="canary")
-        if not reading.status.judgeable:
+        if reading.status not in EVALUABLE:
             raise ConfigError(f"{place}: row {number} cannot be judged: {reading.error or reading.status}")
         case = replace(reading.case, app="canary")
         cases[_id(case)] = case

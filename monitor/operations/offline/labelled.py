@@ -14,7 +14,7 @@ from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
 from monitor.extraction.settings import ReadingSettings
-from monitor.model.case import Case, Reading
+from monitor.model.case import EVALUABLE, Case, Reading
 from monitor.model.trace import Trace
 from monitor.operations.offline.files import BYTE_ORDER_MARK, Advance
 from monitor.operations.progress import Report
@@ -93,7 +93,7 @@ def _row(line: bytes, read_trace: Callable[[Trace], Reading]) -> tuple[Reading, 
 def _can_be_scored(reading: Reading) -> bool:
     """Tell whether there is an answer, and every document's text; the question may be missing."""
     case = reading.case
-    return reading.status.judgeable or (
+    return reading.status in EVALUABLE or (
         not case.request.query and bool(case.response) and all(one.content for one in case.retrieved_context)
     )
 

@@ -18,7 +18,7 @@ import anyio
 from monitor.extraction import slices as facts
 from monitor.extraction.feedback.settings import ForeignSettings
 from monitor.model.ack import Ack
-from monitor.model.case import Case, Reading, ReadingStatus, Traffic
+from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -122,7 +122,7 @@ class FeedbackProcessor:
         """
         if reading.verdicts:
             await self._hear(reading.verdicts, reading.case)
-        if reading.status.judgeable:
+        if reading.status in EVALUABLE:
             return self._boost(reading.case)
         if reading.status is not ReadingStatus.NOT_RAG:
             self._known.remember(reading.case)

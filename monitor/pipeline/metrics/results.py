@@ -87,6 +87,7 @@ class _Declared(NamedTuple):
     defect: DefectRule | None
     version: str
     prepared: bool
+    scores: Histogram | None
 
 
 class _EvaluatorSeries(NamedTuple):
@@ -143,7 +144,8 @@ class ResultMetrics:
         `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
         level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
         """
-        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared)
+        histogram = _scores(self._metrics, evaluator)
+        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared, histogram)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
                 "version": version,
@@ -229,14 +231,15 @@ class ResultMetrics:
         return self._aside[key]
 
     def _of(self, app: str, evaluator: str) -> _EvaluatorSeries:
-        label = self._metrics.app(app)
-        series = self._series.get((label, evaluator))
+        series = self._series.get((app, evaluator))
         if series is None:
-            series = self._series[label, evaluator] = self._create(label, evaluator)
+            label = self._metrics.app(app)
+            series = self._series.get((label, evaluator)) or self._create(label, evaluator)
+            self._series[label, evaluator] = series
         return series
 
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
-        metrics, (evaluator, defect, version, _) = self._metrics, self._known[name]
+        metrics, (evaluator, defect, version, _, scores) = self._metrics, self._known[name]
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
@@ -250,7 +253,7 @@ class ResultMetrics:
         return _EvaluatorSeries(
             metrics.selected.labels(app, name),
             metrics.evaluations_pending.labels(app, name),
-            _scores(metrics, evaluator, app, version),
+            scores.labels(app, name, version) if scores is not None else None,
             metrics.evaluation_score_weighted.labels(app, name, version),
             cells,
             _Apart.of(late, app, name, version),
@@ -264,11 +267,9 @@ class ResultMetrics:
         )
 
 
-def _scores(metrics: Metrics, evaluator: Instrument, app: str, version: str) -> Histogram | None:
+def _scores(metrics: Metrics, evaluator: Instrument) -> Histogram | None:
     """The histogram of the scores; None for a scale that begins below 0, for a sum that can fall is no counter."""
-    if evaluator.scale.lowest < 0:
-        return None
-    return metrics.score(evaluator.name, score_boundaries(evaluator.scale)).labels(app, evaluator.name, version)
+    return metrics.score(evaluator.name, score_boundaries(evaluator.scale)) if evaluator.scale.lowest >= 0 else None
 
 
 def _possible(scale: Scale, defect: DefectRule | None, start: float) -> tuple[bool, ...]:

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import orjson
 from isal import isal_zlib
 
-from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.model.span import Signal
 from monitor.storage.files import size_of
@@ -138,14 +137,13 @@ class Room:
 class Fullness:
     """Measures how full the database at `path` is, and at intervals its disk."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._clock = clock
         self._disk_has_room = False
         self._looked_at = 0.0, 0
         self._log_pages = 0
 
-    def of(self, db: sqlite3.Connection) -> Room:
+    def of(self, db: sqlite3.Connection, now: float) -> Room:
         """How full the file is now, and how full the disk was less than a second ago.
 
         A disk counts as full while some space is left: the log needs it to be folded in, and so do deletions.
@@ -153,9 +151,8 @@ class Fullness:
         """
         pages: int = db.execute("PRAGMA page_count").fetchone()[0]
         unused: int = db.execute("PRAGMA freelist_count").fetchone()[0]
-        now = self._clock.monotonic()
         grown = pages - self._looked_at[1] > self._log_pages // 4
-        if grown or not self._disk_has_room or now - self._looked_at[0] >= _LOOK_EVERY:
+        if grown or not self._disk_has_room or abs(now - self._looked_at[0]) >= _LOOK_EVERY:
             self._looked_at = now, pages
             self._disk_has_room = self._look(unused * PAGE)
         return Room((pages - unused) * PAGE, self._disk_has_room)

@@ -90,7 +90,7 @@ class SpoolDatabase:
         else:
             discard(path.with_name(RETAINED))
         self._path = path
-        self._fullness = Fullness(path, clock)
+        self._fullness = Fullness(path)
         self._keep = keep
         self._clock = clock
         self._metrics = metrics
@@ -114,11 +114,11 @@ class SpoolDatabase:
             drawn = memory.read_draws(db)
         except sqlite3.Error as error:
             self._fail(error)
-        return self._room(db), known, drawn
+        return self._room(db, self._clock.now()), known, drawn
 
     def write(self, batch: Batch) -> tuple[range, Room]:
         """Do all of `batch`, durably; return the numbers of new records. Raises `StoreFailed`: nothing was done."""
-        db = self._connection()
+        db, now = self._connection(), self._clock.now()
         numbers = range(self._next, self._next + len(batch.records))
         self._next = numbers.stop
         rows = [encode(number, record) for number, record in zip(numbers, batch.records, strict=True)]
@@ -130,12 +130,12 @@ class SpoolDatabase:
                 "DELETE FROM records WHERE id = ?", [(number,) for number in (*self._doomed, *batch.deletes)]
             )
             db.executemany(INSERT, rows)
-            memory.write(db, batch.remembers, batch.draws, self._clock.now())
-            self._prune(db)
+            memory.write(db, batch.remembers, batch.draws, now)
+            self._prune(db, now)
             db.execute("COMMIT")
             if self._erase and batch.deletes and not batch.records and _is_empty(db):
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # deleted bytes are still in the log
-            room = self._room(db)
+            room = self._room(db, now)
         except sqlite3.Error as error:
             # A commit whose sync failed may still be found in the file: no sender was told that these rows are safe.
             self._doomed.update(numbers)
@@ -274,17 +274,16 @@ class SpoolDatabase:
             trouble = "full"
         raise StoreFailed(trouble, f"{self._path}: {error}") from error
 
-    def _room(self, db: sqlite3.Connection) -> Room:
+    def _room(self, db: sqlite3.Connection, now: float) -> Room:
         try:
-            return self._fullness.of(db)
+            return self._fullness.of(db, now)
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
 
-    def _prune(self, db: sqlite3.Connection) -> None:
-        if self._clock.monotonic() - self._pruned_at < _PRUNE_EVERY:
-            return
-        self._pruned_at = self._clock.monotonic()
-        memory.prune(db, self._clock.now() - self._keep)
+    def _prune(self, db: sqlite3.Connection, now: float) -> None:
+        if abs(now - self._pruned_at) >= _PRUNE_EVERY:
+            self._pruned_at = now
+            memory.prune(db, now - self._keep)
 
 
 def _is_empty(db: sqlite3.Connection) -> bool:

@@ -65,6 +65,7 @@ async def test_the_page_shows_it_on_the_case_and_in_lists(tmp_path):
     marked = replace(judged, outcome=replace(judged.outcome, contradicts=True))
     await site.store([marked, answer(2, question="Another?", response="Another.")])
     case = (await site.get(f"/case/{1:032x}")).body.decode()
-    assert "seems to say the opposite" in case
-    assert "seems to say the opposite" not in (await site.get(f"/case/{2:032x}")).body.decode()
-    assert (await site.get("/answers?outcome=score")).body.decode().count("explanation and score disagree") == 1
+    assert "appears to contradict the score" in case
+    assert "appears to contradict the score" not in (await site.get(f"/case/{2:032x}")).body.decode()
+    listed = (await site.get("/answers?outcome=score")).body.decode()
+    assert listed.count("explanation contradicts score") == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.extraction.rows.shapes import SHAPES
-from monitor.model.case import Case, Document, Message, Reading, ReadingStatus, Request, Usage
+from monitor.model.case import EVALUABLE, Case, Document, Message, Reading, ReadingStatus, Request, Usage
 from monitor.operations.offline.files import CaseFiles
 from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents, reading
@@ -147,7 +147,7 @@ READINGS = st.builds(
 @given(READINGS)
 def test_what_cases_prints_is_read_again_word_for_word(printed: Reading) -> None:
     case = printed.case
-    if printed.status.judgeable:  # such a case has a question and an answer, and a context unless none was found
+    if printed.status in EVALUABLE:  # such a case has a question and an answer, and a context unless none was found
         if not (case.request.query and case.response):
             return
         printed = Reading(ReadingStatus.READY, case)
