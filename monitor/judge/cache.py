@@ -63,7 +63,7 @@ class Cache:
     async def turn(self, key: str) -> AsyncIterator[None]:
         """Let one caller at a time ask the same question, so that the next finds its verdict in the cache.
 
-        Without a cache (`max_entries` 0) nobody waits.
+        Without a cache (`max_entries` 0) callers do not wait.
         """
         if not self._settings.max_entries:
             yield

@@ -31,7 +31,7 @@ class Budget(Component):
     """The most US dollars per hour. Keeps one bad hour from spending the budget of the day."""
 
     evaluations_per_day: int | None = Field(default=None, gt=0)
-    """The most answered questions per day, whatever they cost. Answers from the cache do not count."""
+    """The most answered questions per day, regardless of cost. Answers from the cache do not count."""
 
     requests_per_minute: float | None = Field(default=None, gt=0)
     """The most calls per minute, spread evenly. Evaluations above the rate wait; none is dropped."""
