@@ -63,7 +63,7 @@ def test_the_examples_of_a_configuration_are_one_that_the_monitor_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-example")
-    files = EXAMPLES["What to change first"]
+    files = EXAMPLES["Set up"]
     (tmp_path / "values.yaml").write_text(files["values.yaml"])
     (of_chart,) = (
         one["data"]["config.yaml"]
