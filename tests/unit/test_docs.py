@@ -64,6 +64,24 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert pages - linked == {ROOT / "docs" / "README.md"}
 
 
+WAY = re.findall(r"^\d+\. \[`([\w.]+)`\]\(\.\./(\S+)\)", (ROOT / "docs" / "contributing.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "path"), WAY, ids=[name for name, _ in WAY])
+def test_every_function_on_the_way_of_a_request_is_where_contributing_says(name: str, path: str) -> None:
+    found: list[ast.AST] = [ast.parse((ROOT / path).read_text())]
+    for part in name.split("."):
+        inner = [node for one in found for node in ast.iter_child_nodes(one)]
+        found = [one for one in inner if getattr(one, "name", None) == part]
+        assert found, f"{part} of {name} is not in {path}"
+
+
+def test_contributing_names_every_wing() -> None:
+    named = set(re.findall(r"^\| \**`(\w+)`\** \|", (ROOT / "docs" / "contributing.md").read_text(), re.MULTILINE))
+    wings = {path.parent.name for path in (ROOT / "monitor").glob("*/__init__.py")}
+    assert wings | {"plugins"} == named & (wings | {"plugins"})
+
+
 @pytest.mark.parametrize("example", examples("python"), ids=here)
 def test_python_in_the_pages_compiles(example: Example) -> None:
     ast.parse(example.text)
