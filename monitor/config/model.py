@@ -35,7 +35,7 @@ Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,1
 
 
 class EvaluatorEntry(Section):
-    """One entry of `evaluators`: who evaluates, who is sampled for it, and what counts as a defect."""
+    """One entry of `evaluators`."""
 
     assignment: ConfiguredEvaluator
 
@@ -55,58 +55,59 @@ DEFAULT_ALERTS: tuple[Mapping[str, Any], ...] = (
 
 
 class Config(Section):
-    """The whole file."""
+    """The whole configuration file."""
 
     sources: Annotated[tuple[Source, ...], Field(validate_default=True)] = DEFAULT_SOURCES  # type: ignore[assignment]
     """Where traces come from. Default: OTLP over gRPC on 127.0.0.1:4317 and over HTTP on 127.0.0.1:4318."""
 
     sampling: SamplingSettings = SamplingSettings()
-    """Head sampling, before anything is decoded."""
+    """Head sampling: which traces to keep, decided before anything is decoded."""
 
     assembly: AssemblySettings = AssemblySettings()
     """When a trace is complete, and how much memory open traces may take."""
 
     extraction: ReadingSettings = ReadingSettings()
-    """How traces are read, beyond what the dialects know: for a service's own prompts, attributes and spans."""
+    """How to read traces of a service with its own prompts, attributes or spans."""
 
     judge: JudgeSettings = JudgeSettings()
-    """The language model that judges. Without `model` the judged evaluators are off."""
+    """The language model that scores answers. Without `model`, judged evaluators are off."""
 
     judges: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], JudgeSettings] = Field(default={})
-    """Further judges by name, each with the options of `judge`: a small model that checks facts, a model trained to
-    judge. An entry of `evaluators` names the one it wants as `judge`."""
+    """Further judges by name, each with the options of `judge`: for example a small model trained to check facts. An
+    entry of `evaluators` selects one with `judge`."""
 
     evaluators: Annotated[tuple[EvaluatorEntry, ...], Field(validate_default=True)] = DEFAULT_EVALUATORS  # type: ignore[assignment]
-    """Who evaluates. Each entry: `type`, its own options, `sample` (share of kept cases, default all), `defect`
-    (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (one of `judges`; default:
-    the section `judge`) and `group` (those of one group and judge are asked in one call about the same case)."""
+    """What to evaluate. Each entry has `type`, the evaluator's own options, `sample` (share of kept cases; default:
+    all), `defect` (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (a name from
+    `judges`; default: the section `judge`) and `group` (evaluators with the same group and judge share one call per
+    case)."""
 
     feedback: ForeignSettings = ForeignSettings()
-    """Verdicts that others reach: tools whose results come with the traces, and users (docs/feedback.md)."""
+    """User feedback, and scores from external tools (docs/feedback.md)."""
 
     canary: CanarySettings = CanarySettings()
-    """A fixed set of cases that is judged on a schedule, so that a change of the judge itself is noticed."""
+    """A fixed set of cases that the judge scores on a schedule, to detect when the judge itself changes."""
 
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
-    """Which defect rates are too high. A policy for an evaluator that is not configured is an error."""
+    """Defect rates to alert on. Each policy must name a configured evaluator."""
 
     runbooks_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
-    """Address of the folder that holds your copy of docs/runbooks: each alert then carries a link to its page,
-    `runbook_url`. Default: no link."""
+    """URL of the folder with your copy of docs/runbooks. Each alert then links to its runbook (`runbook_url`). Default:
+    no link."""
 
     notify: Annotated[tuple[Notifier, ...], Field(validate_default=True)] = ()
-    """Who is told, besides the log, when an alert fires and when it resolves."""
+    """Where to send alerts when they fire and resolve, in addition to the log."""
 
     ui: UiSettings = UiSettings()
-    """The built-in page, on the port of the sink `prometheus`."""
+    """The built-in UI, served on the port of the sink `prometheus`."""
 
     slices: Annotated[tuple[Slice, ...], Field(max_length=10)] = ()
-    """Attributes by which rates are sliced, such as `[prompt.version, gen_ai.request.model, tenant]`: each a value of
-    the label `slice` in `ragmonitor_slice_evaluations_total` and its kin, of 20 values an app. They are kept with
-    results, too; other attributes are not. See docs/traffic.md."""
+    """Attributes to break rates down by, such as `[prompt.version, gen_ai.request.model, tenant]`. Each becomes a value
+    of the label `slice` in `ragmonitor_slice_*`, with up to 20 values per app. Results store only these attributes. See
+    docs/traffic.md."""
 
     traffic: TrafficSettings = TrafficSettings()
-    """Which requests count in rates and alerts, and when."""
+    """Which requests count in rates and alerts."""
 
     backfill: BackfillSettings = BackfillSettings()
     """Evaluating past answers: those missed while a judge was paused, and those that you request."""
@@ -115,16 +116,16 @@ class Config(Section):
     """Where results go. Default: Prometheus metrics on 127.0.0.1:9464."""
 
     redaction: RedactionSettings = RedactionSettings()
-    """Masking personal data before anybody but the local evaluators sees it."""
+    """Masking of personal data before anything but the local evaluators sees it."""
 
     storage: StorageSettings = StorageSettings()
-    """The folder on disk."""
+    """The folder on disk for traces, results and the request log."""
 
     log: LogSettings = LogSettings()
     """The monitor's own log."""
 
     telemetry: TelemetrySettings = TelemetrySettings()
-    """The monitor's own traces and logs, sent by OTLP. Off without `endpoint`."""
+    """The monitor's own traces and logs, sent over OTLP. Off without `endpoint`."""
 
     @field_validator("slices", mode="after")
     @classmethod
@@ -199,15 +200,15 @@ class Config(Section):
 
     @property
     def all_judges(self) -> dict[str, JudgeSettings]:
-        """All judges by name, that of the section `judge` among them."""
+        """All judges by name, including the section `judge`."""
         return {DEFAULT_JUDGE: self.judge, **self.judges}
 
     def judge_of(self, assignment: ConfiguredEvaluator) -> JudgeSettings:
-        """The settings of the judge that an evaluator asks."""
+        """Return the settings of the judge that an evaluator uses."""
         return self.judges.get(assignment.judge, self.judge)
 
     def works(self, assignment: ConfiguredEvaluator) -> bool:
-        """Whether an evaluator has what it needs: a local one always, a judged one where a model is configured."""
+        """Return whether an evaluator can run: a local one always, a judged one if its judge has a model."""
         return assignment.evaluator.cost == "local" or self.judge_of(assignment).model is not None
 
     @property

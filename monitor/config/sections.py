@@ -1,4 +1,4 @@
-"""The sections of the configuration that belong to no room of their own: head sampling, the folder on disk, the log."""
+"""Sections of the configuration without a wing of their own: head sampling, storage, log."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from monitor.storage.history.settings import ResultRetention
 
 
 class Section(BaseModel):
-    """A part of the file."""
+    """Base of the sections of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 
 
 class SamplingSettings(Section):
-    """Which traces are kept at all (head sampling)."""
+    """Which traces to keep at all (head sampling)."""
 
     traces: Rate = 1.0
-    """Share of traces kept, by a hash of the trace id: a number from 0 to 1, or a percentage. All replicas agree."""
+    """Share of traces to keep: a number from 0 to 1, or a percentage. Decided by a hash of the trace id, so all
+    replicas agree."""
 
     salt: str = "rag-monitor"
-    """Key of the hash that chooses what evaluators judge. The same in all replicas; another one, another sample."""
+    """Key of the hash that selects cases for evaluators. Use the same in all replicas. A different key selects a
+    different sample."""
 
 
 def default_state_path() -> Path:
-    """Where state lives unless configured: systemd's STATE_DIRECTORY, else the user's state folder."""
+    """Return the default storage folder: systemd's STATE_DIRECTORY, else the user's state folder."""
     given = os.environ.get("STATE_DIRECTORY")
     if given:
         return Path(given.split(":")[0])
@@ -38,20 +40,20 @@ def default_state_path() -> Path:
 
 
 class StorageSettings(Section, ResultRetention):
-    """The folder on disk: the spool of traces that are not yet done, and the history of results."""
+    """The folder on disk: the spool of unfinished traces, the history of results, the request log."""
 
     path: Path = Field(default_factory=default_state_path)
-    """The folder; made if missing, its files readable by their owner only. Default: `$STATE_DIRECTORY`, else
+    """The folder. Created if missing; files are readable by their owner only. Default: `$STATE_DIRECTORY`, else
     `~/.local/state/rag-monitor`."""
 
     max_size: Size = 2 * 1024**3
-    """Bytes that the spool may hold; beyond that the receivers answer "try again later". Whatever `texts` says, a trace
-    waits there until it is judged; after `retention` it is given up, and counted as `expired`."""
+    """Maximum size of the spool. When it is full, receivers ask senders to retry later. Traces wait here, with their
+    texts, until they are evaluated; after `retention` they are counted as `expired`."""
 
     spool_retention: Annotated[Duration, Field(ge=0)] = 0.0
-    """How long the spool keeps a delivery after it is done with, such as `24h`, for `rag-monitor backfill --from
-    spool`: in a file beside it, of half of `max_size` beyond that, the oldest making room first. Its texts are on disk
-    for as long, whatever `texts` says, and each delivery is written twice. Default: not at all."""
+    """How long to keep finished deliveries for `rag-monitor backfill --from spool`, such as `24h`. They are stored in a
+    second file of up to half of `max_size`, oldest deleted first, with their texts, whatever `texts` says. Each
+    delivery is then written twice. Default: not kept."""
 
     @model_validator(mode="after")
     def _no_deliveries_without_texts(self) -> StorageSettings:
@@ -62,18 +64,18 @@ class StorageSettings(Section, ResultRetention):
         return self
 
     request_log: Annotated[Duration, Field(ge=0)] = 86400.0
-    """How long it is kept what became of each request, for `rag-monitor why`: spans, probabilities, attempts and
-    reasons, no texts. 0: not at all. Sums of it by the minute are kept as long as results."""
+    """Retention of the request log, which `rag-monitor why` reads: spans, probabilities, attempts and reasons, but no
+    texts. Its sums per minute are kept as long as results. `0`: off."""
 
     request_log_max_size: Annotated[Size, Field(gt=0)] = 256 * 1024**2
-    """Bytes that these may take; beyond it the oldest go first. A request takes about a kilobyte."""
+    """Maximum size of the request log; the oldest entries are deleted first. About 1 KB per request."""
 
 
 class LogSettings(Section):
     """The monitor's own log, on standard error."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The lowest level that is written. Prompt text never appears, at any level."""
+    """Lowest level to write. Prompt text is never logged, at any level."""
 
     style: Literal["json", "text"] = "json"
-    """`json`: one object a line. `text`: readable lines."""
+    """`json`: one object per line. `text`: readable lines."""

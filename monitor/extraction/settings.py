@@ -1,4 +1,4 @@
-"""What a user says of a service that reads differently from all others: its prompts, its attributes, its spans."""
+"""The section `extraction`: how to read a service with its own prompts, attributes and spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.model.span import Span, Value
 from monitor.stages import Observation
 
 NAME: Final = "configuration"
-"""The dialect's name, as it stands in `convention` of a case."""
+"""The dialect's name, as in `convention` of a case."""
 
 
 def _several(given: object) -> object:
@@ -27,46 +27,46 @@ Keys: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class AttributeMap(BaseModel):
-    """Which span attribute holds what. Each field takes one key or a list of keys, of which the first present counts.
+    """Maps span attributes to fields. Each field takes one key or a list of keys; the first present counts.
 
-    What is mapped outweighs what any dialect says of the same field. Values may be texts or JSON, in any of the shapes
-    that the readers of the dialects understand; lists also as `KEY.0`, `KEY.1.text`.
+    A mapped field takes precedence over what any dialect reads. Values may be text or JSON, in any shape that the
+    dialects understand; lists also as `KEY.0`, `KEY.1.text`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     question: Keys = ()
-    """The user's question, as the user put it."""
+    """The user's question, unchanged."""
 
     history: Keys = ()
-    """The turns of the conversation before it: a list of messages with `role` and `content`."""
+    """Earlier turns of the conversation: a list of messages with `role` and `content`."""
 
     documents: Keys = ()
-    """The documents that reached the prompt: a list of texts, or of objects with text, id, uri and score."""
+    """Documents in the prompt: a list of texts, or of objects with text, id, uri and score."""
 
     answer: Keys = ()
-    """The answer that the user was given."""
+    """The answer that the user received."""
 
     prompt: Keys = ()
-    """The prompt as sent to the model, a text or a list of messages: context and question can be taken from it."""
+    """The prompt sent to the model, as a text or a list of messages. Context and question are extracted from it."""
 
     model: Keys = ()
-    """The name of the model that answered."""
+    """Name of the model that answered."""
 
     input_tokens: Keys = ()
-    """Tokens of the prompt."""
+    """Number of tokens in the prompt."""
 
     output_tokens: Keys = ()
-    """Tokens of the answer."""
+    """Number of tokens in the answer."""
 
     session: Keys = ()
-    """The id of the conversation."""
+    """Id of the conversation."""
 
     user: Keys = ()
-    """The id of the user."""
+    """Id of the user."""
 
     error: Keys = ()
-    """Why the request failed: any text but an empty one, or `true`."""
+    """Why the request failed: any non-empty text, or `true`."""
 
     _FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("question", "query"),
@@ -86,10 +86,10 @@ class AttributeMap(BaseModel):
         return not any(getattr(self, name) for name in type(self).model_fields)
 
     def apply(self, span: Span, seen: Observation | None) -> Observation | None:
-        """What the span says, with what is mapped in place of what the dialect said (`seen`); `seen` where nothing is.
+        """Return `seen` with all mapped fields replaced; `seen` itself if the span has none of the attributes.
 
-        A span that no dialect knows gets its role from what it holds: documents alone make a retrieval, a prompt a
-        call of a model, anything else a request.
+        A span that no dialect knows gets its kind from its fields: documents alone make a retrieval, a prompt makes a
+        generation, anything else a request.
         """
         told = {} if self.is_empty else self._told(span.attributes)
         if not told:
@@ -178,25 +178,23 @@ def _invertible(template: str) -> str:
 
 
 class ReadingSettings(BaseModel):
-    """How traces are read, beyond what the dialects know."""
+    """How to read traces, beyond what the dialects know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     prompt_templates: tuple[Annotated[str, AfterValidator(_invertible)], ...] = ()
-    """The service's own prompt templates, with `{context}` and, where the same message states it, `{question}`; other
-    placeholders are allowed and ignored. A prompt that was made with one of them is taken apart exactly; other prompts
-    are split at the usual marks."""
+    """The service's own prompt templates, with `{context}` and, if in the same message, `{question}`. Other
+    placeholders are ignored. Prompts made from one of them are split exactly, all others at the usual markers."""
 
     attributes: AttributeMap = AttributeMap()
-    """Span attributes of a home-grown instrumentation, and what they hold. `rag-monitor cases --explain` shows whether
-    it works."""
+    """Span attributes of your own instrumentation, by field. Check with `rag-monitor cases --explain`."""
 
     orphans_are_roots: bool = False
-    """Take a span whose parent never came for the top of its request. For services whose enclosing spans (of an HTTP
-    server, say) go to another backend only; elsewhere it makes whole requests of lost parts. A lone span that states
-    question and answer needs no such permission."""
+    """Whether to treat spans whose parent never arrives as root spans. For services whose outer spans (such as the HTTP
+    server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not needed for
+    a single span with both question and answer."""
 
     @cached_property
     def templates(self) -> tuple[PromptTemplate, ...]:
-        """The prompt templates, parsed."""
+        """The parsed prompt templates."""
         return tuple(PromptTemplate.parse(one) for one in self.prompt_templates)

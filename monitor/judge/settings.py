@@ -13,28 +13,28 @@ from monitor.stages import Component
 from monitor.transport.http.address_guard import check_address
 
 CLASSIFIER: Final = "classifier/"
-"""The prefix of a model's name that marks a classifier of pairs of texts instead of a language model."""
+"""Prefix of a model's name that marks a text-pair classifier instead of a language model."""
 
 
 class Budget(Component):
-    """What evaluations may cost. Periods are calendar hours and days in UTC; counting starts with the process.
+    """Limits on the cost of evaluations. Periods are calendar hours and days in UTC; counting starts with the process.
 
-    Before a call its highest estimated price is reserved; after it the real price is charged. So calls in flight do not
-    overrun a cap. Evaluations that no longer fit are unscored with the reason `budget`. Replicas that share a Kafka
-    source share each cap too, in proportion to their partitions.
+    Before a call its highest estimated price is reserved, after it the real price is charged, so calls in flight do not
+    exceed a limit. Evaluations that do not fit are unscored with the reason `budget`. Replicas that share a Kafka
+    source share each limit in proportion to their partitions.
     """
 
     dollars_per_day: float | None = Field(default=None, gt=0)
-    """The most US dollars per day. Needs a model with a known price, or `price`."""
+    """Maximum US dollars per day. Requires a model with a known price, or `price`."""
 
     dollars_per_hour: float | None = Field(default=None, gt=0)
-    """The most US dollars per hour. Keeps one bad hour from spending the budget of the day."""
+    """Maximum US dollars per hour, so that one bad hour cannot spend the budget of the day."""
 
     evaluations_per_day: int | None = Field(default=None, gt=0)
-    """The most answered questions per day, regardless of cost. Answers from the cache do not count."""
+    """Maximum answered judge questions per day, regardless of cost. Cached answers do not count."""
 
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """The most calls per minute, spread evenly. Evaluations above the rate wait; none is dropped."""
+    """Maximum calls per minute, spread evenly. Evaluations above the rate wait; none is dropped."""
 
     @property
     def in_dollars(self) -> bool:
@@ -53,34 +53,33 @@ class Price(Component):
 
 
 class CacheSettings(Component):
-    """A cache of verdicts in memory, so that the same question is not paid for twice."""
+    """A cache of judge answers in memory, so that no question is paid for twice."""
 
     max_entries: int = Field(default=10_000, ge=0)
-    """The most verdicts kept. The least recently used is evicted first. 0 turns the cache off."""
+    """Maximum answers kept; the least recently used is evicted first. 0 turns the cache off."""
 
     ttl: Annotated[Duration, Field(gt=0)] = 86_400.0
-    """How long a verdict is reused, such as `1d`."""
+    """How long a cached answer is reused."""
 
 
 class JudgeSettings(Component):
-    """Which language model judges, and within which limits."""
+    """The language model that scores answers, and its limits."""
 
     model: str | None = Field(default=None, min_length=1)
-    """The model as LiteLLM names it: `provider/name`, such as `openai/gpt-4o-mini`. Without it, judged evaluators are
-    off. `classifier/NAME` names a classifier of pairs of texts instead, for evaluators that ask one: at the address in
-    `api_base`, else in this process, which needs `rag-monitor[hhem]`."""
+    """Model in LiteLLM's notation, `provider/name`, such as `openai/gpt-4o-mini`. Without it, judged evaluators are
+    off. `classifier/NAME` is a text-pair classifier for evaluators that need one: at `api_base`, else in this process
+    (requires `rag-monitor[hhem]`)."""
 
     api_key: SecretStr | None = None
-    """The provider's API key, best written as `${NAME_OF_A_VARIABLE}`. Without it, LiteLLM looks for the provider's own
-    environment variable, such as `OPENAI_API_KEY`."""
+    """The provider's API key, preferably as `${NAME_OF_A_VARIABLE}`. Default: the provider's own environment variable,
+    such as `OPENAI_API_KEY`."""
 
     api_key_file: Path | None = None
-    """A file that contains the API key and nothing else, instead of `api_key`. A relative path starts at the folder of
-    the configuration file. The file is read again every 2 seconds and before each probe of a paused judge, so a new key
-    needs no restart."""
+    """File that contains only the API key, instead of `api_key`. A relative path starts at the configuration file. Read
+    again every 2 seconds and before each probe of a paused judge, so a new key needs no restart."""
 
     api_base: str | None = None
-    """The address of the API, for a gateway or your own model: `http://` or `https://`, without credentials."""
+    """URL of the API, for a gateway or your own model, without credentials."""
 
     allow_link_local: bool = False
     """Whether `api_base` may be a link-local address or a cloud's metadata service, which hand out credentials."""
@@ -89,49 +88,50 @@ class JudgeSettings(Component):
     """Time limit of one call, from connecting to the last byte."""
 
     max_attempts: int = Field(default=3, ge=1, le=10)
-    """The most calls for one question on temporary faults: timeouts, 408, 409, 429, 5xx, broken connections."""
+    """Maximum attempts per question on temporary faults: timeouts, 408, 409, 429, 5xx, broken connections."""
 
     max_concurrency: int = Field(default=16, ge=1, le=1024)
-    """The most calls in flight at once. An evaluation that waits for its next attempt does not count."""
+    """Maximum calls in flight. Evaluations waiting for a retry do not count."""
 
     max_age: Annotated[Duration, Field(gt=0)] = 600.0
-    """How long one evaluation may wait in total for a provider that is down or limits its rate; then it is unscored."""
+    """Maximum total time that an evaluation waits for a provider that is down or limits its rate. After that it is
+    unscored."""
 
     max_retry_after: Annotated[Duration, Field(ge=0)] = 60.0
-    """The longest `Retry-After` that a single call waits for. A longer one stops all calls until it has passed."""
+    """Maximum `Retry-After` that a single call waits for. A longer one stops all calls until it has passed."""
 
     temperature: float | None = Field(default=0.0, ge=0, le=2)
-    """Sampling temperature. Not sent if null, or to models that take none."""
+    """Sampling temperature. Not sent if null, or if the model does not accept one."""
 
     seed: int | None = None
-    """Seed, for providers that take one."""
+    """Seed, for providers that accept one."""
 
     max_characters: int = Field(default=400_000, ge=1_000)
-    """The most characters of material (question, context and response together) in one call. Lower it for a model with
-    a small context window. A rubric reads a longer context in pieces and keeps the passages that matter for the case.
-    If that is still too long, the case is unscored with the reason `too_large`: it is never judged by a part."""
+    """Maximum characters of question, context and response in one call. Lower it for a model with a small context
+    window. Rubrics read a longer context in pieces and keep the relevant passages. If that is still too long, the case
+    is unscored with the reason `too_large`; no case is scored on a part."""
 
     language: str | None = Field(default=None, pattern=r"^[^\W\d_][\w ()-]{0,39}$")
-    """The language of the judge's explanations, such as `German`. Cases may be in any language. Without this,
-    explanations are mostly in English, the language of the instructions."""
+    """Language of the judge's explanations, such as `German`. Cases may be in any language. Default: mostly English,
+    the language of the instructions."""
 
     recheck_share: Rate = 0.01
-    """The share of judged cases that are judged a second time, to measure how often the judge disagrees with itself
-    (`ragmonitor_judge_rechecks_total`). The second verdict counts in no rate, but in the budget."""
+    """Share of evaluations to repeat, to measure how often the judge disagrees with itself
+    (`ragmonitor_judge_rechecks_total`). The repeat counts towards the budget but in no rate."""
 
     budget: Budget = Budget()
-    """What evaluations may cost."""
+    """Limits on the cost of evaluations."""
 
     price: Price | None = None
-    """The model's price, if LiteLLM does not know it or you pay a different one. Discounts, such as for cached input,
-    are not known: the reported cost is then too high, never too low."""
+    """Price of the model, if LiteLLM does not know it or you pay a different one. Discounts, such as for cached input,
+    are ignored, so the reported cost may be too high, never too low."""
 
     cache: CacheSettings = CacheSettings()
-    """The cache of verdicts."""
+    """Cache of judge answers."""
 
     @property
     def is_classifier(self) -> bool:
-        """Whether the model is a classifier of pairs of texts."""
+        """Whether the model is a text-pair classifier."""
         return (self.model or "").startswith(CLASSIFIER)
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
-"""Who counts: requests that are left out, traffic that is not production, and how late a verdict may be.
+"""Traffic rules: which requests are dropped, which are not production, which results are late.
 
-A request that is left out ends in the ledger as `filtered`. What is not production is evaluated, at rates of its own,
-and counted in series of its own (`ragmonitor_non_production_*`), so that rules and dashboards of production need not
-know of it. The same goes for verdicts that come too late to be news (`ragmonitor_late_*`).
+A dropped request ends in the ledger as `filtered`. Traffic that is not production is evaluated at its own rates and
+counted in its own series (`ragmonitor_non_production_*`), so production rules and dashboards need not filter it out.
+Late results are separate as well (`ragmonitor_late_*`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _CLASSES: Final[Mapping[str, Traffic]] = {
         ("staging", "stage", "test", "testing", "qa", "ci", "development", "dev", "local"), Traffic.INTERNAL
     ),
 }
-"""Values of a class attribute; the environments are those of OpenTelemetry's conventions and their usual short forms.
-What is not among them is production: a name nobody has thought of must not switch alerts off."""
+"""Values of a class attribute: OpenTelemetry's environments and their usual short forms.
+Any other value is production, so that an unknown name does not switch alerts off."""
 
 
 def _several(given: object) -> object:
@@ -50,7 +50,7 @@ def _several(given: object) -> object:
 
 def _not_production(rates: Mapping[Traffic, float]) -> Mapping[Traffic, float]:
     if Traffic.PRODUCTION in rates:
-        raise ValueError("`production` has no rate here: it is sampled by `sampling` and by each evaluator's `sample`")
+        raise ValueError("`production` cannot be set here; use `sampling.traces` or an evaluator's `sample`")
     return rates
 
 
@@ -59,13 +59,13 @@ class _TrafficSection(BaseModel):
 
 
 class Drop(_TrafficSection):
-    """One kind of request that is left out."""
+    """A kind of request that is not evaluated."""
 
     attribute: str = Field(min_length=1)
-    """The attribute, as the service's spans or its resource carry it, such as `http.route`."""
+    """Attribute of the service's spans or resource, such as `http.route`."""
 
     matches: str
-    """What its whole value looks like: `*` stands for any characters, `?` for one. Upper and lower case differ."""
+    """Pattern for its whole value: `*` is any characters, `?` is one. Case-sensitive."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -74,13 +74,13 @@ class Drop(_TrafficSection):
 
 
 class Quota(_TrafficSection):
-    """How much an app may be judged; at least one of both is set."""
+    """Limits on evaluations of an app; at least one is set."""
 
     per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Judgements expected in any hour, at most, and a sixth more (two at least) after a quiet time."""
+    """Maximum expected evaluations in any hour, plus a sixth (at least two) after a quiet time."""
 
     per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The same of any 24 hours."""
+    """The same for any 24 hours."""
 
     @model_validator(mode="after")
     def _something_is_bounded(self) -> Quota:
@@ -90,45 +90,44 @@ class Quota(_TrafficSection):
 
 
 class TrafficSettings(_TrafficSection):
-    """Which requests count in rates and alerts, and when."""
+    """Which requests count in rates and alerts."""
 
     drop: tuple[Drop, ...] = ()
-    """Requests that are not evaluated at all: `{attribute: http.route, matches: "/internal/*"}`. Counted as
-    `filtered`."""
+    """Requests not to evaluate: `{attribute: http.route, matches: "/internal/*"}`. Counted as `filtered`."""
 
     health_checks: bool = False
-    """Whether requests to the usual paths of health checks (`/health`, `/healthz`, `/livez`, `/readyz`, `/ping` and
-    their kin), or by the usual probes, are evaluated. Off: they are `filtered`."""
+    """Whether to evaluate requests from known probes or to the usual health check paths (`/health`, `/healthz`,
+    `/livez`, `/readyz`, `/ping` and similar). Off: counted as `filtered`."""
 
     class_attribute: Annotated[tuple[str, ...], BeforeValidator(_several)] = (
         "rag.traffic.class",
         "deployment.environment.name",
     )
-    """Attributes that say what a request was made for, of which the first present counts. Values: `production`,
-    `experiment`, `synthetic`, `internal`, or an environment: `staging`, `test`, `qa`, `ci`, `development` and `local`
-    are internal. Any other value, or none, is production."""
+    """Attributes with the class of a request; the first present counts. Values: `production`, `experiment`,
+    `synthetic`, `internal`, or an environment: `staging`, `test`, `qa`, `ci`, `development` and `local` are internal.
+    Any other value, or none, is production."""
 
     rates: Annotated[Mapping[Traffic, Rate], AfterValidator(_not_production)] = Field(default={})
-    """The share of a class's requests that is evaluated, before each evaluator's own `sample`, such as
-    `{synthetic: 1%}`. Default: all."""
+    """Share of each class's requests to evaluate, before each evaluator's own `sample`, such as `{synthetic: 1%}`.
+    Default: all."""
 
     late_after: Annotated[Duration, Field(gt=0)] = 900.0
-    """How long after its answer a verdict still counts as news. A later one, of a backlog that is being worked off,
-    goes to the series `ragmonitor_late_*` and into no alert."""
+    """How long after its answer a result counts as current. Later ones, such as from a backlog, are counted in
+    `ragmonitor_late_*` and raise no alert."""
 
     weights: Mapping[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default={})
-    """Weights by app at the judge, where more waits than it can take: with `{shop: 3}` the app shop gets three turns
-    for each turn of another. Default: 1 for each app."""
+    """Weight of each app when evaluations queue for the judge: with `{shop: 3}`, the app `shop` gets three turns for
+    each turn of another. Default: 1 each."""
 
     quotas: Mapping[str, Quota] = Field(default={})
-    """Judgements that an app may have at most, by all judged evaluators together: `{search: {per_hour: 200}}`;
-    `per_day` instead, or as well. `"*"` is for each app that is not named. Where a quota is nearly spent, cases are
-    judged with a smaller probability, which is known and kept: the app's rates stay true, their intervals widen. The
-    quota of all replicas that share a Kafka source; without one, that of this process. Default: none."""
+    """Maximum evaluations per app, over all judged evaluators: `{search: {per_hour: 200}}`, or `per_day`, or both;
+    `"*"` applies to all other apps. Near the limit, cases are sampled with a lower, known probability: rates stay
+    unbiased, intervals widen. Replicas that share a Kafka source share the quota; otherwise it applies per process.
+    Default: none."""
 
 
 class TrafficRules:
-    """The settings at work. `salt` is that of the samplers of evaluators, whose draws do not depend on the one here."""
+    """Applies the settings. `salt` is that of the evaluators' samplers; decisions here are independent of theirs."""
 
     def __init__(self, settings: TrafficSettings, salt: str, runtime: Runtime) -> None:
         self._settings = settings
@@ -137,7 +136,7 @@ class TrafficRules:
         self._announced: set[tuple[str, Traffic]] = set()
 
     def sort(self, reading: Reading) -> Reading | TraceOutcome:
-        """The reading with its class, its probability as it is now; or where the request ends instead."""
+        """Return the reading with its class and updated probability, or the outcome if the request ends here."""
         case = reading.case
         if self._dropped_by(case):
             return TraceOutcome.FILTERED
@@ -150,12 +149,12 @@ class TrafficRules:
         return replace(reading, case=replace(case, traffic=traffic, probability=case.probability * rate))
 
     def left_out_by(self, case: Case) -> str:
-        """The option because of which `sort` has ended the request, as it stands in the configuration."""
+        """Return the option that made `sort` end the request, as written in the configuration."""
         option = self._dropped_by(case)
         return option or f"traffic.rates.{self.class_of(case).value}"
 
     def class_of(self, case: Case) -> Traffic:
-        """What the case was made for."""
+        """Return the traffic class of a case."""
         said = slices.first_value(case, self._settings.class_attribute)
         return _CLASSES.get(said.strip().lower(), Traffic.PRODUCTION)
 
@@ -165,7 +164,7 @@ class TrafficRules:
             self._announced.add((app, traffic))
             self._runtime.events.info(
                 Event.NON_PRODUCTION_TRAFFIC,
-                "requests that are not production are counted apart (ragmonitor_non_production_*) and raise no alert",
+                "non-production requests are counted separately (ragmonitor_non_production_*) and raise no alert",
                 app=app,
                 traffic=traffic.value,
             )
@@ -185,9 +184,9 @@ def _is_health_check(attributes: Mapping[str, str]) -> bool:
     return any(map(_HEALTH_PATH.fullmatch, paths)) or any(map(_HEALTH_AGENT.fullmatch, agents))
 
 
-def standing(case: Case, judged_at: float, late_after: float) -> RateScope:
-    """Whether a verdict reached at `judged_at` counts. A case that does not say when it was answered is never late."""
+def standing(case: Case, evaluated_at: float, late_after: float) -> RateScope:
+    """Return the scope of a result made at `evaluated_at`. A case without an answer time is never late."""
     if case.traffic is not Traffic.PRODUCTION:
         return RateScope.NON_PRODUCTION
-    late = case.answered_at > 0 and judged_at - case.answered_at > late_after
+    late = case.answered_at > 0 and evaluated_at - case.answered_at > late_after
     return RateScope.LATE if late else RateScope.LIVE

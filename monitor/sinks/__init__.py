@@ -1,1 +1,1 @@
-"""Where results go; one file a sink, named after its `type`."""
+"""Sinks for results; one file per sink, named after its `type`."""

@@ -39,19 +39,19 @@ class HttpSink(Sink):
     """A sink that writes to an HTTP API. It follows no redirects: keys go only where the configuration says."""
 
     url: Address
-    """The address of the server, `http://` or `https://`, with the path of the API, if any."""
+    """URL of the server, with the path of the API, if any."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """The limit of one delivery, retries included; at most `60s`. The evaluators wait meanwhile."""
+    """Time limit of one delivery, including retries; at most `60s`. Evaluators wait meanwhile."""
 
     include_explanations: bool = True
-    """Whether to write explanations. They may quote the question, the context and the answer."""
+    """Whether to send explanations. They may quote question, context and answer."""
 
     tls: ClientTls | None = None
-    """The CA that verifies the server of an `https://` address, where it is not a well-known one."""
+    """TLS options for an `https://` server with a private CA."""
 
     at_once: ClassVar[int] = 1
-    """Results in one request."""
+    """Results per request."""
 
     in_flight: ClassVar[int] = 8
     """Requests in flight."""
@@ -63,12 +63,12 @@ class HttpSink(Sink):
         return self
 
     def external_copies(self) -> str:
-        """The server."""
+        """Name the server."""
         return f"{type_name(self)} {self.url}"
 
     @abstractmethod
     def headers(self) -> Mapping[str, str]:
-        """The headers that authenticate this process."""
+        """Return the headers that authenticate this process."""
 
     @abstractmethod
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:

@@ -1,4 +1,4 @@
-"""Results in a local SQLite database, for the page, and to restore alert windows after a restart."""
+"""Sink `history`: results in a local SQLite database, for the UI and for restoring alert windows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _AT_ONCE = 100  # lessons between which other tasks have their turn
 
 
 class HistorySink(Sink, HistoryOptions):
-    """Keep results in a local database, for the page and for restarts."""
+    """Keep results in a local database, for the UI and for restarts."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "process"
 
     path: Path | None = None
-    """The database file. Default: `history.db` in the storage folder."""
+    """Database file. Default: `history.db` in the storage folder."""
 
     @classmethod
     def in_folder(cls, folder: Path, kept: ResultRetention) -> HistorySink:
@@ -37,11 +37,11 @@ class HistorySink(Sink, HistoryOptions):
         return cls(path=folder / files.HISTORY, **{name: getattr(kept, name) for name in ResultRetention.model_fields})
 
     def external_copies(self) -> str:
-        """None: results are erased here."""
+        """Return nothing: results are erased here."""
         return ""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Open the file. Raises `ConfigError` where the path cannot work; delivering raises `MonitorError` on failure.
+        """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure.
 
         A delivered result survives a crash of the process; a power cut may lose the last seconds.
         """
@@ -58,7 +58,7 @@ class HistorySink(Sink, HistoryOptions):
     async def results(
         self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """The newest results of any outcome, newest first; rows of the schema in `monitor/storage/history/rows.py`.
+        """Return the newest results of any outcome, newest first, as rows of `monitor/storage/history/rows.py`.
 
         This and the other queries read the file while any process writes it. They raise `MonitorError` on failure.
         """
@@ -74,7 +74,7 @@ class HistorySink(Sink, HistoryOptions):
         limit: int = 10,
         better: Literal["higher", "lower"] = "higher",
     ) -> list[dict[str, Any]]:
-        """The worst scores: defects first, then from the bad end of the scale, `better` being its good end."""
+        """Return the worst scores: defects first, then from the bad end of the scale; `better` is its good end."""
         query = partial(self._reader.worst, app=app, evaluator=evaluator, since=since, limit=limit, better=better)
         return await anyio.to_thread.run_sync(query)
 
@@ -83,26 +83,26 @@ class HistorySink(Sink, HistoryOptions):
         return await anyio.to_thread.run_sync(self._reader.search, Search(**wanted))
 
     async def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """All results of one trace (its id in hex), oldest first."""
+        """Return all results of one trace (id in hex), oldest first."""
         return await anyio.to_thread.run_sync(self._reader.by_trace, trace_id)
 
     async def sums_since(self, since: float) -> list[MinuteSums]:
-        """Sums of scored results by the minute, oldest first, from the minute that contains `since` (wall clock).
+        """Return sums of scored results per minute, oldest first, from the minute that contains `since` (wall clock).
 
         Versions of an evaluator are never in one sum.
         """
         return await anyio.to_thread.run_sync(self._reader.sums_since, since)
 
     async def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
-        """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
+        """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
     async def verdicts(self, ids: Collection[str]) -> set[str]:
-        """Which of these results, by id, exist and are not `unscored`; none where there is no history yet."""
+        """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
         return await anyio.to_thread.run_sync(self._reader.verdicts, ids) if self._file().exists() else set()
 
     async def generations(self) -> list[SeenVersion]:
-        """The versions of services that have results."""
+        """Return the service versions that have results."""
         return await anyio.to_thread.run_sync(self._reader.generations)
 
     @property
@@ -111,5 +111,5 @@ class HistorySink(Sink, HistoryOptions):
 
     def _file(self) -> Path:
         if self.path is None:
-            raise ConfigError("history: path: must be set where there is no storage folder")
+            raise ConfigError("history: path: required without a storage folder")
         return self.path

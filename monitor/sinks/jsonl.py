@@ -1,6 +1,6 @@
-"""Results as a file of JSON lines. The schema: `monitor/storage/history/rows.py`.
+"""Sink `jsonl`: results as JSON lines in a file. Schema: `monitor/storage/history/rows.py`.
 
-After a restart a result may be in it twice, with the same `id`. Files are readable by their owner only.
+After a restart the file may contain a result twice, with the same `id`. Files are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from monitor.storage.history.rows import as_json, dump
 
 
 class JsonLines(Sink):
-    """Append each result to a file, one JSON object a line."""
+    """Append each result to a file, one JSON object per line."""
 
     path: Path
-    """The file. It is created, with its folder, where it does not exist."""
+    """The file. It is created, with its folder, if missing."""
 
     include_texts: bool = False
     """Whether to write question, context and answer. Off: only score and explanation, which may quote them."""
 
     fsync: bool = False
-    """Whether a result must be on the disk, not only with the operating system, before it counts as delivered."""
+    """Whether to flush each result to disk before it counts as delivered."""
 
     max_file_size: Size = Field(default=100 * 1024**2, gt=0)
-    """At this size the file is renamed to `<path>.1` and a new one begun."""
+    """At this size the file is renamed to `<path>.1` and a new one started."""
 
     max_files: int = Field(default=5, ge=1)
     """How many renamed files to keep; `.1` is the newest."""
 
     def external_copies(self) -> str:
-        """The file, and those that were renamed."""
+        """Name the file."""
         return f"jsonl {self.path}"
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
@@ -60,7 +60,7 @@ class _RotatingFile:
         try:
             self._reopen()
         except OSError as error:
-            raise ConfigError(f"jsonl: path: {self._path} cannot be opened: {error.strerror}") from None
+            raise ConfigError(f"jsonl: path: cannot open {self._path}: {error.strerror}") from None
 
     def write(self, results: list[EvaluationResult]) -> None:
         """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
@@ -79,7 +79,7 @@ class _RotatingFile:
                 raise
         except OSError as error:
             self.close()
-            raise MonitorError(f"jsonl: {self._path} cannot be written: {error.strerror}") from error
+            raise MonitorError(f"jsonl: cannot write {self._path}: {error.strerror}") from error
 
     def close(self) -> None:
         if self._descriptor is not None:

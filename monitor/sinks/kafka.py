@@ -1,6 +1,6 @@
-"""Results as records of a Kafka topic, for other programs and for the samplers of all replicas.
+"""Sink `kafka`: results as records of a topic, for other programs and for the samplers of all replicas.
 
-The schema: `docs/results.md`. The key is the trace id. A result may be sent twice, with the same `id`.
+Schema: `docs/results.md`. The key is the trace id. A result may be sent twice, with the same `id`.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ _SHORT: Final = (
 
 
 class KafkaSink(KafkaConnection, Sink):
-    """Send each result to a Kafka topic as JSON, and let samplers learn from the results of other replicas there."""
+    """Send each result to a Kafka topic as JSON. Samplers also learn from the results of other replicas there."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    """The topic. It is never created by this process."""
+    """Topic for results. It must exist."""
 
     dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    """The topic for results that can never be sent to `topic`: the reason and the main fields, without texts. Without
-    one, such a result counts as a failure of the sink."""
+    """Topic for results that `topic` cannot take, with reason and main fields but without texts. Default: such a result
+    counts as a failure of the sink."""
 
     include_texts: bool = False
     """Whether to send question, context and answer. Off: only score and explanation, which may quote them."""
 
     delivery_timeout: Duration = Field(default=120.0, ge=1)
-    """How long to retry a result, through outages, before it counts as a failure of the sink."""
+    """How long to retry a result before it counts as a failure of the sink."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
-    """How batches are compressed."""
+    """Compression of batches."""
 
     max_bytes: Size = Field(default=1024**2, ge=1024)
-    """Bytes of one result before compression; the topic's `max.message.bytes` should allow as many."""
+    """Maximum size of one result, uncompressed. The topic's `max.message.bytes` should allow as much."""
 
     replay: int = Field(default=20_000, ge=0)
-    """How many of the newest results of the topic to read at the start, for samplers with `boost` to learn from. They
-    remember some 5,000 results; those of local evaluators, which teach nothing, count as well."""
+    """How many of the topic's newest results to read at start, for samplers with `boost` to learn from. They remember
+    about 5,000; results of local evaluators count here but teach nothing."""
 
     def external_copies(self) -> str:
-        """The topic and that of dead letters."""
+        """Name the topic."""
         return f"kafka {self.address} {self.topic}"
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:

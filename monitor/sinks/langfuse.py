@@ -1,4 +1,4 @@
-"""Results as scores in Langfuse. API: POST /api/public/scores, which creates or, with a known id, replaces."""
+"""Sink `langfuse`: results as scores. API: POST /api/public/scores, which creates a score or replaces it by id."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _ENVIRONMENT: Final = re.compile(r"(?!langfuse)[a-z0-9_-]{1,40}")
 
 
 class LangfuseSink(HttpSink):
-    """Write a numeric score on the observation, under the evaluator's name, with the explanation as its comment.
+    """Write a numeric score on the observation, named after the evaluator, with the explanation as its comment.
 
-    The score's id is the result's id, so a repeat replaces it; level, label and version are its metadata. Its
-    environment is the service's `deployment.environment.name`. Only scores are written. A case that came as a row is
-    scored under its `request_id`, which must be the id of a trace in Langfuse.
+    The score's id is the result's id, so a repeat replaces it. Metadata: level, label and version; the environment is
+    the service's `deployment.environment.name`. Only scores are written. A case from a row is scored under its
+    `request_id`, which must be the id of a trace in Langfuse.
     """
 
     public_key: str
-    """The public key of the project, `pk-lf-...`."""
+    """Public key of the project, `pk-lf-...`."""
 
     secret_key: SecretStr
-    """The secret key of the project. Use an environment variable: `${LANGFUSE_SECRET_KEY}`."""
+    """Secret key of the project. Use an environment variable: `${LANGFUSE_SECRET_KEY}`."""
 
     def headers(self) -> Mapping[str, str]:
-        """See `HttpSink`."""
+        """Authenticate with the key pair."""
         pair = f"{self.public_key}:{self.secret_key.get_secret_value()}"
         return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
-        """See `HttpSink`."""
+        """Send each score in its own request."""
         for one in results:
             score = self._score(one)
             if score is not None:

@@ -1,7 +1,8 @@
-"""Results as assessments on the traces of MLflow 3. API: POST /api/3.0/mlflow/traces/{trace_id}/assessments.
+"""Sink `mlflow`: results as assessments on traces of MLflow 3.
 
-A trace that MLflow received by OTLP has the id `tr-` followed by its OpenTelemetry id. MLflow answers 500 to an
-assessment id that exists, as to any other fault: a GET of the assessment tells the two apart.
+API: POST /api/3.0/mlflow/traces/{trace_id}/assessments. A trace received over OTLP has the id `tr-` followed by its
+OpenTelemetry id. MLflow answers 500 for an existing assessment id, as for any other fault: a GET of the assessment
+tells them apart.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ _NO_TRACE: Final = "RESOURCE_DOES_NOT_EXIST"
 
 
 class Mlflow(HttpSink):
-    """Write feedback on the trace, under the evaluator's name, with the explanation as its rationale.
+    """Write feedback on the trace, named after the evaluator, with the explanation as its rationale.
 
-    Its source is `LLM_JUDGE` where a model gave the score, else `CODE`. A result without a score is feedback with an
-    error. The assessment's id contains the result's id, so a repeat adds nothing. Only cases that were traces are
-    written, or rows with the id of an MLflow trace, and MLflow must have the trace.
+    The source is `LLM_JUDGE` if a model gave the score, else `CODE`. A result without a score becomes feedback with an
+    error. The assessment's id contains the result's id, so a repeat adds nothing. Results are written for cases from
+    traces, and for rows with the id of an MLflow trace; MLflow must have the trace.
     """
 
     username: str | None = None
-    """The user name, where MLflow uses basic authentication; `api_key` is then the password."""
+    """User name for basic authentication; `api_key` is then the password."""
 
     api_key: SecretStr | None = None
-    """The token, sent as `Authorization: Bearer ...`, or the password of `username`. Use an environment variable:
+    """Token, sent as `Authorization: Bearer ...`, or the password of `username`. Use an environment variable:
     `${MLFLOW_TRACKING_TOKEN}`."""
 
     def headers(self) -> Mapping[str, str]:
-        """See `HttpSink`."""
+        """Authenticate with the token, or with user name and password."""
         if self.api_key is None:
             return {}
         secret = self.api_key.get_secret_value()
@@ -50,7 +51,7 @@ class Mlflow(HttpSink):
         return {"authorization": f"Basic {base64.b64encode(f'{self.username}:{secret}'.encode()).decode()}"}
 
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
-        """See `HttpSink`."""
+        """Send each assessment in its own request."""
         for one in results:
             plain = to_plain(one, explanations=self.include_explanations)
             trace = f"tr-{plain.trace_id}" if plain.trace_id else clean(one.case.request_id)

@@ -36,28 +36,28 @@ _IN_FLIGHT: Final = 4
 
 
 class OtelEvents(OtlpSettings, Sink):
-    """Send each result by OTLP as one event `gen_ai.evaluation.result`, with the trace and span that was scored.
+    """Send each result over OTLP as an event `gen_ai.evaluation.result` on the trace and span that was scored.
 
     | attribute | what it is |
     |---|---|
     | `gen_ai.evaluation.name` | the evaluator |
     | `gen_ai.evaluation.score.value`, `gen_ai.evaluation.score.label` | the score; its label, else its level |
     | `gen_ai.evaluation.explanation` | the reason, unless `include_explanations` is off |
-    | `gen_ai.response.id` | the provider's id of the answer, where the scored span has it |
-    | `error.type` | where there is no score, the reason, such as `timeout` |
-    | `rag_monitor.result_id` | the same for a repeat, which may follow a restart |
+    | `gen_ai.response.id` | the provider's id of the answer, if the scored span has it |
+    | `error.type` | the reason if there is no score, such as `timeout` |
+    | `rag_monitor.result_id` | unique id of the result; a repeat after a restart has the same |
     | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
     | `rag_monitor.app`, `.version`, `.model` | the service; the evaluator's version; the judge model |
     | `rag_monitor.defect`, `.level`, `.weight`, `.standing` | as in the other sinks |
-    | `rag_monitor.score_source` | how an external score came, such as `feedback` |
-    | `rag_monitor.request_id` | the id of a case that came as a row, without a trace |
+    | `rag_monitor.score_source` | where an external score came from, such as `feedback` |
+    | `rag_monitor.request_id` | the id of a case without a trace, received as a row |
 
-    Its time is that of the answer, its observed time that of the result, its resource `service.name` `rag-monitor`.
+    The timestamp is that of the answer, the observed timestamp that of the result; `service.name` is `rag-monitor`.
     """
 
     endpoint: Address
-    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP, to
-    which `/v1/logs` is appended."""
+    """URL of the OTLP receiver: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP (`/v1/logs` is
+    appended)."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
     """The limit of one delivery, retries included; at most `60s`. The evaluators wait meanwhile."""

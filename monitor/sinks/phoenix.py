@@ -1,6 +1,6 @@
-"""Results as annotations on the spans in Phoenix (Arize).
+"""Sink `phoenix`: results as annotations on spans in Phoenix (Arize).
 
-API: POST /v1/span_annotations, `sync=true` (without it an annotation of an unknown span is dropped silently).
+API: POST /v1/span_annotations, `sync=true` (without it, annotations of unknown spans are dropped silently).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SPANS_COME_WITHIN: Final = 1.0  # seconds; a span usually arrives before its re
 
 
 class Phoenix(HttpSink):
-    """Annotate the span with score, label and explanation, under the evaluator's name.
+    """Annotate the span with score, label and explanation, named after the evaluator.
 
-    The annotator is `LLM` where a model gave the score, else `CODE`; the identifier is the result's id, so a repeat
-    replaces it. Only scores are written, and only for cases that were traces: Phoenix must have the span.
+    The annotator is `LLM` if a model gave the score, else `CODE`. The identifier is the result's id, so a repeat
+    replaces it. Only scores of cases from traces are written; Phoenix must have the span.
     """
 
     api_key: SecretStr | None = None
-    """The API key, sent as `Authorization: Bearer ...`. Use an environment variable: `${PHOENIX_API_KEY}`."""
+    """API key, sent as `Authorization: Bearer ...`. Use an environment variable: `${PHOENIX_API_KEY}`."""
 
     at_once: ClassVar[int] = 100
     in_flight: ClassVar[int] = 4

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and the health endpoints, on a port of their own.
+"""Sink `prometheus`: metrics, health endpoints and the UI, on one port.
 
 The pipeline counts every result itself, in the same step as its ledger, so that all series of one scrape are
 consistent; this sink only serves them.
@@ -35,20 +35,20 @@ _BASIC = 'Basic realm="rag-monitor", charset="UTF-8"'
 
 
 class PrometheusSink(ListenerOptions, Sink):
-    """Serve `/metrics` (Prometheus text, and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the page.
+    """Serve `/metrics` (Prometheus text, and OpenMetrics with exemplars), `/-/healthy`, `/-/ready` and the UI.
 
-    A token may also come as the password of HTTP Basic authentication, under any user name: browsers ask for it.
+    Browsers may send the token as the password of HTTP Basic authentication, with any user name.
     """
 
     port: int = Field(default=9464, ge=0, le=65535)
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks a free one."""
 
     def external_copies(self) -> str:
-        """None: metrics identify no request."""
+        """Return nothing: metrics identify no request."""
         return ""
 
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Listen while the context lasts. Raises `ConfigError` where the port is taken or a file cannot be read."""
+        """Listen while the context lasts. Raises `ConfigError` if the port is taken or a file cannot be read."""
         return self._open(runtime)
 
     @asynccontextmanager
@@ -82,7 +82,7 @@ async def _already_counted(_: EvaluationResult) -> None:
 
 
 class _Endpoints:
-    """The ASGI application. Without a token only the health of the process can be read."""
+    """The ASGI application. Without a token, only health endpoints can be read."""
 
     def __init__(self, runtime: Runtime, gate: _Gate) -> None:
         self._runtime = runtime
@@ -136,7 +136,7 @@ class _Endpoints:
         return await site.post(scope["path"], headers, body)
 
     def _ready(self, authorization: str | None) -> tuple[int, str, bytes]:
-        """Probes have no token: they learn whether the process is ready; why not is shown only with a token."""
+        """Answer readiness probes. They have no token, so the reasons are shown only to clients with one."""
         health = self._runtime.health
         if health.ready:
             return 200, _TEXT, b"ready\n"

@@ -1,1 +1,1 @@
-"""Where traces come from; one file a source, named after its `type`."""
+"""Sources of traces; one file per source, named after its `type`."""

@@ -1,4 +1,4 @@
-"""Apache Kafka: traces, logs and rows out of topics, at least once, as a member of a consumer group."""
+"""Source `kafka`: reads traces, logs and rows from topics, at least once, as a member of a consumer group."""
 
 from __future__ import annotations
 
@@ -20,64 +20,63 @@ _LETTER_LIMIT: Final = 32 * 1024**2
 
 
 class KafkaSource(KafkaConnection, Source):
-    """Reads traces, logs and rows from Apache Kafka. More replicas with the same `group` share the partitions.
+    """Read traces, logs and rows from Apache Kafka. Replicas with the same `group` share the partitions.
 
-    At least once, to the end: an offset is committed when every result of its message, and of all before it, has
-    reached every sink. Kafka is the durable store; what a replica leaves behind, another one takes up. Topics are never
-    created: those that are read, and the one for dead letters, must be there before the source is ready.
+    Delivery is at least once: an offset is committed when every result of its message, and of all messages before it,
+    has reached every sink. If a replica stops, another continues where it left off. All topics must exist; they are
+    never created.
     """
 
     group: str = Field(default="rag-monitor", min_length=1)
-    """The consumer group. It begins at the oldest message when it is new."""
+    """Consumer group. A new group starts at the oldest message."""
 
     topics: dict[str, Topic] = Field(default_factory=lambda: {"otlp_spans": Topic(encoding="otlp_proto")}, min_length=1)
-    """What is read, as `{name: encoding}`: `otlp_proto` or `otlp_json` as the OpenTelemetry Collector's Kafka exporter
-    writes them, `case` for rows (JSON, one or several lines a message). In full: `{name: {encoding, signal, app}}`,
-    where `signal` is `traces` or `logs` and `app` stands for rows that name none. `{otlp_spans: otlp_proto}` unless
-    given."""
+    """Topics to read, as `{name: encoding}`: `otlp_proto` or `otlp_json` as written by the OpenTelemetry Collector's
+    Kafka exporter, `case` for rows (one or more lines of JSON per message). Long form: `{name: {encoding, signal,
+    app}}`, where `signal` is `traces` or `logs` and `app` applies to rows without one. Default: `{otlp_spans:
+    otlp_proto}`."""
 
     group_instance_id: str | None = None
-    """A name of this replica that stays the same over restarts, such as `${HOSTNAME}` (static membership): a restart
-    within `session_timeout` moves no partition. No two replicas may have the same."""
+    """Name of this replica that survives restarts, such as `${HOSTNAME}` (static membership): a restart within
+    `session_timeout` moves no partitions. Must be unique in the group."""
 
     assignment: Literal["auto", "cooperative", "range"] = "auto"
-    """How the group divides partitions. `cooperative` moves only those that change hands. `range` gives partitions of
-    the same number, of all topics, to one replica, so that spans and logs of a trace meet; all stop for a moment when
-    a replica comes or goes. `auto` is `range` where more than one topic holds traces or logs, else `cooperative`."""
+    """How the group assigns partitions. `cooperative` moves as few as possible. `range` gives the same partition number
+    of all topics to one replica, so that spans and logs of a trace meet; all replicas pause briefly when one joins or
+    leaves. `auto` is `range` if more than one topic has traces or logs, else `cooperative`."""
 
     session_timeout: Duration = Field(default=30.0, ge=1, le=1800)
-    """After how long without a sign of life the group gives a replica's partitions to others."""
+    """How long without a heartbeat until the group reassigns a replica's partitions."""
 
     revoke_timeout: Duration = Field(default=2.0, ge=0, le=15)
-    """How long a partition that is given up in order may take to finish what is in hand; the next replica takes up the
-    rest."""
+    """How long a revoked partition may finish its messages in work; the next replica takes the rest."""
 
     dead_letters: str | None = "rag-monitor-dead-letters"
-    """The topic for messages that cannot be read: as they came, with headers that say from where and why. `null`: they
-    are counted and passed over."""
+    """Topic for messages that cannot be read, unchanged, with headers for origin and reason. `null`: count and skip
+    them."""
 
     fetch_max_bytes: Size = Field(default=16 * 1024**2, gt=0)
-    """The most that is fetched from one broker at a time."""
+    """Maximum bytes of one fetch from a broker."""
 
     max_partition_fetch_bytes: Size = Field(default=1024**2, gt=0)
-    """The most that is fetched from one partition at a time; a larger message still comes."""
+    """Maximum bytes of one fetch from a partition. A larger message is still fetched."""
 
     max_in_flight: int = Field(default=2_000, gt=0)
-    """Messages fetched and not yet taken by the pipeline. Beyond, partitions are paused."""
+    """Maximum messages fetched but not yet in the pipeline. Above it, partitions are paused."""
 
     max_in_flight_bytes: Size = Field(default=32 * 1024**2, gt=0)
-    """Bytes of messages fetched and not yet taken by the pipeline. Beyond, partitions are paused."""
+    """Maximum bytes of messages fetched but not yet in the pipeline. Above it, partitions are paused."""
 
     max_unfinished: int = Field(default=200_000, gt=0)
-    """Messages taken whose offsets cannot be committed yet, because they, or one before them, are not done with.
-    Beyond, partitions are paused."""
+    """Maximum messages whose offsets cannot be committed yet because they, or earlier ones, are unfinished. Above it,
+    partitions are paused."""
 
     max_spans: int = Field(default=10_000, gt=0)
-    """The most spans, log records or rows in one message. A message with more cannot be read."""
+    """Maximum spans, log records or rows in one message. A message with more is a dead letter."""
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
-    """The largest single span, log record or row, encoded. A larger one is rejected and counted, its neighbours are
-    kept."""
+    """Maximum encoded size of a span, log record or row. Larger ones are rejected and counted; the rest of the message
+    is kept."""
 
     @field_validator("topics", mode="before")
     @classmethod
@@ -88,27 +87,27 @@ class KafkaSource(KafkaConnection, Source):
     @classmethod
     def _printable(cls, name: str | None) -> str | None:
         if name is not None and not _TOPIC.fullmatch(name):
-            raise ValueError(f"{name!r} must be letters, digits, `.`, `_` and `-`, 249 at most")
+            raise ValueError(f"{name!r} must be at most 249 letters, digits, `.`, `_` and `-`")
         return name
 
     @model_validator(mode="after")
     def _names(self) -> Self:
         for name in (*self.topics, *([self.dead_letters] if self.dead_letters is not None else [])):
             if not _TOPIC.fullmatch(name) or name in (".", ".."):
-                raise ValueError(f"{name!r} is not the name of a topic: letters, digits, `.`, `_` and `-`, 249 at most")
+                raise ValueError(f"{name!r} is not a topic name: at most 249 letters, digits, `.`, `_` and `-`")
         if self.dead_letters in self.topics:
-            raise ValueError(f"dead letters cannot be written to {self.dead_letters!r}, which is read")
+            raise ValueError(f"dead_letters: {self.dead_letters!r} is also in `topics`; use another topic")
         return self
 
     @property
     def assignor(self) -> Literal["cooperative", "range"]:
-        """How partitions are divided, decided."""
+        """The assignment, with `auto` resolved."""
         if self.assignment != "auto":
             return self.assignment
         return "range" if sum(topic.encoding != "case" for topic in self.topics.values()) > 1 else "cooperative"
 
     def external_copies(self) -> str:
-        """The topics that it reads, and that of dead letters."""
+        """Name the topics read, and that of dead letters."""
         topics = [*self.topics, *([self.dead_letters] if self.dead_letters is not None else [])]
         return f"kafka {self.address} {', '.join(topics)}: the telemetry itself"
 
@@ -125,7 +124,7 @@ class KafkaSource(KafkaConnection, Source):
     async def _serve(
         self, intake: Intake, runtime: Runtime, listening: Callable[[str], None], stop: anyio.Event
     ) -> None:
-        """All of it, until `stop`; being cancelled does not cut it short."""
+        """Run until `stop`; being cancelled does not cut it short."""
         from monitor.sources._kafka_messages import Bounds, Messages  # noqa: PLC0415
         from monitor.transport.kafka.consumer import Consumer  # noqa: PLC0415 - kafka-python is slow to import
         from monitor.transport.kafka.dead_letters import DeadLetters  # noqa: PLC0415
@@ -151,7 +150,7 @@ class KafkaSource(KafkaConnection, Source):
                     sending.cancel_scope.cancel()
 
     def _letter_sender(self, runtime: Runtime) -> Any:
-        """A producer for dead letters, connected with the first of them."""
+        """Return a producer for dead letters, connected with the first of them."""
         from contextlib import nullcontext  # noqa: PLC0415
 
         from monitor.transport.kafka.producer import Sending, open_producer  # noqa: PLC0415

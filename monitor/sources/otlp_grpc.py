@@ -1,4 +1,4 @@
-"""OTLP over gRPC, plain or gzip."""
+"""Source `otlp_grpc`: OTLP over gRPC, plain or gzip."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpGrpc(OtlpReceiver):
-    """Takes traces and logs by OTLP/gRPC. Overload is answered with UNAVAILABLE and `RetryInfo`, which SDKs retry."""
+    """Receive traces and logs over OTLP/gRPC. Overload is answered with UNAVAILABLE and `RetryInfo`; SDKs retry."""
 
     port: int = Field(default=4317, ge=0, le=65535)
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks a free one."""
 
     max_concurrent_streams: int = Field(default=256, gt=0)
-    """The most calls at once on one connection; further ones wait at the sender."""
+    """Maximum concurrent calls per connection; further ones wait at the sender."""
 
     handshake_timeout: Duration = Field(default=60.0, gt=0)
-    """How long a new connection may take until it speaks HTTP/2; it is cut then."""
+    """How long a new connection may take to complete the HTTP/2 handshake before it is closed."""
 
     @model_validator(mode="after")
     def _speakable(self) -> Self:
         if self.tls is not None and self.tls.min_version != "1.2":
-            raise ValueError("tls.min_version must be 1.2: gRPC speaks 1.2 and 1.3 and cannot be told otherwise")
+            raise ValueError("tls.min_version must be 1.2: gRPC always accepts both 1.2 and 1.3")
         return self
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
-        """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
+        """Serve until cancelled. Raises `ConfigError` if the port is taken or a file cannot be read."""
         from monitor.transport.otlp import grpc_server  # noqa: PLC0415 - grpc is slow to import
 
         reception = Reception("otlp_grpc", self, intake, runtime, grpc_server.CODES)

@@ -1,4 +1,4 @@
-"""OTLP over HTTP: protobuf and JSON on one port, plain or gzip; and rows, for services without traces."""
+"""Source `otlp_http`: OTLP over HTTP, protobuf and JSON, plain or gzip; also rows and feedback."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from monitor.transport.otlp.receiver import OtlpReceiver, Reception
 
 
 class OtlpHttp(OtlpReceiver):
-    """Takes traces and logs by OTLP/HTTP. Overload is answered with 503 and `Retry-After`, which every SDK retries."""
+    """Receive traces and logs over OTLP/HTTP. Overload is answered with 503 and `Retry-After`; SDKs retry."""
 
     port: int = Field(default=4318, ge=0, le=65535)
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks a free one."""
 
     traces_path: str = "/v1/traces"
-    """Where traces are posted to."""
+    """Path for traces."""
 
     logs_path: str = "/v1/logs"
-    """Where logs are posted to. Instrumentations of generative AI may send prompts and answers as log records."""
+    """Path for log records, in which some instrumentations send prompts and answers."""
 
     cases_path: str = "/v1/cases"
-    """Where rows are posted to: requests with their answers as JSON, for services without traces."""
+    """Path for rows: requests with their answers as JSON, for services without traces."""
 
     feedback_path: str = "/v1/feedback"
-    """Where feedback is posted to: what users say of answers, as JSON (docs/feedback.md)."""
+    """Path for user feedback as JSON (docs/feedback.md)."""
 
     cors_origins: tuple[str, ...] = ()
-    """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` is any. None by default."""
+    """Origins of web pages whose scripts may send, such as `https://app.example.com`; `*` allows any. Default: none."""
 
     head_timeout: Duration = Field(default=60.0, gt=0)
-    """How long the head of a request may take to arrive; the connection is cut then."""
+    """How long the headers of a request may take to arrive before the connection is closed."""
 
     body_timeout: Duration = Field(default=60.0, gt=0)
-    """How long the body of a request may take to arrive; the connection is cut then."""
+    """How long the body of a request may take to arrive before the connection is closed."""
 
     write_timeout: Duration = Field(default=30.0, gt=0)
-    """How long a sender may take to read an answer; the connection is cut then."""
+    """How long a sender may take to read an answer before the connection is closed."""
 
     idle_timeout: Duration = Field(default=60.0, gt=0)
-    """How long a connection is kept between two requests."""
+    """How long to keep an idle connection open."""
 
     @field_validator("cors_origins")
     @classmethod
@@ -52,18 +52,20 @@ class OtlpHttp(OtlpReceiver):
         for origin in origins:
             scheme, found, host = origin.partition("://")
             if origin != "*" and (scheme not in ("http", "https") or not found or not host or "/" in host):
-                raise ValueError(f"{origin!r} is not an origin, such as `https://app.example.com`, nor `*`")
+                raise ValueError(f"{origin!r} is not an origin; use one such as `https://app.example.com`, or `*`")
         return origins
 
     @model_validator(mode="after")
     def _paths(self) -> Self:
         paths = (self.traces_path, self.logs_path, self.cases_path, self.feedback_path)
         if len(set(paths)) < len(paths) or not all(path.startswith("/") for path in paths):
-            raise ValueError("traces_path, logs_path, cases_path and feedback_path must begin with / and be different")
+            raise ValueError(
+                "traces_path, logs_path, cases_path and feedback_path must start with / and differ from each other"
+            )
         return self
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
-        """Serve until cancelled. Raises `ConfigError` where the port is taken or a file cannot be read."""
+        """Serve until cancelled. Raises `ConfigError` if the port is taken or a file cannot be read."""
         from monitor.sources import _feedback_http, _rows_http  # noqa: PLC0415
         from monitor.transport.http import http_server  # noqa: PLC0415
         from monitor.transport.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import

@@ -149,7 +149,7 @@ def test_files_that_are_no_certificate_are_configuration_errors(
         ({"key_file": tmp_path / "none"}, "the private key '.*none' cannot be read"),
         ({"cert_file": nonsense}, "are not a certificate and its key"),
         ({"key_file": other_key}, "are not a certificate and its key"),
-        ({"client_ca_file": nonsense}, "holds no certificate"),
+        ({"client_ca_file": nonsense}, "contains no certificate"),
     ]
     for change, message in wrong:
         with pytest.raises(ConfigError, match=message), serving(source(kind, tls={**good, **change})):

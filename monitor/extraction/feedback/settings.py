@@ -1,4 +1,4 @@
-"""What can be configured of the verdicts of others."""
+"""The section `feedback`: user feedback and scores from external tools."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ class _FeedbackSection(BaseModel):
 
 
 class ForeignEvaluator(_FeedbackSection):
-    """How the verdicts of one evaluator that is not ours are read."""
+    """How to read the scores of one external evaluator."""
 
     lowest: float = Field(default=0.0, ge=-_FARTHEST, le=_FARTHEST)
-    """The lower end of its scale. A score off the scale is `unscored{out_of_range}`."""
+    """Lower end of its scale. Scores outside the scale are `unscored{out_of_range}`."""
 
     highest: float = Field(default=1.0, ge=-_FARTHEST, le=_FARTHEST)
-    """The upper end of its scale."""
+    """Upper end of its scale."""
 
     better: Literal["higher", "lower"] = "higher"
-    """Which end is good."""
+    """Which end of the scale is good."""
 
     below: float | None = Field(default=None, allow_inf_nan=False)
-    """A score below this is a defect, where higher is better. Default: the middle of the scale."""
+    """Scores below this are defects, if higher is better. Default: the middle of the scale."""
 
     at_least: float | None = Field(default=None, allow_inf_nan=False)
-    """A score of this or more is a defect, where lower is better. Default: the middle of the scale."""
+    """Scores of this or more are defects, if lower is better. Default: the middle of the scale."""
 
     bad_labels: tuple[str, ...] = ()
-    """Labels that are defects, whatever the score, besides those that everybody knows (docs/feedback.md)."""
+    """Further labels that are always defects, whatever the score (docs/feedback.md lists the usual ones)."""
 
     good_labels: tuple[str, ...] = ()
-    """Labels that are none, whatever the score."""
+    """Labels that are never defects, whatever the score."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -56,36 +56,35 @@ class ForeignEvaluator(_FeedbackSection):
 
 
 class FeedbackSettings(_FeedbackSection):
-    """What a user's "no" sets off."""
+    """What a thumbs-down triggers."""
 
     probability: Rate = 1.0
-    """The probability with which judged evaluators judge an answer that a user disliked, where their own is lower and
-    the user's word came before it was drawn. Weights know of it, so rates stay true. `0` leaves it as it is, and judges
-    nothing afterwards either."""
+    """Probability that judged evaluators score an answer with a thumbs-down, if that is higher than their own and the
+    thumbs-down arrives before sampling. Weights account for it, so rates stay unbiased. `0`: a thumbs-down has no
+    effect, not even later."""
 
     max_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
-    """Answers an hour, at most, that are judged because they were disliked: who can vote could else spend the budget of
-    the judge. Beyond it a disliked answer is drawn like any other."""
+    """Maximum answers per hour to evaluate because of a thumbs-down, so that voters cannot spend the judge's budget.
+    Above it, such answers are sampled like any other."""
 
     wait: Duration = 900.0
-    """How long an answer that was not chosen is kept, in memory, to be judged should its user dislike it. What is
-    judged so was chosen for being bad: it is counted apart (`ragmonitor_user_disliked_*`) and is in no rate."""
+    """How long to keep an answer that was not sampled in memory, to evaluate it after a thumbs-down. Such results are
+    selected for being bad, so they are counted separately (`ragmonitor_user_disliked_*`) and are in no rate."""
 
     max_size: Size = 32 * 1024**2
-    """What the answers that are kept for this may take; beyond it the oldest are forgotten. `0`: none is kept."""
+    """Maximum memory for these answers; the oldest are dropped first. `0`: keep none."""
 
 
 class ForeignSettings(_FeedbackSection):
-    """Verdicts of other tools and of users (docs/feedback.md)."""
+    """User feedback and scores from external tools (docs/feedback.md)."""
 
     evaluators: dict[Annotated[str, Field(min_length=1, max_length=128)], ForeignEvaluator] = Field(default={})
-    """How the verdicts of an evaluator are read, by the name that it tells: `{toxicity: {better: lower}}`. Users are
-    `user_feedback`, from -1 to 1 unless it is configured here. A name with the scale of somebody else's verdicts may
-    stand in `alerts`."""
+    """How to read an external evaluator's scores, by the name it sends: `{toxicity: {better: lower}}`. User feedback is
+    `user_feedback`, from -1 to 1 by default. Evaluators configured here may be used in `alerts`."""
 
     max_names: int = Field(default=50, ge=0, le=1000)
-    """How many evaluators that are not named here are told apart; the verdicts of others are only counted, under
+    """Maximum number of external evaluators that are not configured here. Scores of further ones are only counted, as
     `too_many_names`."""
 
     thumbs_down: FeedbackSettings = FeedbackSettings()
-    """What a user's "no" sets off."""
+    """What a thumbs-down triggers."""

@@ -12,16 +12,16 @@ from monitor.stages import Component
 
 
 class BackfillSettings(Component):
-    """Evaluations that were missed while a judge was unavailable, and those that `rag-monitor backfill` requests."""
+    """Evaluations missed while a judge was unavailable, and those requested with `rag-monitor backfill`."""
 
     retention: Annotated[Duration, Field(ge=0)] = 86_400.0
-    """How long a missed evaluation waits to be requested, and a requested one to be made; then it expires, counted.
-    `0s`: missed evaluations are not kept, and no case is written to the queue."""
+    """How long a missed evaluation may wait to be requested, and a requested one to run. After that it is counted as
+    expired. `0s`: do not keep missed evaluations."""
 
     max_size: Annotated[Size, Field(gt=0)] = 256 * 1024**2
-    """Bytes on disk of the waiting cases with their texts, compressed. Beyond it the oldest missed ones are dropped and
-    counted; requested ones stay, and no more can be requested until some are done."""
+    """Maximum disk space of waiting cases, compressed, with their texts. Above it the oldest missed ones are dropped
+    and counted. Requested ones are kept, but no more can be requested until some have run."""
 
     budget: Budget = Budget(evaluations_per_day=2_000, requests_per_minute=30)
-    """The budget of backfill, for each judge, beside `judge.budget`: both together are what a day may cost. What does
-    not fit waits for the next period. Once one of these limits is set, the defaults of the others are off."""
+    """Budget of backfill for each judge, in addition to `judge.budget`: together they limit the cost of a day.
+    Evaluations beyond it wait for the next period. Setting any of these limits removes the defaults of the others."""

@@ -16,24 +16,23 @@ _LONGEST: Final = 8 * 3600.0
 
 
 class CanarySettings(Component):
-    """A fixed set of cases that the judge is asked about on a schedule, so that a change of the judge itself shows."""
+    """A fixed set of cases that the judge scores on a schedule, to detect when the judge itself changes."""
 
     interval: Annotated[float | None, BeforeValidator(parse_duration)] = 8 * 3600.0
-    """How long from the beginning of one run to that of the next, at most `8h`; `off` (or null): no canary. A
-    run costs an evaluation of each case by each judged evaluator, past the cache and out of the judge's budget: by
-    default 72 a day for each evaluator and process."""
+    """Time from the start of one run to the start of the next, at most `8h`; `off` disables the canary. Each run makes
+    one evaluation per case and judged evaluator, uncached and within the judge's budget: by default 72 a day per
+    evaluator and process."""
 
     cases: Path | None = None
-    """A file of your own cases, rows as `rag-monitor evaluate` reads them; a relative path begins at the configuration
-    file. Choose some that are clear and some on the border: those move first. Default: the 24 that ship."""
+    """File with your own cases, in the format of `rag-monitor evaluate`. A relative path starts at the configuration
+    file. Include clear and borderline cases: borderline ones shift first. Default: the 24 built-in cases."""
 
     initial_delay: Annotated[float, BeforeValidator(parse_duration)] = 600.0
-    """How long after the start the first run begins at the earliest, so that a process that does not live long pays
-    nothing. A restart does not bring the next run forward."""
+    """Minimum time from start to the first run, so that a short-lived process costs nothing. A restart does not bring
+    the next run forward."""
 
     tolerance: Annotated[Rate, Field(gt=0, lt=1)] = 0.05
-    """The share of verdicts that may differ from the reference, beyond the judge's own noise. See
-    docs/statistics.md."""
+    """Share of scores that may differ from the reference, beyond the judge's own noise. See docs/statistics.md."""
 
     @field_validator("interval", mode="wrap")
     @classmethod
@@ -42,7 +41,7 @@ class CanarySettings(Component):
             return None
         seconds = read(given)
         if not 0 < seconds <= _LONGEST:
-            raise ValueError("must be above 0 and at most 8h, for the alert looks at several runs of a day; or `off`")
+            raise ValueError("must be above 0 and at most 8h, because the alert compares several runs a day; or `off`")
         return seconds
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The options of the monitor's own telemetry."""
+"""The section `telemetry`: the monitor's own traces and logs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class TelemetrySettings(OtlpSettings):
     """
 
     endpoint: Address | None = None
-    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC, or `http://collector:4318` for HTTP,
-    where `/v1/traces` and `/v1/logs` are appended. Without it nothing is sent."""
+    """URL of the OTLP receiver: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP (`/v1/traces` and
+    `/v1/logs` are appended). Default: nothing is sent."""
 
     traces: Rate = 0.01
-    """The share of the monitor's own traces to record: of deliveries, and of cases with the work on them."""
+    """Share of the monitor's own traces to record: deliveries, and cases with their evaluations."""
 
     logs: bool = True
-    """Whether to send the events of its log as log records too."""
+    """Whether to send the monitor's log events as log records."""
 
     @model_validator(mode="after")
     def _of_no_signal(self) -> Self:

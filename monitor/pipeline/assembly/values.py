@@ -1,4 +1,4 @@
-"""What goes into assembly and comes out of it: settings, counts, closed traces."""
+"""The values of assembly: settings, counts, open and closed traces."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from monitor.stages import Component
 
 
 class AssemblySettings(Component):
-    """When a trace counts as complete, and what open traces may take."""
+    """When a trace is complete, and how much memory open traces may use."""
 
     grace_period: Duration = Field(default=10.0, gt=0)
-    """How long nothing must come for a trace whose roots have ended. The SDKs send every 5 s."""
+    """How long to wait for more spans after the root span has ended. SDKs export every 5 s."""
 
     idle_timeout: Duration = Field(default=60.0, gt=0)
-    """How long nothing must come for a trace of which no root, or an unended one, has been seen."""
+    """How long to wait for more spans while the root span is missing or has not ended."""
 
     max_age: Duration = Field(default=600.0, gt=0)
-    """How long a trace may stay open in all."""
+    """Maximum time that a trace stays open."""
 
     max_open_bytes: Size = Field(default=256 * 1024**2, gt=0)
-    """What all open traces together may take; beyond it the largest are closed as `evicted`."""
+    """Maximum memory of all open traces. Above it the largest are closed as `evicted`."""
 
     max_trace_bytes: Size = Field(default=20 * 1024**2, gt=0)
-    """What one trace may take; beyond it it is closed as `too_large`; what still comes is dropped, counted."""
+    """Maximum size of one trace. A larger one is closed as `too_large`; further spans are dropped and counted."""
 
     max_trace_spans: int = Field(default=10_000, gt=0)
-    """How many spans and log records one trace may have; beyond it it is closed as `too_large`."""
+    """Maximum number of spans and log records in one trace. A larger one is closed as `too_large`."""
 
     remember_closed: int = Field(default=100_000, ge=0)
-    """How many closed traces are remembered, so that late parts of them are recognised and do not open them again."""
+    """How many closed traces to remember, so that late spans do not open them again."""
 
     remember_for: Duration = Field(default=3600.0, ge=0)
-    """How long a closed trace is remembered."""
+    """How long to remember a closed trace."""
 
     @model_validator(mode="after")
     def _in_order(self) -> AssemblySettings:
@@ -52,7 +52,7 @@ class AssemblySettings(Component):
 
 
 class PartCounts(NamedTuple):
-    """Parts by what became of them."""
+    """Numbers of spans or log records by outcome."""
 
     kept: int = 0
     duplicate: int = 0
@@ -61,7 +61,7 @@ class PartCounts(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What became of the parts of one call; `opened` says that they began a trace."""
+    """The result of adding the parts of one call. `opened`: they started a new trace."""
 
     spans: PartCounts
     records: PartCounts
@@ -69,9 +69,10 @@ class Added(NamedTuple):
 
 
 class OpenTraceStatus(NamedTuple):
-    """An open trace as it stands: when it will be closed if nothing more comes, on the monotonic clock.
+    """The state of an open trace.
 
-    `root_ended` says that it waits only for parts that come late.
+    `due` is when it will be closed if nothing more arrives, on the monotonic clock. `root_ended`: only late parts are
+    missing.
     """
 
     app: str
@@ -85,10 +86,10 @@ class OpenTraceStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClosedTrace:
-    """A trace that nothing more is added to. Its holder settles each of its receipts once.
+    """A complete trace. Its holder settles each of its `acks` once.
 
-    `parts` are in order of arrival, spans before records; there are none where already the first was too large.
-    `probability` is the lowest of its parts', `received_at` the wall-clock second of the first.
+    `parts` are in order of arrival, spans before log records; empty if the first part was already too large.
+    `probability` is the lowest of the parts, `received_at` the time of the first in seconds since the epoch.
     """
 
     trace_id: bytes

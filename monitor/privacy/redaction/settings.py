@@ -24,9 +24,9 @@ class DataType(StrEnum):
 
 def _each_once(given: tuple[DataType, ...]) -> tuple[DataType, ...]:
     if len(set(given)) < len(given):
-        raise ValueError("a type is given twice")
+        raise ValueError("a type is listed twice")
     if not given:
-        raise ValueError("no type is given; to mask nothing set `enabled: false`")
+        raise ValueError("the list is empty; to mask nothing, set `enabled: false`")
     return given
 
 
@@ -42,8 +42,8 @@ class RedactionSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = False
-    """Whether to mask."""
+    """Whether to mask personal data."""
 
     types: Annotated[tuple[DataType, ...], AfterValidator(_each_once)] = tuple(DataType)
-    """What to mask: `email`, `phone`, `card`, `iban`, `national_id`, `passport`, `ip_address` (public ones), `wallet`
-    (crypto currencies), `secret` (keys, tokens, passwords). Default: all of these."""
+    """Types of data to mask: `email`, `phone`, `card`, `iban`, `national_id`, `passport`, `ip_address` (public only),
+    `wallet` (cryptocurrency), `secret` (keys, tokens, passwords). Default: all."""

@@ -1,4 +1,4 @@
-"""What the history keeps and for how long: options that the section `storage` and the sink `history` share."""
+"""Retention of the history: options that the section `storage` and the sink `history` share."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ Texts: TypeAlias = Literal["all", "verdicts", "none"]
 
 
 class ResultRetention(Component):
-    """How long results are kept, and which of their texts."""
+    """How long to keep results, and which of their texts."""
 
     retention: Duration = Field(default=7 * 86400.0, gt=0)
-    """How long results are kept."""
+    """How long to keep results."""
 
     texts: Texts = "verdicts"
-    """`all`: question, context and answer of judged cases are kept beside their results, to show the worst ones and
-    why. `verdicts`: only verdicts with their reasons, which may quote them. `none`: verdicts and numbers, and no word
-    of anybody. See docs/privacy.md."""
+    """Texts to store with results. `all`: question, context, answer and explanation. `verdicts`: explanations only,
+    which may quote the others. `none`: only scores and numbers, no user text. See docs/privacy.md."""
 
     texts_retention: Duration | None = Field(default=None, gt=0)
-    """How long texts are kept, reasons of verdicts among them, such as `2d`; after that verdicts and numbers are left
-    until `retention` ends. Default: as long as the result itself."""
+    """How long to keep texts, including explanations, such as `2d`. Scores and numbers are kept for `retention`.
+    Default: as long as the result."""
 
 
 class HistoryOptions(ResultRetention):
     """The options of one history file."""
 
     sums_retention: Duration = Field(default=30 * 86400.0, gt=0)
-    """How long the sums by the minute are kept, from which alert windows are restored after a restart."""
+    """How long to keep the sums per minute that restore alert windows after a restart."""
 
     max_size: Size = Field(default=1024**3, gt=0)
-    """Bytes that the file may take; beyond it the oldest results are deleted first."""
+    """Maximum size of the file. Above it the oldest results are deleted first."""

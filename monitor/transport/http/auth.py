@@ -1,4 +1,4 @@
-"""Who may come in: a bearer token, compared in constant time, rotated without a restart."""
+"""Bearer tokens, compared in constant time, rotated without a restart."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SCHEME = "bearer "
 
 
 class Auth(BaseModel):
-    """Tokens that clients show as `Authorization: Bearer TOKEN` (gRPC: metadata `authorization`)."""
+    """Tokens that clients send as `Authorization: Bearer TOKEN` (gRPC: metadata `authorization`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     token: SecretStr | None = None
-    """The token itself; write `${NAME}` to take it from an environment variable. Either this or `token_file`."""
+    """The token. Use `${NAME}` to read it from an environment variable. Set either this or `token_file`."""
 
     token_file: Path | None = None
-    """A file with one token a line, all of them valid, read again when it changes. A line may hold `sha256:` and the
-    hexadecimal SHA-256 of a token in the token's place; empty lines and lines that begin with `#` are passed over."""
+    """File with one valid token per line, read again when it changes. A line may instead contain `sha256:` and the
+    hexadecimal SHA-256 of a token. Empty lines and lines starting with `#` are ignored."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.token is None) == (self.token_file is None):
-            raise ValueError("either `token` or `token_file` is needed, and not both")
+            raise ValueError("set exactly one of `token` and `token_file`")
         if self.token is not None and not self.token.get_secret_value().strip():
             raise ValueError("`token` is empty")
         return self

@@ -1,4 +1,4 @@
-"""Where a server listens, and for whom: on this machine only, unless it is guarded or told to."""
+"""Options of a server's listening address, which must be protected if other machines can reach it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from monitor.transport.http.tls import Tls
 
 
 class ListenerOptions(Component):
-    """The options of a server: where it listens, and for whom."""
+    """Options of a server: its address, and who may connect."""
 
     host: str = "127.0.0.1"
-    """The address to listen on. One beyond this machine needs `tls` together with `auth` or client certificates, or an
-    explicit `insecure: true`."""
+    """Address to listen on. An address that other machines can reach requires `tls` with `auth` or client certificates,
+    or `insecure: true`."""
 
     port: int = Field(ge=0, le=65535)
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 picks a free one."""
 
     tls: Tls | None = None
-    """Encryption, and client certificates (mTLS). Without it traffic is plain."""
+    """TLS, with optional client certificates (mTLS). Default: unencrypted."""
 
     auth: Auth | None = None
-    """Tokens that clients must show. Without it every client is served."""
+    """Bearer tokens that clients must send. Default: any client is served."""
 
     insecure: bool = False
-    """Listen beyond this machine although traffic is plain or clients are unknown: for a network that is closed."""
+    """Allow other machines to connect without encryption or authentication. Only for a closed network."""
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
@@ -45,7 +45,7 @@ class ListenerOptions(Component):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server on `host`. A name other than localhost might be any machine's."""
+    """Return whether only this machine can reach a server on `host`. Of names, only `localhost` counts."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -53,7 +53,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the first address of `host`. Raises `ConfigError`: the port is taken, the host unknown."""
+    """Bind a socket to the first address of `host`. Raises `ConfigError` for a taken port or an unknown host."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -71,10 +71,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def cannot_listen(host: str, port: int, why: str) -> ConfigError:
-    """The port is taken, or not ours to take."""
+    """Return the error for a port that is taken or not permitted."""
     return ConfigError(f"cannot listen on {in_words(host, port)}: {why}")
 
 
 def in_words(host: str, port: int) -> str:
-    """`127.0.0.1:4318`, `[::1]:4318`."""
+    """Format an address: `127.0.0.1:4318`, `[::1]:4318`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

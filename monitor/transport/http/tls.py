@@ -52,7 +52,7 @@ class Tls(BaseModel):
             try:
                 context.load_verify_locations(self.client_ca_file)
             except (ssl.SSLError, OSError) as error:
-                raise ConfigError(f"{str(self.client_ca_file)!r} holds no certificate: {error}") from None
+                raise ConfigError(f"{str(self.client_ca_file)!r} contains no certificate: {error}") from None
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 

@@ -1,4 +1,4 @@
-"""The connection to Kafka: brokers, encryption and authentication, as options of every component that uses it."""
+"""The connection to Kafka: brokers, encryption and authentication, shared by the source and the sink."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _LAST_PORT: Final = 65535
 
 
 class KafkaTls(Component):
-    """Verify the brokers, and authenticate to them by certificate. TLS 1.2 or newer."""
+    """Encrypt connections, verify the brokers, and optionally authenticate by certificate. TLS 1.2 or newer."""
 
     ca_file: Path | None = None
-    """CA certificates that verify the brokers, PEM. Default: those that the system trusts."""
+    """CA certificates (PEM) that verify the brokers. Default: the system's."""
 
     cert_file: Path | None = None
-    """The client certificate for the brokers (mTLS), PEM, with `key_file`. All files are read for each connection,
-    so they may be rotated without a restart."""
+    """Client certificate (PEM) for mTLS, with `key_file`. All files are read for each connection, so they can be
+    rotated without a restart."""
 
     key_file: Path | None = None
-    """The private key of the certificate, PEM."""
+    """Private key of the client certificate (PEM)."""
 
     key_password: SecretStr | None = None
-    """The passphrase of the key, if it has one."""
+    """Passphrase of the private key, if it has one."""
 
     verify_hostname: bool = True
-    """Whether the certificate of a broker must name its host. The chain is verified in any case."""
+    """Whether a broker's certificate must contain its host name. The chain is always verified."""
 
     @model_validator(mode="after")
     def _readable(self) -> Self:
@@ -51,7 +51,7 @@ class KafkaTls(Component):
         return self
 
     def client_options(self) -> dict[str, Any]:
-        """The arguments for a client of kafka-python, which reads the files at each connection."""
+        """Return the TLS arguments for a client of kafka-python, which reads the files at each connection."""
         return {
             "ssl_check_hostname": self.verify_hostname,
             "ssl_cafile": _path(self.ca_file),
@@ -71,7 +71,7 @@ class KafkaTls(Component):
             try:
                 context.load_verify_locations(self.ca_file)
             except (ssl.SSLError, OSError) as error:
-                raise ConfigError(f"{str(self.ca_file)!r} holds no certificate: {error}") from None
+                raise ConfigError(f"{str(self.ca_file)!r} contains no certificate: {error}") from None
         if self.cert_file is not None and self.key_file is not None:
             files.read(self.cert_file, "the certificate")
             files.read(self.key_file, "the private key")
@@ -84,10 +84,10 @@ class KafkaTls(Component):
 
 
 class KafkaSasl(Component):
-    """Authenticate by user name and password."""
+    """Authenticate with user name and password."""
 
     mechanism: Literal["plain", "scram-sha-256", "scram-sha-512"] = "scram-sha-512"
-    """The SASL mechanism. `plain` sends the password as it is, so it needs `tls` or brokers on this machine."""
+    """SASL mechanism. `plain` sends the password unencrypted, so it requires `tls` or brokers on this machine."""
 
     username: str = Field(min_length=1)
     """The user name."""
@@ -110,13 +110,13 @@ class KafkaConnection(Component):
     """Bootstrap brokers, as `host:port`: a list, or one text with commas. The others are discovered."""
 
     client_id: str = Field(default="rag-monitor", min_length=1, pattern=r"^[A-Za-z0-9._-]+$")
-    """The client id, for the logs and quotas of the brokers."""
+    """Client id, for the brokers' logs and quotas."""
 
     tls: KafkaTls | None = None
-    """Encryption; `tls: {}` uses the CAs that the system trusts. Default: unencrypted."""
+    """TLS options; `tls: {}` uses the system's CAs. Default: unencrypted."""
 
     sasl: KafkaSasl | None = None
-    """User name and password. Default: none, for open brokers and for client certificates."""
+    """User name and password. Default: none."""
 
     @field_validator("brokers", mode="before")
     @classmethod
@@ -129,7 +129,7 @@ class KafkaConnection(Component):
         for broker in brokers:
             found = _BROKER.fullmatch(broker)
             if found is None or not 0 < int(found[1]) <= _LAST_PORT:
-                raise ValueError(f"{broker!r} is not the address of a broker, such as `kafka:9092`")
+                raise ValueError(f"{broker!r} is not a broker's address; expected `host:port`, such as `kafka:9092`")
         return brokers
 
     @model_validator(mode="after")
@@ -138,8 +138,8 @@ class KafkaConnection(Component):
             beyond = [one for one in self.brokers if not is_loopback(one.rpartition(":")[0].strip("[]"))]
             if beyond:
                 raise ValueError(
-                    f"the password would travel to {beyond[0]!r} as plain text: set `tls` (`tls: {{}}` trusts what the "
-                    "system trusts), or a `scram` mechanism"
+                    f"the password would be sent to {beyond[0]!r} as plain text: set `tls` (`tls: {{}}` uses the "
+                    "system's CAs), or a `scram` mechanism"
                 )
         return self
 
@@ -149,7 +149,7 @@ class KafkaConnection(Component):
         return ",".join(self.brokers)
 
     def client_options(self) -> dict[str, Any]:
-        """The arguments that every client of kafka-python takes: brokers, name, encryption, authentication."""
+        """Return the arguments of every client of kafka-python: brokers, client id, TLS, SASL."""
         protocol = ("SASL_" if self.sasl is not None else "") + ("SSL" if self.tls is not None else "PLAINTEXT")
         options: dict[str, Any] = {
             "bootstrap_servers": list(self.brokers),

@@ -1,4 +1,4 @@
-"""The options of everything that sends OTLP."""
+"""Options of everything that sends OTLP."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class OtlpSettings(Component):
-    """An OTLP receiver."""
+    """Options of an OTLP exporter."""
 
     endpoint: Address | None = None
-    """The receiver, `http://` or `https://`: `http://collector:4317` for gRPC, or `http://collector:4318` for HTTP,
-    where `/v1/logs` and `/v1/traces` are appended."""
+    """URL of the OTLP receiver: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP (`/v1/logs` and
+    `/v1/traces` are appended)."""
 
     protocol: Literal["grpc", "http"] = "grpc"
-    """OTLP over gRPC, or protobuf over HTTP."""
+    """`grpc`, or `http` for protobuf over HTTP."""
 
     headers: Mapping[str, SecretStr] = Field(default_factory=dict)
-    """Headers of each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Default: those of the variable
-    `OTEL_EXPORTER_OTLP_HEADERS`, as in the SDK."""
+    """Headers of each request, such as `{authorization: "Bearer ${OTLP_TOKEN}"}`. Default: the environment variable
+    `OTEL_EXPORTER_OTLP_HEADERS`."""
 
     tls: ClientTls | None = None
-    """TLS options, for an `endpoint` that begins with `https://`."""
+    """TLS options for an `https://` endpoint."""
 
     compression: Literal["none", "gzip"] = "gzip"
     """Compression of requests."""
 
     timeout: Annotated[Duration, Field(gt=0, le=60)] = 5.0
-    """Time limit of one delivery, including all attempts; at most `60s`."""
+    """Time limit of one delivery, including retries; at most `60s`."""
 
     @field_validator("headers")
     @classmethod

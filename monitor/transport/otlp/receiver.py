@@ -1,8 +1,8 @@
-"""What both OTLP receivers share: options, the way of a request from its body to the intake, and the answers.
+"""What both OTLP receivers share: options, handing requests to the intake, and the answers.
 
-A refusal says by its code whether the sender should try again. Senders of the OpenTelemetry SDKs throw a batch away on
-HTTP 500 and on gRPC INTERNAL or UNKNOWN, so nothing that may pass is answered with those; and they look for a retry
-delay in places of their own, so it is sent in each.
+The code of a refusal says whether to retry. The OpenTelemetry SDKs drop a batch on HTTP 500 and on gRPC INTERNAL or
+UNKNOWN, so temporary faults are never answered with those. They look for the retry delay in different places, so it is
+sent in each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from monitor.transport.otlp import json_mapping, limits
 Encoding: TypeAlias = Literal["protobuf", "json"]
 
 MAX_MESSAGE_BYTES = 1024
-"""Messages to senders are cut to this length: an answer must stay far below what a sender is ready to read."""
+"""Maximum length of messages to senders, which read only short answers."""
 
 _TYPE_URL = "type.googleapis.com/"
 _EVENT_EVERY = 10.0  # seconds between two log lines about refusals of the same kind
@@ -47,35 +47,35 @@ _LARGE_JSON = 256 * 1024  # reading more JSON than this takes long enough to kee
 
 
 class OtlpReceiver(ListenerOptions, Source, ABC):
-    """The options of a server that takes OTLP. The ports of the protocol are 4317 (gRPC) and 4318 (HTTP)."""
+    """Options of an OTLP server. The protocol's ports are 4317 (gRPC) and 4318 (HTTP)."""
 
     max_body_bytes: Size = Field(default=20 * 1024**2, gt=0)
-    """The largest request, before and after decompression. A larger one is refused for good."""
+    """Maximum size of a request, compressed and decompressed. Larger ones are rejected permanently."""
 
     max_spans: int = Field(default=10_000, gt=0)
-    """The most spans or log records in one request. A request with more is refused for good."""
+    """Maximum spans or log records in one request. Requests with more are rejected permanently."""
 
     max_span_bytes: Size = Field(default=4 * 1024**2, gt=0)
-    """The largest single span or log record, encoded. A larger one is rejected and counted, its neighbours are kept."""
+    """Maximum encoded size of a span or log record. Larger ones are rejected and counted; the rest is kept."""
 
     max_in_flight_bytes: Size = Field(default=64 * 1024**2, gt=0)
-    """The bytes that all requests in work may hold together. Beyond, senders are asked to try again."""
+    """Maximum bytes of all requests in work. Above it, senders are asked to retry."""
 
     max_concurrent_requests: int = Field(default=512, gt=0)
-    """The most requests that are worked on at once. Beyond, senders are asked to try again."""
+    """Maximum requests in work at once. Above it, senders are asked to retry."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.max_in_flight_bytes < self.max_body_bytes:
             raise ValueError(
                 f"max_in_flight_bytes ({self.max_in_flight_bytes}) must be at least max_body_bytes "
-                f"({self.max_body_bytes}): a request of that size could never be taken"
+                f"({self.max_body_bytes}): else a request of that size could never be accepted"
             )
         return self
 
 
 class Reception:
-    """One running receiver: who may enter, what is in work, what was answered."""
+    """One running receiver: its authentication, its requests in work, its answers."""
 
     def __init__(
         self, name: str, options: OtlpReceiver, intake: Intake, runtime: Runtime, codes: tuple[str, ...]
@@ -98,9 +98,9 @@ class Reception:
         self._unsaid: dict[Event, int] = {}
 
     async def deliver(self, signal: Signal, body: bytes, lease: limits.Lease, *, as_json: bool = False) -> Accepted:
-        """Hand the spans of one request, no longer compressed, to the intake.
+        """Hand the spans of one decompressed request to the intake.
 
-        Raises what `refused` makes an answer of: `Overloaded`, `InvalidData`, or any other exception.
+        Raises `Overloaded`, `InvalidData`, or any other exception; `refused` maps each to an answer.
         """
         options = self.options
         lease.start()
@@ -128,12 +128,12 @@ class Reception:
         return await asyncio.to_thread(json_mapping.to_protobuf, signal, body, self.options.max_spans)
 
     def refused(self, error: Exception) -> Refusal:
-        """The answer to `error`, which is logged: refusals at most every ten seconds a kind, faults of ours always."""
+        """Return the answer to `error` and log it: refusals every ten seconds per kind, internal errors always."""
         refusal = refusal_of(error, self._rng)
         if refusal.code == "UNAVAILABLE" and not isinstance(error, Overloaded | Refusal):
             self._runtime.events.error(
                 Event.RECEIVER_FAILED,
-                f"a request failed for a fault of ours: {type(error).__name__}",
+                f"a request failed because of an internal error: {type(error).__name__}",
                 source=self._name,
                 where=_place(error),
             )
@@ -164,7 +164,7 @@ class Reception:
 
 
 def _place(error: BaseException) -> str:
-    """Where an exception was raised, without its text: that may hold what a user wrote."""
+    """Return where an exception was raised, without its text, which may contain user data."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -172,13 +172,13 @@ def _place(error: BaseException) -> str:
 
 
 class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
-    """A request that is not taken.
+    """A request that is not accepted.
 
     Args:
         http: the HTTP status.
-        code: the name in `google.rpc.Code`, which is the gRPC status as well.
-        message: why, in words for the sender.
-        retry_delay: seconds until another try makes sense; None where it makes none.
+        code: the name in `google.rpc.Code`, which is also the gRPC status.
+        message: the reason, for the sender.
+        retry_delay: seconds until the sender should retry; None if it should not.
         headers: HTTP headers of the answer.
     """
 
@@ -199,14 +199,14 @@ class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
         self.headers = headers
 
     def http_headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers that belong to the answer, `Retry-After` in whole seconds among them."""
+        """Return the HTTP headers, including `Retry-After` in whole seconds."""
         headers = list(self.headers)
         if self.retry_delay is not None:
             headers.append((b"retry-after", b"%d" % max(1, math.floor(self.retry_delay + 0.5))))
         return headers
 
     def body(self, encoding: Encoding) -> bytes:
-        """A `google.rpc.Status` with details: `RetryInfo` where another try makes sense, `BadRequest` for bad data."""
+        """Return a `google.rpc.Status` with details: `RetryInfo` if a retry may succeed, `BadRequest` for bad data."""
         if encoding == "protobuf":
             encoded: bytes = self._status().SerializeToString()
             return encoded
@@ -220,9 +220,9 @@ class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
         return orjson.dumps({**status, "details": details} if details else status)
 
     def trailers(self) -> tuple[tuple[str, bytes], ...]:
-        """Trailing metadata of gRPC: the details where the specification has them, and the retry delay once more.
+        """Return the gRPC trailing metadata: the details as specified, and the retry delay once more.
 
-        The OpenTelemetry exporter for Python reads `google.rpc.retryinfo-bin` and nothing else.
+        The OpenTelemetry exporter for Python reads only `google.rpc.retryinfo-bin`.
         """
         trailers: tuple[tuple[str, bytes], ...] = (("grpc-status-details-bin", self._status().SerializeToString()),)
         if self.retry_delay is not None:
@@ -249,9 +249,9 @@ class Refusal(MonitorError):  # noqa: N818 - an answer rather than an error
 
 
 def refusal_of(error: Exception, rng: random.Random) -> Refusal:
-    """The answer to any exception: what is not the sender's fault asks for another try within one to two seconds.
+    """Return the answer to any exception. Faults not caused by the sender ask for a retry in one to two seconds.
 
-    The delay is drawn at random, lest all senders come back at once.
+    The delay is random, so that senders do not all return at once.
     """
     if isinstance(error, Refusal):
         return error
@@ -263,11 +263,11 @@ def refusal_of(error: Exception, rng: random.Random) -> Refusal:
         return Refusal(400, "INVALID_ARGUMENT", str(error))
     if isinstance(error, Overloaded):
         return Refusal(503, "UNAVAILABLE", str(error), retry_delay=_jittered(error.retry_after, rng))
-    return Refusal(503, "UNAVAILABLE", "an internal fault, please try again", retry_delay=_jittered(1.0, rng))
+    return Refusal(503, "UNAVAILABLE", "internal error, please retry", retry_delay=_jittered(1.0, rng))
 
 
 def _jittered(at_least: float, rng: random.Random) -> float:
-    """At least that long if it is 1 to 2 seconds; senders give up for good when asked to wait for much longer."""
+    """Return a random delay of at least `at_least`, within 1 to 2 seconds; senders give up if asked to wait longer."""
     lowest = min(max(at_least, 1.0), 2.0)
     return lowest + (2.0 - lowest) * rng.random()
 
@@ -285,7 +285,7 @@ _ANSWERS: dict[Signal, _Answers] = {
 
 
 def success(signal: Signal, accepted: Accepted, encoding: Encoding) -> bytes:
-    """The export response: `partial_success` only where something was rejected or there is something to say."""
+    """Encode the export response; `partial_success` only if something was rejected or there is a message."""
     if not accepted.rejected and not accepted.message:
         return b"" if encoding == "protobuf" else b"{}"
     message = shortened(accepted.message) or f"{accepted.rejected} items were rejected"
@@ -299,7 +299,7 @@ def success(signal: Signal, accepted: Accepted, encoding: Encoding) -> bytes:
 
 
 def shortened(message: str) -> str:
-    """At most `MAX_MESSAGE_BYTES` bytes of UTF-8, cut between characters."""
+    """Cut a message to at most `MAX_MESSAGE_BYTES` bytes of UTF-8, between characters."""
     encoded = message.encode("utf-8", "replace")
     if len(encoded) <= MAX_MESSAGE_BYTES:
         return encoded.decode()

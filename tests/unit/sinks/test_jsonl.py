@@ -76,7 +76,7 @@ async def test_a_full_disk_raises_leaves_whole_lines_and_works_again_later(tmp_p
         size = sink.path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
         try:
-            with pytest.raises(MonitorError, match=r"results\.jsonl cannot be written"):
+            with pytest.raises(MonitorError, match=r"cannot write .*results\.jsonl"):
                 await deliver_one(judged(2))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -25,7 +25,7 @@ def test_brokers_are_a_list_or_a_text_with_commas() -> None:
 
 @pytest.mark.parametrize("broker", ["kafka", "kafka:0", "kafka:70000", ":9092", "http://kafka:9092", "a b:9092", ""])
 def test_what_is_no_broker_is_refused_by_name(broker: str) -> None:
-    with pytest.raises(ValidationError, match="is not the address of a broker"):
+    with pytest.raises(ValidationError, match="is not a broker's address"):
         made(brokers=[broker])
 
 
@@ -68,7 +68,7 @@ def test_certificates_are_read_when_the_configuration_is(tmp_path: Path) -> None
     assert options["ssl_check_hostname"] is False
     for wrong, message in (
         ({"ca_file": tmp_path / "none.pem"}, "cannot be read"),
-        ({"ca_file": key}, "holds no certificate"),
+        ({"ca_file": key}, "contains no certificate"),
         ({"cert_file": certificate}, "needed together"),
         ({"cert_file": certificate, "key_file": authority.ca}, "are not a certificate and its key"),
     ):
