@@ -84,7 +84,7 @@ def _result_object(judged: EvaluationResult) -> dict[str, Any]:
     outcome = judged.outcome
     score = outcome if isinstance(outcome, Score) else None
     return {
-        "outcome": type(outcome).__name__.lower(),
+        "outcome": outcome.kind,
         "reason": None if isinstance(outcome, Score) else str(outcome.reason),
         "detail": getattr(outcome, "detail", None),
         "score": score.value if score else None,
@@ -152,7 +152,7 @@ def _result(judged: EvaluationResult) -> Iterator[str]:
     outcome = judged.outcome
     if not isinstance(outcome, Score):
         detail = getattr(outcome, "detail", "")
-        yield f"{type(outcome).__name__.lower()}: {outcome.reason}" + (f", {clean(detail)}" if detail else "")
+        yield f"{outcome.kind}: {outcome.reason}" + (f", {clean(detail)}" if detail else "")
         return
     label = f" ({clean(outcome.label)})" if outcome.label else ""
     yield f"score {outcome.value:g}{label}, level {judged.level}: {_defect(judged)}"
@@ -179,7 +179,7 @@ def _summary(tried: TrialResult) -> Iterator[str]:
         if number > 1:
             yield f"flips: {tried.flips} of {len(scored)}"
     without = Counter(
-        f"{type(one.judged.outcome).__name__.lower()}: {one.judged.outcome.reason}"
+        f"{one.judged.outcome.kind}: {one.judged.outcome.reason}"
         for one in tried.times
         if not isinstance(one.judged.outcome, Score)
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from monitor.model.case import Case
 from monitor.model.external import ScoreSource
@@ -72,6 +72,7 @@ class Score:
     them, like by attributes of the request itself. `contradicts`: a judge's explanation says the opposite of the value.
     """
 
+    kind: ClassVar[Literal["score"]] = "score"
     value: float
     explanation: str
     label: str = ""
@@ -85,6 +86,7 @@ class Score:
 class Skipped:
     """The evaluator does not apply to this case."""
 
+    kind: ClassVar[Literal["skipped"]] = "skipped"
     reason: SkippedReason
 
 
@@ -92,6 +94,7 @@ class Skipped:
 class Unscored:
     """The evaluator applies, but no verdict came about. Adds to no weight, no mean and no rate."""
 
+    kind: ClassVar[Literal["unscored"]] = "unscored"
     reason: UnscoredReason
     detail: str = ""
 

@@ -155,7 +155,7 @@ def _measure(
         if isinstance(result.outcome, Score):
             answers.append(Labelled(row.group, row.defective, result.outcome.value, result.defect))
         else:
-            not_scored[type(result.outcome).__name__.lower(), str(result.outcome.reason)] += 1
+            not_scored[result.outcome.kind, str(result.outcome.reason)] += 1
     paid = [result.spending for result in results if isinstance(result.outcome, Score) and not result.spending.cached]
     return EvaluatorBenchmark(
         one,

@@ -348,7 +348,7 @@ def _describe(result: EvaluationResult, work: Work) -> None:
         {
             "rag_monitor.evaluator": result.evaluator,
             "rag_monitor.version": result.version,
-            "rag_monitor.outcome": type(result.outcome).__name__.lower(),
+            "rag_monitor.outcome": result.outcome.kind,
             "rag_monitor.attempts": result.spending.attempts,
             "rag_monitor.dollars": result.spending.dollars,
             "rag_monitor.cached": result.spending.cached,

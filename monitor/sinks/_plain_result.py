@@ -46,7 +46,7 @@ def to_plain(judged: EvaluationResult, *, explanations: bool) -> PlainResult:
         "result_id": judged.id,
         "app": clean(case.app),
         "version": clean(judged.version),
-        "outcome": type(outcome).__name__.lower(),
+        "outcome": outcome.kind,
         "standing": judged.standing.value,
         "weight": judged.weight,
         "model": clean(judged.spending.model),

@@ -227,7 +227,7 @@ def _run(tried: TrialResult, one: TrialRun, number: int, cut: list[str]) -> Tria
     score = outcome if isinstance(outcome, Score) else None
     return TrialRunView.model_validate(
         {
-            "outcome": type(outcome).__name__.lower(),
+            "outcome": outcome.kind,
             "reason": "" if isinstance(outcome, Score) else str(outcome.reason),
             "detail": whole(getattr(outcome, "detail", ""))[:TEXT],
             "score": score.value if score else None,

@@ -4,11 +4,11 @@ from monitor.alerts.notify.receivers import (
     TYPES,
     Alertmanager,
     Inbox,
-    LogReceiver,
+    Log,
     Notifier,
     Webhook,
     read_notifier,
     read_notifiers,
 )
 
-__all__ = ["TYPES", "Alertmanager", "Inbox", "LogReceiver", "Notifier", "Webhook", "read_notifier", "read_notifiers"]
+__all__ = ["TYPES", "Alertmanager", "Inbox", "Log", "Notifier", "Webhook", "read_notifier", "read_notifiers"]

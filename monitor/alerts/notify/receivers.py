@@ -64,7 +64,7 @@ class Notifier(Component, ABC):
         """Send the states in `inbox` to the receiver until cancelled. Never raises because the receiver is down."""
 
 
-class LogReceiver(Notifier):
+class Log(Notifier):
     """Alerts as log lines and in `ragmonitor_events_total`. Always active, even if not configured."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
@@ -240,7 +240,7 @@ def _stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-TYPES: Mapping[str, type[Notifier]] = {"log": LogReceiver, "webhook": Webhook, "alertmanager": Alertmanager}
+TYPES: Mapping[str, type[Notifier]] = {"log": Log, "webhook": Webhook, "alertmanager": Alertmanager}
 
 
 def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
@@ -263,4 +263,4 @@ def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
 def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") -> tuple[Notifier, ...]:
     """Make all configured receivers, and the log even if it is not configured. Raises `ConfigError`."""
     named = [read_notifier(entry, f"{place}[{number}]") for number, entry in enumerate(entries)]
-    return tuple(named if any(isinstance(one, LogReceiver) for one in named) else [LogReceiver(), *named])
+    return tuple(named if any(isinstance(one, Log) for one in named) else [Log(), *named])

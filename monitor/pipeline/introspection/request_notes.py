@@ -73,7 +73,7 @@ class RequestNote:
         outcome, spent = judged.outcome, judged.spending
         self.add(
             judged.evaluator,
-            outcome=type(outcome).__name__.lower(),
+            outcome=outcome.kind,
             reason="" if isinstance(outcome, Score) else outcome.reason.value,
             detail="" if isinstance(outcome, Score | Skipped) else outcome.detail,
             standing=judged.standing.value,

@@ -214,7 +214,7 @@ class ResultMetrics:
     def _count_disliked(self, judged: EvaluationResult) -> None:
         app = self._metrics.app(judged.case.app)
         scored = "defect" if judged.defect else "passed"
-        outcome = scored if isinstance(judged.outcome, Score) else type(judged.outcome).__name__.lower()
+        outcome = scored if isinstance(judged.outcome, Score) else judged.outcome.kind
         self._metrics.user_disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
 
     def _aside_of(self, judged: EvaluationResult) -> _Apart:

@@ -68,7 +68,7 @@ def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "convention": case.convention,
         "evaluator": judged.evaluator,
         "version": judged.version,
-        "outcome": type(outcome).__name__.lower(),
+        "outcome": outcome.kind,
         "reason": None if isinstance(outcome, Score) else str(outcome.reason),
         "detail": None if isinstance(outcome, Score | Skipped) else outcome.detail if quotes else "",
         "score": score.value if score else None,

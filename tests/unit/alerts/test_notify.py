@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from monitor.alerts.notify import Alertmanager, Inbox, LogReceiver, Notifier, Webhook, read_notifier, read_notifiers
+from monitor.alerts.notify import Alertmanager, Inbox, Log, Notifier, Webhook, read_notifier, read_notifiers
 from monitor.errors import ConfigError
 from tests.support.alerts import answer, counted, receiver, running, runtime, state, until
 
@@ -152,7 +152,7 @@ async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(ca
     caplog.set_level(logging.INFO, "monitor.test")
     lent, inbox = runtime(), Inbox()
 
-    async with running(lambda: LogReceiver().run(inbox, lent)):
+    async with running(lambda: Log().run(inbox, lent)):
         inbox.put([state(), state(severity="warning")])
         await until(lambda: len(caplog.records) == 1)
         inbox.put([state(False), state(False, "warning")])
@@ -164,10 +164,10 @@ async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(ca
 
 
 def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
-    assert read_notifiers([]) == (LogReceiver(),)
-    assert read_notifiers([{"type": "log"}]) == (LogReceiver(),)
+    assert read_notifiers([]) == (Log(),)
+    assert read_notifiers([{"type": "log"}]) == (Log(),)
     both = read_notifiers([{"type": "alertmanager", "url": "http://alertmanager:9093"}])
-    assert [type(one) for one in both] == [LogReceiver, Alertmanager]
+    assert [type(one) for one in both] == [Log, Alertmanager]
 
 
 @pytest.mark.parametrize(
