@@ -1,4 +1,4 @@
-"""What all boards share: variables, alerts and generations as annotations, links between boards, and their JSON."""
+"""The parts that all dashboards share: variables, annotations of alerts and versions, links, and the JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WINDOWS = ("5m", "15m", "1h", "6h", "1d", "3d", "7d")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of panels; with `repeat` one for each value of a variable."""
+    """A row of panels; with `repeat`, one per value of a variable."""
 
     title: str
     panels: Sequence[Panel]
@@ -31,25 +31,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The variables of a board besides data source and job; the label values are those of `of`."""
+    """The variables of a dashboard besides data source and job; their values are label values of the series `of`."""
 
     of: str = "ragmonitor_evaluations_total"
     many_apps: bool = False
     evaluators: str = ".*"
-    """Which evaluators can be chosen, as a regular expression; empty: no such variable."""
+    """The evaluators to choose from, as a regular expression; empty: no such variable."""
     levels: str = ""
-    """Only those with a level of this regular expression."""
+    """Only evaluators with a level that matches this regular expression."""
     slices: bool = False
     instance: bool = False
 
     @property
     def matcher(self) -> str:
-        """What chooses the series of the chosen app or apps."""
+        """Return the matcher of the chosen app or apps."""
         return APP if self.many_apps else ONE_APP
 
 
 def made(uid: str, title: str, description: str, chosen: Chosen, rows: Sequence[Row]) -> build.Dashboard:
-    """A board, in the order of its rows; the panels before the first row's title stand without one."""
+    """Build a dashboard with these rows. Panels of a row with an empty title stand without a row."""
     found = (
         build.Dashboard(title)
         .uid(f"ragmonitor-{uid}")
@@ -79,7 +79,7 @@ def made(uid: str, title: str, description: str, chosen: Chosen, rows: Sequence[
 
 
 def to_json(board: build.Dashboard) -> str:
-    """The board as Grafana reads it: the same text for the same board, panels numbered from 1 on."""
+    """Return the dashboard as Grafana's JSON: the same text for the same dashboard, panels numbered from 1."""
     document: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(document["panels"], 1):
         panel["id"] = number
@@ -158,7 +158,7 @@ def _annotations(chosen: Chosen) -> list[Any]:
                 "purple",
                 f"max by (app, evaluator) ({began}) * 1000",
                 "new version",
-                "Verdicts of {{evaluator}} on {{app}} come from other versions from here on",
+                "New version behind the results of {{evaluator}} for {{app}}",
             ).use_value_for_time(True)
         )
     return found

@@ -1,9 +1,8 @@
-"""What the boards ask Prometheus: sums over replicas of raw counters, then rates and limits of them.
+"""The dashboards' queries: sums of raw counters over replicas, then rates and limits.
 
-No recorded series is needed, so that the boards also work without `rag-monitor rules`, and over any window. The limits
-are those of `monitor/statistics/rates.py`, by which the rules alert as well. To be short they are written another way:
-with u = 1 / sqrt(k) the factor 1 - u^2/9 + z u/3 is 1 + z^2/4 - (u/3 - z/2)^2, so each sum stands there once. A test
-holds both against each other over a real Prometheus.
+They need no recorded series, so the dashboards work without `rag-monitor rules` and over any window. The limits are
+those of `monitor/statistics/rates.py`, which the alerts use too, in a shorter form: with u = 1 / sqrt(k) the factor
+1 - u^2/9 + z u/3 is 1 + z^2/4 - (u/3 - z/2)^2, so each sum appears once. A test compares both over a real Prometheus.
 """
 
 from __future__ import annotations
@@ -16,39 +15,39 @@ from monitor.statistics.rates import Z_95
 JOB = 'job=~"$job"'
 APP, EVALUATOR = 'app=~"$app"', 'evaluator=~"$evaluator"'
 ONE_APP = 'app="$app"'
-"""Of boards about one app: Grafana makes a regular expression safe only of a variable with many values."""
+"""For dashboards of one app: Grafana escapes a value for a regular expression only in a variable with many values."""
 INSTANCE = 'instance=~"$instance"'
 WINDOW = "$window"
 STEP = "$__rate_interval"
-"""The time between two points of a graph: for what is drawn as it comes, not summed over the board's window."""
+"""The interval of one point of a graph, for values that are not summed over the dashboard's window."""
 
 Z_POWER = 1.281552
-"""As in `statistics/rates.py`: a clearly higher rate shows 9 times in 10."""
+"""As in `statistics/rates.py`: power 90 %."""
 
 _BENT = f"{1 + Z_95**2 / 4:.9g}"
 _HALF_Z = f"{Z_95 / 2:.9g}"
 
 
 def selector(name: str, *matchers: str) -> str:
-    """A series of the monitor, of the chosen jobs."""
+    """Return the selector of a series of the monitor in the chosen jobs."""
     return f"{name}{{{', '.join((JOB, *matchers))}}}"
 
 
 def increase(name: str, *matchers: str, by: str, window: str = WINDOW, offset: str = "") -> str:
-    """How much a counter of all replicas rose within a window, `by` these labels (none: the total)."""
+    """Return the increase of a counter over all replicas within a window, `by` these labels (empty: the total)."""
     shifted = f" offset {offset}" if offset else ""
     grouping = f" by ({by})" if by else ""
     return f"sum{grouping} (increase({selector(name, *matchers)}[{window}]{shifted}))"
 
 
 def per_second(name: str, *matchers: str, by: str) -> str:
-    """How fast a counter of all replicas rises."""
+    """Return the rate of a counter over all replicas, per second."""
     grouping = f" by ({by})" if by else ""
     return f"sum{grouping} (rate({selector(name, *matchers)}[{STEP}]))"
 
 
 def quantile(share: float, histogram: str, *matchers: str, by: str = "", window: str = WINDOW) -> str:
-    """A quantile of a histogram of all replicas within a window."""
+    """Return a quantile of a histogram over all replicas within a window."""
     labels = f"{by}, le" if by else "le"
     found = f"sum by ({labels}) (increase({selector(f'{histogram}_bucket', *matchers)}[{window}]))"
     return f"histogram_quantile({share:g}, {found})"
@@ -56,15 +55,15 @@ def quantile(share: float, histogram: str, *matchers: str, by: str = "", window:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A defect rate and its limits, of each app, evaluator and version (`by`: and of more)."""
+    """A defect rate and its limits, by app, evaluator and version, and by `sliced`."""
 
     matchers: tuple[str, ...] = (APP, EVALUATOR)
     window: str = WINDOW
     offset: str = ""
     sliced: str = ""
-    """The label that slices it, of the family of slices."""
+    """The label of the slice; empty: not sliced."""
     defect: str = 'defect="true"'
-    """What is counted as a defect: another severity, say."""
+    """The matcher of a defect, such as another severity."""
 
     @property
     def _by(self) -> str:
@@ -77,18 +76,18 @@ class Rate:
         return f"sum {self._by} (increase({at}[{self.window}]{shifted}))"
 
     @property
-    def judged(self) -> str:
-        """How many were judged."""
+    def scored(self) -> str:
+        """The number of scores."""
         return self._sum("s")
 
     @property
     def weight(self) -> str:
-        """The traffic that they stand for."""
+        """Their weight: the traffic that they stand for."""
         return self._sum("_weight")
 
     @property
     def defects(self) -> str:
-        """The traffic that the defects among them stand for."""
+        """The weight of the defects among them."""
         return self._or_none(self._sum("_weight", self.defect))
 
     @property
@@ -96,12 +95,12 @@ class Rate:
         return self._or_none(self._sum("_weight_squares", self.defect))
 
     def _or_none(self, found: str) -> str:
-        """Series of slices begin with the first verdict of a kind: a slice without defects has none of them."""
+        """Add 0 where a slice has no defects: series of slices begin with their first event."""
         return f"({found} or {self.weight} * 0)" if self.sliced else found
 
     @property
     def rate(self) -> str:
-        """Between 0 and 1; no series where nothing was judged."""
+        """The rate, 0 to 1; no series where nothing was scored."""
         return f"{self.defects}\n/\n({self.weight} > 0)"
 
     @property
@@ -115,11 +114,11 @@ class Rate:
 
     @property
     def upper(self) -> str:
-        """The upper limit: as if one more, of typical weight, were a defect."""
+        """The upper limit: as if one more answer, of typical weight, were a defect."""
         one_more = (
             f"max {self._by} (\n"
             f'    label_replace({self._squares} / ({self.defects} > 0), "of", "defects", "", "")\n'
-            f"    or\n    {self.weight} / ({self.judged} > 0)\n  )"
+            f"    or\n    {self.weight} / ({self.scored} > 0)\n  )"
         )
         with_it = f"({self.defects} + {one_more})"
         spread = f"sqrt({self._squares} + {one_more} ^ 2)"
@@ -129,23 +128,23 @@ class Rate:
         )
 
     def before(self, offset: str) -> Rate:
-        """The same, so long ago."""
+        """Return the same rate, this long ago."""
         return replace(self, offset=offset)
 
     def leading(self, expression: str) -> str:
-        """Of each app and evaluator what holds of the version that judged most within the window.
+        """Return `expression` for the version with the most scores within the window, by app and evaluator.
 
-        While a change is rolled out two versions judge. They are two instruments: neither their sum nor their mean
-        means anything.
+        During a rollout there are two versions. They measure differently: neither their sum nor their mean means
+        anything.
         """
         return (
             f"max by (app, evaluator) (\n(\n{expression}\n)\nand {ON_VERSION}\n"
-            f"topk by (app, evaluator) (1, {self.judged})\n)"
+            f"topk by (app, evaluator) (1, {self.scored})\n)"
         )
 
 
 def threshold(severity: str = "", app: str = APP) -> str:
-    """The configured threshold of an app and evaluator; of no severity in particular: the lowest one."""
+    """Return the configured threshold by app and evaluator; without `severity` the lowest one."""
     if severity:
         found = selector("ragmonitor_alert_threshold_ratio", app, EVALUATOR, f'severity="{severity}"')
         return f"max by (app, evaluator) ({found})"
@@ -153,7 +152,7 @@ def threshold(severity: str = "", app: str = APP) -> str:
 
 
 def needed() -> str:
-    """How many must be judged until a rate of twice the threshold shows, 9 times in 10 (`rates.judged_to_tell`)."""
+    """Return the number of scores that show a rate of twice the threshold 9 times in 10 (`rates.judged_to_tell`)."""
     limit = threshold()
     clear = f"(2 * {limit} < (1 + {limit}) / 2 or (1 + {limit}) / 2)"
     return f"ceil({((Z_95 + Z_POWER) / 2) ** 2:.9g} / (sqrt({clear}) - sqrt({limit})) ^ 2)"
@@ -170,12 +169,12 @@ STATES = {
 
 
 def state(of: Rate) -> str:
-    """Where a rate stands beside its threshold, as one of the numbers above."""
+    """Return the state of a rate against its threshold, as one of the numbers above."""
     return (
         f"(({of.lower}) > {OF_PAIR} {threshold('critical')}) * 0 + {CRITICAL}\n"
         f"or\n(({of.lower}) > {OF_PAIR} {threshold('warning')}) * 0 + {WARNING}\n"
         f"or\n(({of.upper}) < {OF_PAIR} {threshold()}) * 0 + {OK}\n"
-        f"or\n({of.judged} >= {OF_PAIR} {needed()}) * 0 + {OK}\n"
-        f"or\n({of.judged} * 0 + {TOO_FEW} and on (app, evaluator) {threshold()})\n"
-        f"or\n{of.judged} * 0 + {NO_THRESHOLD}"
+        f"or\n({of.scored} >= {OF_PAIR} {needed()}) * 0 + {OK}\n"
+        f"or\n({of.scored} * 0 + {TOO_FEW} and on (app, evaluator) {threshold()})\n"
+        f"or\n{of.scored} * 0 + {NO_THRESHOLD}"
     )

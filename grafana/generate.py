@@ -1,4 +1,4 @@
-"""Writes the boards to `grafana/dashboards`; `--check` only says which are not fresh.
+"""Writes the dashboards to `grafana/dashboards`; `--check` only lists stale files.
 
 python -m grafana.generate [--check]
 """
@@ -17,13 +17,13 @@ BOARDS = {one.__name__.rpartition(".")[2]: one.board for one in (overview, quali
 
 
 def texts() -> Iterator[tuple[Path, str]]:
-    """Each file and what belongs in it."""
+    """Yield each file and its text."""
     for name, make in BOARDS.items():
         yield FOLDER / f"{name}.json", to_json(make())
 
 
 def main() -> int:
-    """The exit status: 1 where `--check` finds a file that is not fresh."""
+    """Return the exit status: 1 if `--check` finds a stale file."""
     only_check = sys.argv[1:] == ["--check"]
     stale = [(path, text) for path, text in texts() if not path.exists() or path.read_text() != text]
     for path, text in stale:

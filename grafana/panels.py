@@ -1,4 +1,4 @@
-"""The kinds of panels that the boards are made of. Each has a unit, and a description that says when it is thin."""
+"""The kinds of panels. Each has a unit, and a description that says what few data do to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="$datasource")
 SHARE, COUNT, SECONDS, BYTES, DOLLARS = "percentunit", "short", "s", "bytes", "currencyUSD"
 FEW = 30
-"""Fewer judged than this are few: one answer moves the rate by more than three points."""
+"""Below this number of scores, one answer moves the rate by more than three points."""
 RED, ORANGE, YELLOW, GREEN, BLUE, GREY = "red", "orange", "yellow", "green", "blue", "#8e8e99"
 
 _LEAST_TOP = {SHARE: 0.02, SECONDS: 0.01, BYTES: 1024.0, DOLLARS: 0.01}
@@ -29,12 +29,12 @@ Properties: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One line, or one per label set; `legend` as Grafana writes it, with `{{label}}`."""
+    """One line, or one per label set; `legend` in Grafana's syntax, with `{{label}}`."""
 
     expression: str
     legend: str = ""
     exemplars: bool = False
-    """Dots for answers that were judged, which open their trace."""
+    """Whether to draw scored answers as points that open their trace."""
 
 
 def curve(
@@ -50,7 +50,7 @@ def curve(
     overrides: Mapping[str, Properties] | None = None,
     empty: str = "none in this time",
 ) -> timeseries.Panel:
-    """Values over time. `overrides` are by the names of lines, a name with `*` is a pattern."""
+    """Build a graph over time. `overrides` are by name of line; a name with `*` is a pattern."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -98,7 +98,7 @@ def curve(
 
 
 def band(title: str, description: str, *queries: Query, width: int = 12, height: int = 9) -> timeseries.Panel:
-    """A share with its interval: `rate` between `lower` and `upper`, thresholds dashed."""
+    """Build a graph of a share with its interval: `rate` between `lower` and `upper`, thresholds dashed."""
     dashed = {"custom.lineStyle": {"fill": "dash", "dash": [8, 6]}, "custom.lineWidth": 1, "custom.showPoints": "never"}
     hidden = {"legend": True, "tooltip": False, "viz": False}
     limit = {"custom.lineWidth": 0, "custom.showPoints": "never", "custom.hideFrom": hidden, "color": _fixed(BLUE)}
@@ -109,20 +109,20 @@ def band(title: str, description: str, *queries: Query, width: int = 12, height:
         *queries,
         width=width,
         height=height,
-        empty="nothing judged in this time",
+        empty="nothing scored in this time",
         overrides={
             "rate": {"color": _fixed(BLUE), "custom.lineWidth": 2},
             "lower": limit,
             "upper": {**limit, "custom.fillBelowTo": "lower", "custom.fillOpacity": 22},
             "warning": {**dashed, "color": _fixed(ORANGE)},
             "critical": {**dashed, "color": _fixed(RED)},
-            "a week before": {"color": _fixed(GREY), "custom.lineStyle": {"fill": "dash", "dash": [2, 4]}},
+            "a week earlier": {"color": _fixed(GREY), "custom.lineStyle": {"fill": "dash", "dash": [2, 4]}},
         },
     )
 
 
 def heat(title: str, description: str, unit: str, query: Query, *, width: int = 12, height: int = 8) -> heatmap.Panel:
-    """A histogram over time: buckets upwards, the darker the more."""
+    """Build a heatmap of a histogram over time."""
     (target,) = _targets([query], heatmap=True)
     return (
         heatmap.Panel()
@@ -160,7 +160,7 @@ def figure(
     steps: Sequence[tuple[float | None, str]] = ((None, BLUE),),
     empty: str = "none",
 ) -> stat.Panel:
-    """One number of now; `steps` are (from this value on, colour)."""
+    """Build a panel of one current number; `steps` are (from this value, colour)."""
     (target,) = _targets([query], instant=True)
     thresholds = build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE)
     return (
@@ -182,7 +182,7 @@ def figure(
 
 
 def colours(named: Mapping[str, str]) -> dict[str, Properties]:
-    """Overrides that give lines their colours."""
+    """Return overrides for the colours of lines."""
     return {name: {"color": _fixed(color)} for name, color in named.items()}
 
 
@@ -205,7 +205,7 @@ def _targets(queries: Sequence[Query], *, instant: bool = False, heatmap: bool =
 
 
 def override(panel: Panel, name: str, properties: Properties) -> None:
-    """Set properties of the lines or columns of a name; with `*` the name is a pattern."""
+    """Set properties of the lines or columns with a name; a name with `*` is a pattern."""
     values = [model.DynamicConfigValue(id_val=key, value=value) for key, value in properties.items()]
     if not values:
         return

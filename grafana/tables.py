@@ -1,4 +1,4 @@
-"""Tables: a row for each label set, a column for each query."""
+"""Tables: one row per label set, one column per query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grafana.panels import COUNT, DATASOURCE, GREY, ORANGE, SHARE, Properties, o
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: a query whose value it shows, or a label (no query)."""
+    """A column of a table: the value of a query, or without one a label."""
 
     name: str
     query: str = ""
@@ -25,7 +25,7 @@ class Column:
     properties: Properties | None = None
     label: str = ""
     trend: bool = False
-    """A small graph over the time of the board, instead of the value of now."""
+    """Whether to show a small graph over the dashboard's time range instead of the current value."""
 
 
 def rows(
@@ -38,9 +38,10 @@ def rows(
     sort: Sequence[str] = (),
     hide: Sequence[str] = (),
 ) -> table.Panel:
-    """A row for each label set; `sort`: by which columns, the highest first; `first_of`: one row for each of a label.
+    """Build a table with one row per label set.
 
-    `hide`: labels that are not shown.
+    `sort` names columns, highest first. `first_of` keeps only the first row per value of a label. `hide` names labels
+    to leave out.
     """
     panel = (
         table.Panel()
@@ -85,11 +86,11 @@ def rows(
 UNSET: Properties = {
     "mappings": [{"type": "special", "options": {"match": "empty", "result": {"text": "(none)", "color": GREY}}}]
 }
-"""A column of labels that may be empty."""
+"""The properties of a column of labels that may be empty."""
 
 
 def as_state() -> Properties:
-    """A column of `expressions.state` in words and colours."""
+    """Return properties that show `expressions.state` in words and colours."""
     options = {str(value): {"text": text, "color": color} for value, (text, color) in STATES.items()}
     return {
         "mappings": [{"type": "value", "options": options}],
@@ -99,7 +100,7 @@ def as_state() -> Properties:
 
 
 def few(below: int) -> Properties:
-    """A column of counts that says where they are few."""
+    """Return properties of a column of counts that mark small ones."""
     steps = [{"value": None, "color": ORANGE}, {"value": below, "color": "text"}]
     return {
         "mappings": [{"type": "value", "options": {"0": {"text": "none", "color": ORANGE}}}],
@@ -111,7 +112,7 @@ def few(below: int) -> Properties:
 
 
 def link(title: str, url: str) -> Properties:
-    """A cell that leads to another board."""
+    """Return properties of a cell that links to another dashboard."""
     return {"links": [{"title": title, "url": url, "targetBlank": False}]}
 
 

@@ -1,1 +1,1 @@
-"""One file a board; each has a `board()`."""
+"""One file per dashboard; each has a `board()`."""

@@ -1,4 +1,4 @@
-"""Judge: what it costs, whether it answers, whether it has drifted, and what its rates are without its errors."""
+"""The Judge dashboard: cost, failures, drift, and rates corrected for the judge's errors."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from grafana.panels import (
 )
 from monitor.statistics.correction import LABELS_NEEDED
 
-_MODEL = "a line for each model"
+_MODEL = "by model"
 _NOT_OK = 'state!="ok"'
 
 
 def board() -> build.Dashboard:
-    """Cost and speed first, then failures, then whether what it says can be trusted."""
+    """Build cost and speed, then failures, then accuracy, then sampling."""
     return made(
         "judge",
         "RAG quality / Judge",
-        "The model behind the verdicts: money, time, failures, drift, and how far people disagree with it.",
+        "The judge model: cost, speed, failures, drift, and disagreement with people.",
         Chosen(many_apps=True),
         [
             Row("", _figures()),
             Row("Cost and speed", [_cost(), _tokens(), _seconds(), _lag()]),
             Row("Failures", [_states(), _outcomes(), _unscored()]),
-            Row("Can it be trusted", [_canary(), _repeats(), _corrected(), _agreement()]),
+            Row("Accuracy", [_canary(), _repeats(), _corrected(), _agreement()]),
             Row("Sampling and budget", sampling.panels()),
         ],
     )
@@ -53,47 +53,46 @@ def _figures() -> list[Panel]:
     return [
         figure(
             "Spent in the last day",
-            "US dollars, over all models, by the price list or the configured prices. Shown also for the first hours"
-            " of a monitor, of which it knows less than a day.",
+            "US dollars over all models, by the price list or configured prices. In a monitor's first day, the hours"
+            " so far.",
             DOLLARS,
             Query(increase("ragmonitor_judge_cost_dollars_total", by="", window="1d")),
             empty="no judge",
         ),
         figure(
             "Calls",
-            "Calls to the provider within the window, answers from the cache included.",
+            "Calls within the window, including those answered by the cache.",
             COUNT,
             Query(asked),
             empty="no judge",
         ),
         figure(
-            "From the cache",
-            "Share of the calls within the window that the cache answered: they cost nothing. Of few calls it says"
-            " little.",
+            "Cache hits",
+            "Share of the calls within the window answered by the cache, at no cost. Rough with few calls.",
             SHARE,
             Query(f"{cached} / ({asked} > 0)"),
             empty="no calls",
         ),
         figure(
-            "Calls that failed",
-            "Share of the calls within the window that came back without a usable answer. Retries are calls of their"
-            " own. Of few calls it says little.",
+            "Failed calls",
+            "Share of the calls within the window without a usable reply. Retries count separately. Rough with few"
+            " calls.",
             SHARE,
             Query(f"{failed} / ({asked} > 0)"),
             steps=((None, GREEN), (0.02, ORANGE), (0.2, RED)),
             empty="no calls",
         ),
         figure(
-            "Held back",
-            "Models whose calls are held back now, after failures (circuit breaker).",
+            "Circuit breakers open",
+            "Models whose calls are stopped now because of failures.",
             COUNT,
             Query(f"sum({selector('ragmonitor_judge_breaker_open')})"),
             steps=((None, GREEN), (1, RED)),
             empty="no judge",
         ),
         figure(
-            "Since the last canary run",
-            "How long ago the canary set was judged last. A run is due every eight hours, unless configured otherwise.",
+            "Last canary run",
+            "Time since the last run of the canary set. Runs are eight hours apart by default.",
             SECONDS,
             Query(f"time() - max({selector('ragmonitor_canary_last_run_timestamp_seconds')} > 0)"),
             steps=((None, BLUE), (100_000, ORANGE)),
@@ -105,7 +104,7 @@ def _figures() -> list[Panel]:
 def _cost() -> Panel:
     return curve(
         "Cost",
-        f"US dollars spent within the window before each point, {_MODEL}.",
+        f"US dollars within the window before each point, {_MODEL}.",
         DOLLARS,
         Query(increase("ragmonitor_judge_cost_dollars_total", by="model"), "{{model}}"),
         stacked=True,
@@ -116,7 +115,7 @@ def _cost() -> Panel:
 def _tokens() -> Panel:
     return curve(
         "Tokens",
-        "Tokens sent to the judge and received from it within the window before each point, all models together.",
+        "Tokens sent to the judge and received from it within the window before each point, over all models.",
         COUNT,
         Query(increase("ragmonitor_judge_tokens_total", by="direction"), "{{direction}}"),
         stacked=True,
@@ -127,12 +126,12 @@ def _tokens() -> Panel:
 def _seconds() -> Panel:
     name = "ragmonitor_judge_request_duration_seconds"
     return curve(
-        "How long a call takes",
-        "Wall clock of the calls within the window: half were faster than the lower line of a model, 19 of 20 than the"
-        " upper. Of fewer than some twenty calls the upper line is nothing but the slowest.",
+        "Call time",
+        "Median and 95th percentile of the calls within the window, by model. With fewer than about 20 calls the"
+        " upper line is the slowest one.",
         SECONDS,
-        Query(quantile(0.5, name, by="model"), "{{model}}: half"),
-        Query(quantile(0.95, name, by="model"), "{{model}}: 19 of 20"),
+        Query(quantile(0.5, name, by="model"), "{{model}}: p50"),
+        Query(quantile(0.95, name, by="model"), "{{model}}: p95"),
         empty="no calls",
     )
 
@@ -140,20 +139,21 @@ def _seconds() -> Panel:
 def _lag() -> Panel:
     name = "ragmonitor_evaluation_lag_seconds"
     return curve(
-        "From answer to verdict",
-        "Time from the service's answer to the verdict on it, 19 of 20 within the window, by evaluator. Where it nears"
-        " `traffic.late_after` (15 minutes by default), verdicts become late and count no more. Of few it is rough.",
+        "Time from answer to result",
+        "95th percentile of the time from the service's answer to its result, within the window, by evaluator."
+        " Beyond `traffic.late_after` (15 minutes by default) results are late and no longer count. Rough with few"
+        " results.",
         SECONDS,
         Query(quantile(0.95, name, EVALUATOR, by="evaluator"), "{{evaluator}}"),
-        empty="nothing judged in this time",
+        empty="nothing scored in this time",
     )
 
 
 def _states() -> Panel:
     return curve(
-        "States of evaluators",
-        "Evaluators in each state that is not `ok`, of all replicas the one in the gravest. The page says why, and what"
-        " to do: `paused` waits for a person.",
+        "Evaluator states",
+        "Evaluators in each state other than `ok`; the worst state of all replicas. The UI shows the reason and the"
+        " remedy: `paused` waits for a person.",
         COUNT,
         Query(
             "sum by (state) (max by (evaluator, state)"
@@ -167,8 +167,7 @@ def _states() -> Panel:
 def _outcomes() -> Panel:
     return curve(
         "Calls by outcome",
-        "Calls a second to the provider, all models together. What is neither `ok` nor `cached` is the reason of a"
-        " failure.",
+        "Calls per second over all models. Any outcome other than `ok` and `cached` is the reason for a failure.",
         "reqps",
         Query(
             f"sum by (outcome) (rate({selector('ragmonitor_judge_requests_total')}[{STEP}])) > 0",
@@ -182,13 +181,13 @@ def _outcomes() -> Panel:
 
 def _unscored() -> Panel:
     return curve(
-        "Without a verdict, by reason",
-        "Evaluations within the window before each point that were due and came to none. They add to no rate: no 0, no"
-        " 1. The runbook of `RagUnscoredHigh` says what each reason means.",
+        "Unscored evaluations by reason",
+        "Evaluations within the window before each point that failed. They are in no rate: neither 0 nor 1. The"
+        " runbook of `RagUnscoredHigh` explains each reason.",
         COUNT,
         Query(f"{increase('ragmonitor_unscored_total', APP, EVALUATOR, by='reason')} > 0", "{{reason}}"),
         stacked=True,
-        empty="every evaluation came to a verdict",
+        empty="no evaluation failed",
     )
 
 
@@ -199,15 +198,15 @@ def _canary() -> Panel:
     scored = selector(verdicts, EVALUATOR, 'agreement!="unscored"')
     tolerance = selector("ragmonitor_canary_tolerance_ratio", EVALUATOR)
     return curve(
-        "Canary: verdicts that differ from the reference",
-        "Share of the verdicts of a day on the fixed set of cases that are not those of the reference, and (dashed) the"
-        " share that may differ. A rise means that the judge has changed, not the service. 24 cases three times a day"
-        " are few: `RagJudgeDrifted` allows for chance, this line does not.",
+        "Canary: results that differ from the reference",
+        "Share of a day's results on the fixed set of cases that differ from the reference, and (dashed) the"
+        " tolerated share. A rise means that the judge changed, not the service. 24 cases three times a day are few:"
+        " `RagJudgeDrifted` allows for chance, this line does not.",
         SHARE,
         Query(f"sum {by} (increase({moved}[1d]))\n/\n(sum {by} (increase({scored}[1d])) > 0)", "{{evaluator}}"),
-        Query(f"max {by} ({tolerance})", "{{evaluator}}: may differ"),
+        Query(f"max {by} ({tolerance})", "{{evaluator}}: tolerance"),
         overrides={
-            "*: may differ": {
+            "*: tolerance": {
                 "color": {"mode": "fixed", "fixedColor": ORANGE},
                 "custom.lineStyle": {"fill": "dash", "dash": [8, 6]},
             }
@@ -218,9 +217,9 @@ def _canary() -> Panel:
 
 def _repeats() -> Panel:
     return curve(
-        "Judged twice: the same verdict?",
-        "Cases that were judged a second time within the last day, by whether both verdicts agree on defect or not. The"
-        " share of `other` is the judge's own noise. Few cases are repeated, so look at a whole day.",
+        "Rechecks: same result?",
+        "Cases scored a second time within the last day, by whether both results agree on defect or not. The share"
+        " of `other` is the judge's own noise. Few cases are rechecked, so look at a whole day.",
         COUNT,
         Query(
             increase("ragmonitor_judge_rechecks_total", EVALUATOR, by="outcome", window="1d"),
@@ -228,7 +227,7 @@ def _repeats() -> Panel:
         ),
         stacked=True,
         overrides=colours({"same": GREEN, "other": RED, "unscored": GREY}),
-        empty="nothing is judged twice",
+        empty="no rechecks",
     )
 
 
@@ -241,15 +240,14 @@ def _agreement() -> Panel:
         return f"{both}\n/\n({of} > 0)"
 
     return curve(
-        "Do judge and users agree?",
-        "Of the answers of the last seven days that users disliked, the share that the evaluator calls a defect, too;"
-        " of those that they liked, the share that it lets pass. Look at the two apart: disliked answers are judged"
-        " more often. Of few votes it is rough.",
+        "Agreement of judge and users",
+        "Answers of the last seven days: share of the disliked ones that are a defect, and share of the liked ones"
+        " that passed. Do not combine the two: disliked answers are evaluated more often. Rough with few votes.",
         SHARE,
-        Query(share("defect", "down"), "{{app}} / {{evaluator}}: disliked, and a defect"),
-        Query(share("passed", "up"), "{{app}} / {{evaluator}}: liked, and passed"),
+        Query(share("defect", "down"), "{{app}} / {{evaluator}}: disliked and a defect"),
+        Query(share("passed", "up"), "{{app}} / {{evaluator}}: liked and passed"),
         width=24,
-        empty="no user has voted on an answer that was judged",
+        empty="no votes on scored answers",
     )
 
 
@@ -269,11 +267,11 @@ def _corrected() -> Panel:
     of_judge = "on (evaluator, version) group_left ()"
     recorded = "app_evaluator_version:ragmonitor_corrected_defect_ratio"
     return curve(
-        "Rate without the judge's errors, beside the raw one",
-        "Dotted the raw rate of all traffic over the window, and the same with the judge's misses and false alarms"
-        f" taken out, by people's labels (`rag-monitor calibrate --save`; {LABELS_NEEDED} of each kind at least, or"
-        " there is no line). The limits, of a day, are recorded by `rag-monitor rules`; from few labels they are"
-        " wide. No alert rests on it.",
+        "Defect rate corrected for judge errors",
+        "Dotted: the raw rate of all traffic over the window. Solid: the rate without the judge's misses and false"
+        " alarms, from human labels (`rag-monitor calibrate --save`; needs at least"
+        f" {LABELS_NEEDED} of each kind). The limits, of a day, come from `rag-monitor rules`; with few labels they are"
+        " wide. No alert uses it.",
         SHARE,
         Query(f"{rate.rate}\nand on (evaluator, version)\n{enough}", "{{app}} / {{evaluator}}: raw"),
         Query(
@@ -290,7 +288,7 @@ def _corrected() -> Panel:
             "*: corrected": {"custom.lineWidth": 2},
             "*: corrected, at *": {"custom.lineWidth": 0.5, "custom.showPoints": "never"},
         },
-        empty="too few labels of these versions",
+        empty="too few labels for these versions",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the Pipeline board shows of Apache Kafka."""
+"""The panels on Apache Kafka, on the Pipeline dashboard."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from grafana.panels import COUNT, ORANGE, RED, Panel, Query, colours, curve
 
 
 def panels() -> list[Panel]:
-    """Empty where no source and no sink is `kafka`."""
+    """Build the panels; they are empty without a source or sink `kafka`."""
     return [_lag(), _unfinished(), _messages(), _rebalances(), _dead(), _producer()]
 
 
 def _lag() -> Panel:
     return curve(
         "Consumer lag",
-        "Messages that nobody has taken up yet, by topic, over all replicas. Growing for hours: add replicas, up to the"
+        "Messages not yet consumed, by topic, over all replicas. If it grows for hours, add replicas, up to the"
         " number of partitions, or sample less.",
         COUNT,
         Query(f"sum by (topic) ({selector('ragmonitor_consumer_lag_messages', INSTANCE)})", "{{topic}}"),
@@ -25,8 +25,8 @@ def _lag() -> Panel:
 
 def _unfinished() -> Panel:
     return curve(
-        "Taken and not yet committed",
-        "Messages from the offset that may be committed on, of each replica: they come again after a crash.",
+        "Uncommitted messages",
+        "Messages consumed and not yet committed, by replica. They are received again after a crash.",
         COUNT,
         Query(selector("ragmonitor_consumer_unfinished_messages", INSTANCE), "{{instance}}"),
         width=8,
@@ -36,8 +36,8 @@ def _unfinished() -> Panel:
 
 def _messages() -> Panel:
     return curve(
-        "Messages taken",
-        "A second, by topic and what became of them.",
+        "Messages consumed",
+        "Messages per second, by topic and outcome.",
         "cps",
         Query(
             f"{per_second('ragmonitor_consumer_messages_total', INSTANCE, by='topic, outcome')} > 0",
@@ -53,8 +53,8 @@ def _rebalances() -> Panel:
     failed = increase("ragmonitor_consumer_commits_total", INSTANCE, 'outcome="failed"', by="")
     return curve(
         "Rebalances, rebuilds, failed commits",
-        "Within the window before each point. `lost` partitions and rebuilds for `poll_stuck` are worth a look; a few"
-        " rebalances at a rollout are not.",
+        "Within the window before each point. Look into `lost` partitions and rebuilds for `poll_stuck`; a few"
+        " rebalances during a rollout are normal.",
         COUNT,
         Query(increase("ragmonitor_consumer_rebalances_total", INSTANCE, by="kind"), "partitions {{kind}}"),
         Query(f"{rebuilds} > 0", "rebuilt: {{reason}}"),
@@ -70,8 +70,8 @@ def _dead() -> Panel:
     expired = increase("ragmonitor_consumer_expired_messages_total", INSTANCE, by="topic")
     return curve(
         "Dead letters and expired messages",
-        "Messages within the window that could not be read, by why, and those that the topic's retention deleted before"
-        " they were read. Expired ones are in no rate: nobody knows what they were.",
+        "Messages within the window that could not be read, by reason, and messages that the topic's retention"
+        " deleted before they were read. Expired messages are in no rate.",
         COUNT,
         Query(f"{dead} > 0", "{{topic}}: {{reason}}"),
         Query(f"{expired} > 0", "{{topic}}: expired"),
@@ -85,7 +85,7 @@ def _producer() -> Panel:
     sent = increase("ragmonitor_producer_records_total", INSTANCE, by="topic, outcome")
     return curve(
         "Records written to Kafka",
-        "Results and dead letters within the window, by topic and what became of them.",
+        "Results and dead letters within the window, by topic and outcome.",
         COUNT,
         Query(f"{sent} > 0", "{{topic}}: {{outcome}}"),
         width=8,

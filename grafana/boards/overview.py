@@ -1,4 +1,4 @@
-"""Overview: one row an app, the worst first."""
+"""The Overview dashboard: one row per app, the worst first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _QUALITY = "/d/ragmonitor-quality?${__url_time_range}&var-datasource=${datasourc
 
 
 def board() -> build.Dashboard:
-    """The board to keep open: is anything wrong, and where."""
+    """Build the dashboard that says whether anything is wrong, and where."""
     return made(
         "overview",
         "RAG quality / Overview",
-        "One row an app: is the share of bad answers above its threshold, how sure is that, and where is it going.",
+        "One row per app: whether its defect rate is above the threshold, how certain that is, and the trend.",
         Chosen(many_apps=True),
         [Row("", [*_figures(), _apps(), _trends()]), Row("Every evaluator", [_evaluators()])],
     )
@@ -30,38 +30,38 @@ def _figures() -> list[Panel]:
     return [
         figure(
             "Alerts firing",
-            "Alerts of `rag-monitor rules` that fire now. Needs those rules in Prometheus: without them it shows none.",
+            "Alerts that fire now. Needs the output of `rag-monitor rules` in Prometheus; without it, shows none.",
             COUNT,
             Query('count(ALERTS{alertname=~"Rag.+", alertstate="firing", app=~"$app|"})'),
             steps=((None, GREEN), (1, RED)),
         ),
         figure(
             "Answers received",
-            "Traces and rows that came in within the window, before sampling, of all sources.",
+            "Traces and rows received within the window, from all sources, before sampling.",
             COUNT,
             Query(increase("ragmonitor_traces_received_total", APP, by="")),
             empty="nothing received",
         ),
         figure(
-            "Verdicts",
-            "Evaluations that came to a score within the window. All rates below rest on these.",
+            "Scores",
+            "Evaluations with a score within the window. All rates below are based on these.",
             COUNT,
             Query(judged),
             steps=((None, ORANGE), (FEW, BLUE)),
-            empty="nothing judged",
+            empty="nothing scored",
         ),
         figure(
-            "Without a verdict",
-            "Share of the evaluations due within the window that came to no score. They add to no rate; the Judge board"
-            " says why. `RagUnscoredHigh` watches it.",
+            "Unscored",
+            "Share of the evaluations within the window that failed. They are in no rate; the Judge dashboard shows"
+            " the reasons. Alert: `RagUnscoredHigh`.",
             SHARE,
             Query(f"{unscored} / ({unscored} + {judged} > 0)"),
             steps=((None, GREEN), (0.05, ORANGE), (0.25, RED)),
-            empty="nothing judged",
+            empty="nothing scored",
         ),
         figure(
             "Oldest unfinished",
-            "How long the oldest trace that is not yet done has waited, over all replicas. `RagLagHigh` watches it.",
+            "Age of the oldest unfinished trace, over all replicas. Alert: `RagLagHigh`.",
             SECONDS,
             Query(f"time() - min({waiting} > 0)"),
             steps=((None, GREEN), (300, ORANGE), (900, RED)),
@@ -69,7 +69,7 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Replicas",
-            "Monitors that Prometheus scrapes. Rates are sums over all of them.",
+            "Monitors that Prometheus scrapes. Rates cover all of them.",
             COUNT,
             Query(f"count({selector('ragmonitor_build_info')})"),
             steps=((None, RED), (1, BLUE)),
@@ -85,7 +85,7 @@ def _columns() -> list[Column]:
         Column("rate", rate.leading(rate.rate), SHARE, {"custom.width": 80}),
         Column("at least", rate.leading(rate.lower), SHARE, {"custom.width": 80}),
         Column("at most", rate.leading(rate.upper), SHARE, {"custom.width": 80}),
-        Column("judged", rate.leading(rate.judged), COUNT, few(FEW)),
+        Column("scored", rate.leading(rate.scored), COUNT, few(FEW)),
         Column(
             "trend",
             rate.leading(rate.rate),
@@ -97,9 +97,10 @@ def _columns() -> list[Column]:
 
 
 _MEANING = (
-    " State: the whole 95 % interval is above the critical or warning threshold, or it is below, or enough were judged"
-    " to see twice the threshold and did not show it; else there are too few to tell. While a change is rolled out, the"
-    " version that judged most is shown. Few: under 30 judged, where one answer moves the rate by more than 3 points."
+    " State: above critical or above warning if the whole 95 % interval is; within threshold if the interval is"
+    " below it, or enough answers were scored to show twice the threshold; otherwise too few to tell. During a"
+    " rollout, shows the version with the most scores. Few: under 30 scored, where one answer moves the rate by more"
+    " than 3 points."
 )
 
 
@@ -107,8 +108,8 @@ def _apps() -> Panel:
     link_ = link("Quality of this app", f"{_QUALITY}&var-app=${{__value.raw}}")
     return rows(
         "Apps",
-        "One row an app, the worst first: the evaluator that looks worst, its rate of bad answers over the window as an"
-        " estimate for all traffic, and the limits of its 95 % interval." + _MEANING,
+        "One row per app, the worst first: its worst evaluator, the defect rate over the window estimated for all"
+        " traffic, and the limits of its 95 % interval." + _MEANING,
         Column("app", properties=link_),
         Column("evaluator"),
         *_columns(),
@@ -120,21 +121,21 @@ def _apps() -> Panel:
 def _trends() -> Panel:
     rate = Rate()
     return curve(
-        "Rates of bad answers",
-        "Of the evaluators that have a threshold, over time, each point over the window before it. Without limits, for"
-        " they would cover each other: where few are judged these lines jump by chance. The Quality board has the"
-        " intervals, and all evaluators.",
+        "Defect rates",
+        "For evaluators with a threshold; each point covers the window before it. Intervals are left out because"
+        " they would overlap: with few scored answers, lines jump by chance. The Quality dashboard has intervals and"
+        " all evaluators.",
         SHARE,
         Query(f"{rate.leading(rate.rate)}\nand on (app, evaluator)\n{threshold()}", "{{app}} / {{evaluator}}"),
         width=24,
-        empty="no evaluator has a threshold, or nothing was judged",
+        empty="no evaluator has a threshold, or nothing was scored",
     )
 
 
 def _evaluators() -> Panel:
     return rows(
         "Apps and evaluators",
-        "A row for each app and evaluator." + _MEANING,
+        "One row per app and evaluator." + _MEANING,
         Column("app", properties=link("Quality of this app", f"{_QUALITY}&var-app=${{__value.raw}}")),
         Column(
             "evaluator",

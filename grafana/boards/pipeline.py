@@ -1,4 +1,4 @@
-"""Pipeline: where every trace went, what waits, and what the monitor itself needs."""
+"""The Pipeline dashboard: the outcome of every trace, queues, and the monitor's own resources."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from grafana.panels import (
 
 
 def board() -> build.Dashboard:
-    """The way through the house, in its order."""
+    """Build the ledger, the queues and the process, in the order of the pipeline."""
     return made(
         "pipeline",
         "RAG quality / Pipeline",
-        "Every trace that came in, the place it ended in, what waits, and the monitor's own health.",
+        "The outcome of every trace received, queues, and the monitor's own health.",
         Chosen(of="ragmonitor_traces_received_total", many_apps=True, evaluators="", instance=True),
         [
             Row("", _figures()),
@@ -50,15 +50,15 @@ def _figures() -> list[Panel]:
     return [
         figure(
             "Received",
-            "Traces and rows that came in within the window, before sampling.",
+            "Traces and rows received within the window, before sampling.",
             COUNT,
             Query(received),
             empty="nothing received",
         ),
         figure(
             "Lost",
-            "Share of them given up within the window: not readable, too large, or shed after too long in the spool."
-            " What head sampling left out is not lost: it is in the weights. Of few traces it says little.",
+            "Share of traces within the window that were unreadable, too large, or expired in the spool. Traces left"
+            " out by head sampling are not lost: the weights account for them. Rough with few traces.",
             SHARE,
             Query(f"{lost} / ({received} > 0)"),
             steps=((None, GREEN), (0.001, ORANGE), (0.01, RED)),
@@ -66,15 +66,15 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "Oldest unfinished",
-            "How long the oldest trace that is not yet done has waited. `RagLagHigh` watches it.",
+            "Age of the oldest unfinished trace. Alert: `RagLagHigh`.",
             SECONDS,
             Query(f"time() - min({waiting} > 0)"),
             steps=((None, GREEN), (300, ORANGE), (900, RED)),
             empty="nothing waits",
         ),
         figure(
-            "Behind on Kafka",
-            "Messages of all partitions that nobody has taken up yet.",
+            "Kafka lag",
+            "Messages in all partitions that are not yet consumed.",
             COUNT,
             Query(f"sum({selector('ragmonitor_consumer_lag_messages', INSTANCE)})"),
             steps=((None, GREEN), (10_000, ORANGE), (1_000_000, RED)),
@@ -82,14 +82,14 @@ def _figures() -> list[Panel]:
         ),
         figure(
             "In the spool",
-            "Deliveries on disk that are not yet done with.",
+            "Unfinished deliveries on disk, over all replicas.",
             COUNT,
             Query(f"sum({rows})"),
             empty="no monitor",
         ),
         figure(
             "Replicas",
-            "Monitors that Prometheus scrapes, of the chosen jobs.",
+            "Monitors in the chosen jobs that Prometheus scrapes.",
             COUNT,
             Query(f"count({selector('ragmonitor_build_info', INSTANCE)})"),
             steps=((None, RED), (1, BLUE)),
@@ -100,9 +100,9 @@ def _figures() -> list[Panel]:
 
 def _ledger() -> Panel:
     return curve(
-        "Where traces ended",
-        "Traces a second by the one place each ended in. `evaluated` and `no_context` were evaluated; `sampled_out` and"
-        " `filtered` by your configuration; for the others see the ledger in docs/metrics.md.",
+        "Outcomes of traces",
+        "Traces per second by outcome; each has exactly one. `evaluated` and `no_context` were evaluated;"
+        " `sampled_out` and `filtered` are by configuration; docs/concepts.md explains the others.",
         "cps",
         Query(f"{per_second('ragmonitor_traces_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
         stacked=True,
@@ -126,9 +126,9 @@ def _balance() -> Panel:
     pending = f"sum({selector('ragmonitor_traces_pending', APP, INSTANCE)})"
     ended = f"sum({selector('ragmonitor_traces_total', APP, INSTANCE)})"
     return curve(
-        "Received less ended less pending",
-        "Since the start of each replica, at every scrape: always 0. Anything else is a trace that was lost without a"
-        " word, and a defect of the monitor.",
+        "Unaccounted traces",
+        "Received minus ended minus pending since the start of each replica: always 0. Anything else is a trace lost"
+        " silently, a bug in the monitor.",
         COUNT,
         Query(f"{received} - {ended} - {pending}", "unaccounted for"),
         Query(pending, "pending"),
@@ -141,8 +141,8 @@ def _balance() -> Panel:
 def _requests() -> Panel:
     return curve(
         "Requests to the receivers",
-        "Requests a second by source and answer: HTTP status or gRPC status. 429, 503 and RESOURCE_EXHAUSTED tell"
-        " senders to come again later.",
+        "Requests per second by source and status (HTTP or gRPC). 429, 503 and RESOURCE_EXHAUSTED tell senders to"
+        " retry later.",
         "reqps",
         Query(
             f"{per_second('ragmonitor_receiver_requests_total', INSTANCE, by='source, code')} > 0",
@@ -156,7 +156,7 @@ def _requests() -> Panel:
 def _spans() -> Panel:
     return curve(
         "Spans, log records and rows",
-        "A second, by what became of them. `late` came after their trace was closed.",
+        "Per second, by outcome. `late` arrived after their trace was closed.",
         "cps",
         Query(f"{per_second('ragmonitor_spans_total', INSTANCE, by='outcome')} > 0", "spans {{outcome}}"),
         Query(f"{per_second('ragmonitor_log_records_total', INSTANCE, by='outcome')} > 0", "log records {{outcome}}"),
@@ -170,9 +170,9 @@ def _oldest() -> Panel:
     oldest = selector("ragmonitor_oldest_pending_timestamp_seconds", INSTANCE)
     kafka = selector("ragmonitor_consumer_oldest_pending_timestamp_seconds", INSTANCE)
     return curve(
-        "How long the oldest has waited",
-        "Trace, and Kafka message, not yet done with, of each replica. Rising one second a second: nothing gets done."
-        " The alert is at 15 minutes.",
+        "Age of the oldest unfinished item",
+        "The oldest unfinished trace and Kafka message of each replica. If it rises by one second per second,"
+        " nothing is processed. The alert fires at 15 minutes.",
         SECONDS,
         Query(f"time() - ({oldest} > 0)", "{{instance}}: trace"),
         Query(f"time() - ({kafka} > 0)", "{{instance}}: message of {{topic}}"),
@@ -183,8 +183,8 @@ def _oldest() -> Panel:
 def _queues() -> Panel:
     items, limit = (selector(f"ragmonitor_queue_{name}", INSTANCE) for name in ("items", "limit_items"))
     return curve(
-        "How full the queues are",
-        "Items over the limit, of each queue and replica. A full queue makes what is before it wait, or refuse.",
+        "Queue usage",
+        "Items as a share of the limit, by queue and replica. A full queue makes the stage before it wait or refuse.",
         SHARE,
         Query(f"{items}\n/\n({limit} > 0)", "{{instance}}: {{queue}}"),
         most=1.0,
@@ -195,7 +195,7 @@ def _queues() -> Panel:
 def _pending() -> Panel:
     return curve(
         "Pending",
-        "Traces open, queued or being judged; and evaluations queued or in flight, over all replicas.",
+        "Traces open, queued or being evaluated, and evaluations queued or in flight, over all replicas.",
         COUNT,
         Query(f"sum({selector('ragmonitor_traces_pending', APP, INSTANCE)})", "traces"),
         Query(f"sum({selector('ragmonitor_evaluations_pending', APP, INSTANCE)})", "evaluations"),
@@ -206,7 +206,7 @@ def _pending() -> Panel:
 def _spool() -> Panel:
     return curve(
         "Spool",
-        "Bytes of data on disk, of each replica. It may grow to `storage.max_size`; then receivers refuse.",
+        "Bytes on disk, by replica. At `storage.max_size` the receivers refuse data.",
         BYTES,
         Query(selector("ragmonitor_spool_bytes", INSTANCE), "{{instance}}"),
         empty="no monitor",
@@ -215,22 +215,22 @@ def _spool() -> Panel:
 
 def _durations() -> Panel:
     return curve(
-        "How long an evaluation takes",
-        "19 of 20 within the window took at most so long, waiting for the judge included, by evaluator. Of fewer than"
-        " some twenty it is nothing but the slowest.",
+        "Evaluation time",
+        "95th percentile within the window by evaluator, including the wait for the judge. With fewer than about 20"
+        " evaluations it is the slowest one.",
         SECONDS,
         Query(
             quantile(0.95, "ragmonitor_evaluation_duration_seconds", INSTANCE, by="evaluator"),
             "{{evaluator}}",
         ),
-        empty="nothing judged in this time",
+        empty="nothing evaluated in this time",
     )
 
 
 def _memory_of_traces() -> Panel:
     return curve(
         "Open traces",
-        "Memory held by traces that are not yet complete, of each replica; bounded by `assembly`.",
+        "Memory held by incomplete traces, by replica; bounded by `assembly.max_open_bytes`.",
         BYTES,
         Query(selector("ragmonitor_open_traces_bytes", INSTANCE), "{{instance}}"),
         empty="no monitor",
@@ -240,7 +240,7 @@ def _memory_of_traces() -> Panel:
 def _memory() -> Panel:
     return curve(
         "Memory",
-        "Resident memory of each replica, as the kernel counts it.",
+        "Resident memory of each replica, from the kernel.",
         BYTES,
         Query(f"{selector('process_resident_memory_bytes', INSTANCE)}\n{_OURS}", "{{instance}}"),
         empty="no monitor",
@@ -250,8 +250,7 @@ def _memory() -> Panel:
 def _cpu() -> Panel:
     return curve(
         "CPU",
-        "Cores that each replica uses. One process is one core: near 1 it is time for another replica, or for less"
-        " sampling.",
+        "Cores used by each replica. One process uses one core: near 1, add a replica or sample less.",
         COUNT,
         Query(f"rate({selector('process_cpu_seconds_total', INSTANCE)}[$__rate_interval])\n{_OURS}", "{{instance}}"),
         empty="no monitor",
@@ -259,13 +258,13 @@ def _cpu() -> Panel:
 
 
 _OURS = f"and on (job, instance) {selector('ragmonitor_build_info', INSTANCE)}"
-"""Of the chosen jobs those processes that are monitors."""
+"""Selects the monitors among the processes of the chosen jobs."""
 
 
 def _events() -> Panel:
     return curve(
-        "Occurrences worth a log line",
-        "Within the window before each point, by name; each has a line in the log that says more.",
+        "Log events",
+        "Events within the window before each point, by name; the log has a line for each.",
         COUNT,
         Query(f"{increase('ragmonitor_events_total', INSTANCE, by='event')} > 0", "{{event}}"),
         stacked=True,
@@ -279,8 +278,8 @@ def _sinks() -> Panel:
     damaged = increase("ragmonitor_spool_damaged_records_total", INSTANCE, by="")
     return curve(
         "Sinks and notifications",
-        "Within the window: results that a sink did not take, notifications by receiver and outcome, and spool records"
-        " that could not be read back.",
+        "Within the window: results that a sink did not accept, notifications by receiver and outcome, and damaged"
+        " spool records.",
         COUNT,
         Query(f"{closed} > 0", "{{sink}}: not taken"),
         Query(f"{told} > 0", "{{receiver}}: {{outcome}}"),

@@ -1,4 +1,4 @@
-"""Retrieval: whether the context that answers rest on is any good, and whether the monitor sees it."""
+"""The Retrieval dashboard: whether the retrieved context is good, and whether the monitor sees it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _EVALUATORS = ".*(retrieval|context|chunk|document|recall).*"
 
 
 def board() -> build.Dashboard:
-    """The evaluators that look at the retrieved documents, then what the traces say of retrieval and of the answers."""
+    """Build the evaluators of retrieved documents, then the data in the traces."""
     return made(
         "retrieval",
         "RAG quality / Retrieval",
-        "What was retrieved: is it about the question, does it suffice, and does it reach the monitor at all.",
+        "Whether retrieved documents are relevant and sufficient, and whether they reach the monitor.",
         Chosen(evaluators=_EVALUATORS),
         [
             Row("$evaluator", [_rate(), _mean(), _scores(), _judged()], repeat="evaluator"),
-            Row("What the traces say", [_seen(), _without(), _skipped(), _seconds(), _tokens()]),
+            Row("Data in the traces", [_seen(), _without(), _skipped(), _seconds(), _tokens()]),
         ],
     )
 
@@ -28,9 +28,9 @@ def board() -> build.Dashboard:
 def _rate() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
     return band(
-        "Rate of bad retrievals",
-        "Share of the traffic whose documents the evaluator calls a defect, each point over the window before it, and"
-        " its 95 % interval. Dashed: thresholds. Where few are judged the band is wide.",
+        "Defect rate of retrieval",
+        "Share of the traffic whose documents are a defect, each point over the window before it, with its 95 %"
+        " interval. Dashed: thresholds. With few scored answers the band is wide.",
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),
         Query(rate.leading(rate.upper), "upper"),
@@ -44,13 +44,12 @@ def _mean() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
     scored = increase("ragmonitor_evaluation_score_weighted_total", ONE_APP, EVALUATOR, by="app, evaluator, version")
     return curve(
-        "Mean score above the scale's lowest",
-        "The weighted mean over all traffic of score less the lowest score of the scale: on a scale from 1 to 5 it"
-        " reaches from 0 to 4. A mean hides a few very bad ones, and with few judged it moves by chance: the rate is"
-        " what alerts look at.",
+        "Mean score above the lowest of the scale",
+        "Weighted mean over all traffic of the score minus the lowest score: 0 to 4 on a scale from 1 to 5. A mean"
+        " hides a few very bad answers, and with few scored answers it moves by chance. Alerts use the rate.",
         COUNT,
         Query(rate.leading(f"{scored}\n/\n({rate.weight} > 0)"), "mean"),
-        empty="nothing judged in this time",
+        empty="nothing scored in this time",
     )
 
 
@@ -58,7 +57,7 @@ def _scores() -> Panel:
     buckets = increase("ragmonitor_evaluation_score_bucket", ONE_APP, EVALUATOR, by="le", window="$__rate_interval")
     return heat(
         "Scores",
-        "How many verdicts had which score between two points of the graph; unweighted. A column with few is pale.",
+        "Scores per step of the graph, unweighted. A column with few scores is pale.",
         COUNT,
         Query(buckets, "{{le}}", exemplars=True),
     )
@@ -66,13 +65,13 @@ def _scores() -> Panel:
 
 def _judged() -> Panel:
     return curve(
-        "Judged",
-        "How many verdicts each point of the rate rests on. With fewer than 30 it says little.",
+        "Outcomes",
+        "Evaluations behind each point of the rate. With fewer than 30 scores a rate means little.",
         COUNT,
-        Query(increase("ragmonitor_evaluations_total", ONE_APP, EVALUATOR, by=""), "judged"),
-        Query(increase("ragmonitor_skipped_total", ONE_APP, EVALUATOR, by=""), "does not apply"),
-        Query(increase("ragmonitor_unscored_total", ONE_APP, EVALUATOR, by=""), "no verdict"),
-        empty="nothing judged in this time",
+        Query(increase("ragmonitor_evaluations_total", ONE_APP, EVALUATOR, by=""), "scored"),
+        Query(increase("ragmonitor_skipped_total", ONE_APP, EVALUATOR, by=""), "skipped"),
+        Query(increase("ragmonitor_unscored_total", ONE_APP, EVALUATOR, by=""), "unscored"),
+        empty="nothing scored in this time",
     )
 
 
@@ -81,13 +80,13 @@ def _seen() -> Panel:
     fields = increase("ragmonitor_extracted_fields_total", ONE_APP, by=by)
     read = increase("ragmonitor_extracted_requests_total", ONE_APP, by="convention")
     return curve(
-        "Requests that came with each field",
-        "Share of the requests read within the window that came with question, context, answer and so on, by the"
-        " dialect of their traces. What does not come cannot be judged; `rag-monitor coverage` says how to send it.",
+        "Requests with each field",
+        "Share of the requests read within the window that have question, context, answer and so on, by the dialect"
+        " of their traces. Missing fields cannot be evaluated; `rag-monitor coverage` says how to send them.",
         SHARE,
         Query(f"{fields}\n/ on (convention) group_left ()\n({read} > 0)", "{{convention}}: {{field}}"),
         most=1.0,
-        empty="nothing was read",
+        empty="no requests",
     )
 
 
@@ -98,19 +97,19 @@ def _without() -> Panel:
     every = increase("ragmonitor_traces_received_total", ONE_APP, by="")
     return curve(
         "Traces without context or content",
-        "Share of what was received within the window that had no context, no content, was no RAG request or"
-        " incomplete. Cases without context are still judged by the evaluators that need none.",
+        "Share of the traces received within the window without context, without content, not RAG, or incomplete."
+        " Evaluators that need no context still score cases without it.",
         SHARE,
         Query(f"{outcome}\n/ on () group_left ()\n({every} > 0)\n> 0", "{{outcome}}"),
-        empty="all had both",
+        empty="none",
     )
 
 
 def _skipped() -> Panel:
     return curve(
-        "Evaluations that do not apply",
-        "Within the window, by reason, of the chosen evaluators. `no_context` where a retrieval was expected means that"
-        " it found nothing, or that the trace does not carry it.",
+        "Skipped evaluations by reason",
+        "Evaluations within the window that do not apply, for the chosen evaluators. `no_context` where you expect"
+        " retrieval means that it found nothing, or that the trace does not carry its result.",
         COUNT,
         Query(f"{increase('ragmonitor_skipped_total', ONE_APP, EVALUATOR, by='reason')} > 0", "{{reason}}"),
         stacked=True,
@@ -121,22 +120,22 @@ def _skipped() -> Panel:
 def _seconds() -> Panel:
     name = "ragmonitor_service_answer_seconds"
     return curve(
-        "How long the service took to answer",
-        "Of the sampled requests within the window: half were faster than the lower line, 19 of 20 than the upper."
-        " Of fewer than some twenty requests the upper line is nothing but the slowest.",
+        "Answer time of the service",
+        "Median and 95th percentile of the sampled requests within the window. With fewer than about 20 requests the"
+        " upper line is the slowest one.",
         SECONDS,
-        Query(quantile(0.5, name, ONE_APP), "half"),
-        Query(quantile(0.95, name, ONE_APP), "19 of 20"),
+        Query(quantile(0.5, name, ONE_APP), "p50"),
+        Query(quantile(0.95, name, ONE_APP), "p95"),
         width=6,
-        empty="nothing answered",
+        empty="no answers",
     )
 
 
 def _tokens() -> Panel:
     return curve(
-        "Tokens that the service spends",
-        "An estimate for all of its traffic within the window, from the sampled requests by their weight; 0 where"
-        " traces do not carry the usage. From few requests it is rough.",
+        "Tokens used by the service",
+        "Estimate for all traffic within the window, from the weights of sampled requests; none if traces carry no"
+        " usage. Rough with few requests.",
         COUNT,
         Query(f"{increase('ragmonitor_service_tokens_total', ONE_APP, by='direction')} > 0", "{{direction}}"),
         stacked=True,

@@ -1,4 +1,4 @@
-"""Safety: how severe, how often attacked, and what attacks achieve."""
+"""The Safety dashboard: severity of harm, attacks, and how many succeed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grafana.panels import COUNT, FEW, GREEN, GREY, ORANGE, RED, SHARE, YELLOW, 
 from grafana.tables import Column, few, rows
 
 _LEVELS = "medium|high|succeeded|followed|attack|secret"
-"""A scale with one of these levels is one of harm: those that ship, and rubrics of one's own on the same steps."""
+"""A scale with one of these levels measures harm: the built-in evaluators, and your rubrics with the same levels."""
 
 _SEVERITY = colours(
     {
@@ -26,11 +26,11 @@ _JAILBREAK = 'evaluator="jailbreak"'
 
 
 def board() -> build.Dashboard:
-    """Severities of each evaluator of harm, then attacks and what came of them."""
+    """Build the attacks and their success, then the severities of each evaluator of harm."""
     return made(
         "safety",
         "RAG quality / Safety",
-        "Harmful answers by severity, attacks on the service, and how often one succeeds.",
+        "Harmful answers by severity, attacks on the service, and how often attacks succeed.",
         Chosen(levels=_LEVELS),
         [
             Row("Attacks", [_attacks(), _jailbreaks(), _attacked(), _attacked_table()]),
@@ -42,10 +42,10 @@ def board() -> build.Dashboard:
 def _rate() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
     return band(
-        "Rate of defects",
-        "Share of all traffic at or above the severity that counts as a defect, each point over the window before it,"
-        " and its 95 % interval. Harm is rare: with no defect among n judged the upper limit is about 3.8 / n. While a"
-        " change is rolled out, the version that judged most.",
+        "Defect rate",
+        "Share of all traffic at or above the severity that counts as a defect, each point over the window before"
+        " it, with its 95 % interval. Harm is rare: with no defect in n scored answers, the upper limit is about 3.8"
+        " / n. During a rollout, shows the version with the most scores.",
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),
         Query(rate.leading(rate.upper), "upper"),
@@ -56,15 +56,15 @@ def _rate() -> Panel:
 
 def _levels() -> Panel:
     return curve(
-        "Judged, by severity",
-        "How many verdicts within the window before each point had which level, stacked; unweighted, so their shares"
-        " are not those of all traffic where sampling is boosted.",
+        "Scores by severity",
+        "Scores within the window before each point, by level. Unweighted: with boosted sampling the shares are not"
+        " those of all traffic.",
         COUNT,
         Query(increase("ragmonitor_evaluations_total", ONE_APP, EVALUATOR, by="level"), "{{level}}"),
         stacked=True,
         height=9,
         overrides=_SEVERITY,
-        empty="nothing judged in this time",
+        empty="nothing scored in this time",
     )
 
 
@@ -72,9 +72,9 @@ def _attacks() -> Panel:
     rate = Rate(matchers=(ONE_APP, _INJECTION), defect=_ATTACK)
     return band(
         "Attack rate",
-        "Share of the traffic that `injection_pattern` calls an attack, by request or by documents, and its 95 %"
-        " interval. It goes by patterns and misses what has none. A local evaluator: it judges every kept case, yet"
-        " where few came the band is wide.",
+        "Share of the traffic that `injection_pattern` finds to be an attack, in request or documents, with its 95 %"
+        " interval. It detects known patterns and misses others. It scores every kept case, but with few cases the"
+        " band is wide.",
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),
         Query(rate.leading(rate.upper), "upper"),
@@ -88,9 +88,9 @@ def _jailbreaks() -> Panel:
     by = "by (app, version)"
     rate = Rate(matchers=(ONE_APP, _JAILBREAK))
     return curve(
-        "Jailbreaks that succeed",
-        "Of all traffic (a solid line, as alerts look at it), and of the attempts alone (dashed) as the evaluator"
-        " `jailbreak` sees them. Attempts are few: the dashed line without an interval jumps by chance.",
+        "Successful jailbreaks",
+        "Share of all traffic (solid, as in alerts) and share of attempts (dashed), by the evaluator `jailbreak`."
+        " Attempts are few: the dashed line has no interval and jumps by chance.",
         SHARE,
         Query(rate.leading(rate.rate), "of all traffic"),
         Query(rate.leading(rate.upper), "of all traffic, at most"),
@@ -106,7 +106,7 @@ def _jailbreaks() -> Panel:
                 "custom.lineStyle": {"fill": "dash", "dash": [8, 6]},
             },
         },
-        empty="the evaluator jailbreak judged nothing",
+        empty="the evaluator jailbreak scored nothing",
     )
 
 
@@ -117,10 +117,10 @@ def _of_attacks() -> Rate:
 def _attacked() -> Panel:
     rate = _of_attacks()
     return curve(
-        "Jailbreak defect rate: harm in answers to attacks, beside the rest",
-        "The rate of defects by what `injection_pattern` says of the request: `none`, `suspicious`, `attack`. The gap"
-        " is what attacks achieve. Needs `slices: [request.attack]`. Without limits here: attacks are few, so look at"
-        " the table beside it.",
+        "Harm in answers to attacks and to other requests",
+        "Defect rates by the label of `injection_pattern` for the request: `none`, `suspicious`, `attack`. The gap"
+        " shows the effect of attacks. Needs `slices: [request.attack]`. Without intervals: attacks are few, so see"
+        " the table.",
         SHARE,
         Query(rate.rate, "{{evaluator}}: {{value}}"),
         overrides={
@@ -133,15 +133,15 @@ def _attacked() -> Panel:
 def _attacked_table() -> Panel:
     rate = _of_attacks()
     return rows(
-        "Jailbreak defect rate, with intervals",
-        "The same over the window, with 95 % intervals. Where those of `none` and `attack` overlap, attacks have not"
-        " been shown to achieve anything. Few: under 30 judged.",
+        "Harm in answers to attacks, with intervals",
+        "The same over the window, with 95 % intervals. If those of `none` and `attack` overlap, no effect of"
+        " attacks is shown. Few: under 30 scored.",
         Column("evaluator"),
         Column("value"),
         Column("rate", rate.rate, SHARE, {"custom.width": 80}),
         Column("at least", rate.lower, SHARE, {"custom.width": 80}),
         Column("at most", rate.upper, SHARE, {"custom.width": 80}),
-        Column("judged", f"{rate.judged} > 0", COUNT, few(FEW)),
+        Column("scored", f"{rate.scored} > 0", COUNT, few(FEW)),
         width=12,
         sort=("rate",),
         hide=("app", "version"),

@@ -1,4 +1,4 @@
-"""What the Judge board shows of sampling by a budget, boosted or not."""
+"""The panels on sampling by budget, boosted or not, on the Judge dashboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from grafana.panels import COUNT, SHARE, Panel, Query, curve
 
 
 def panels() -> list[Panel]:
-    """The budget, what it leaves out, where it goes, and what that does to weights."""
+    """Build the share the budget pays for, lowered probabilities, boosting, and weights."""
     return [_budget(), _thinned(), _boost(), _weights()]
 
 
@@ -17,9 +17,9 @@ def _budget() -> Panel:
     expected = increase("ragmonitor_sampling_expected_total", APP, EVALUATOR, by=by)
     target = increase("ragmonitor_sampling_target_total", APP, EVALUATOR, by=by)
     return curve(
-        "Share of cases that the budget pays for",
-        "Of evaluators that sample by a budget: the share that is judged, and (dashed) the share that the budget"
-        " allows. Of few cases both jump.",
+        "Share of cases evaluated within the budget",
+        "For evaluators that sample by a budget: the share evaluated, and (dashed) the share that the budget allows."
+        " With few cases both jump.",
         SHARE,
         Query(f"{expected}\n/\n({cases} > 0)", "{{evaluator}}"),
         Query(f"{target}\n/\n({cases} > 0)", "{{evaluator}}: allowed"),
@@ -30,9 +30,9 @@ def _budget() -> Panel:
 
 def _thinned() -> Panel:
     return curve(
-        "Cases judged less often than planned",
-        "Cases within the window whose probability was lowered, because the cap of the hour was near or the quota of"
-        " their app nearly spent. Rates stay true; their intervals widen.",
+        "Cases sampled less than planned",
+        "Cases within the window whose probability was lowered, because the hourly cap was near or their app's quota"
+        " nearly spent. Rates stay true; intervals widen.",
         COUNT,
         Query(
             increase("ragmonitor_sampling_thinned_cases_total", APP, EVALUATOR, by="evaluator"), "{{evaluator}}: cap"
@@ -47,24 +47,24 @@ def _boost() -> Panel:
     boosted = increase("ragmonitor_sampling_boosted_total", APP, EVALUATOR, by="evaluator")
     expected = increase("ragmonitor_sampling_expected_total", APP, EVALUATOR, by="evaluator")
     return curve(
-        "Part of the budget that is moved to suspicious cases",
-        "Of boosted sampling, within the window; the rest stays spread evenly. 0 while the model has learned too"
-        " little, and of few cases a rough figure.",
+        "Share of the budget moved to suspicious cases",
+        "Boosted sampling within the window; the rest is spread evenly. 0 while the model has learned too little;"
+        " rough with few cases.",
         SHARE,
         Query(f"{boosted}\n/\n({expected} > 0)", "{{evaluator}}"),
-        empty="no sampling is boosted",
+        empty="no boosted sampling",
     )
 
 
 def _weights() -> Panel:
     return curve(
-        "Largest weight of a verdict",
-        "How many answers the heaviest single verdict of the last minutes stands for. One bad answer of great weight"
-        " moves the rate, and widens its interval: few judged, and heavy, is a noisy rate.",
+        "Largest weight of a score",
+        "Number of answers that the heaviest score of the last minutes stands for. One defect of large weight moves"
+        " the rate and widens its interval: few, heavy scores make a noisy rate.",
         COUNT,
         Query(
             f"max by (evaluator) ({selector('ragmonitor_evaluation_weight_max', APP, EVALUATOR)})",
             "{{evaluator}}",
         ),
-        empty="nothing judged in this time",
+        empty="nothing scored in this time",
     )

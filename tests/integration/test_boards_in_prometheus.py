@@ -99,7 +99,7 @@ def test_rate_and_limits_are_those_of_the_estimate(watched: Watched) -> None:
         return {tuple(one["metric"][key] for key in ("app", "evaluator", "version")): float(one["value"][1])
                 for one in found}  # fmt: skip
 
-    judged, weight, defects = value(rate.judged), value(rate.weight), value(rate.defects)
+    judged, weight, defects = value(rate.scored), value(rate.weight), value(rate.defects)
     squares = value(rate.defects.replace("_weight_total", "_weight_squares_total"))
     rates, lower, upper = value(rate.rate), value(rate.lower), value(rate.upper)
     assert {(app, name) for app, name, _ in rates} >= {

@@ -77,7 +77,7 @@ def test_a_query_adds_up_over_replicas_and_takes_the_chosen_jobs_only(one):
     for name, matchers in _SELECTOR.findall(one.expression):
         if not _NOT_OF_A_JOB.fullmatch(name):
             assert 'job=~"$job"' in matchers, name
-    if one.panel != "Received less ended less pending":
+    if one.panel != "Unaccounted traces":
         bare = re.findall(
             r"(?<!increase\()(?<!rate\()\b(ragmonitor_\w+_(?:total|bucket))\{[^}]*\}(?!\[)", one.expression
         )
@@ -136,8 +136,7 @@ def test_a_panel_with_a_share_says_what_few_numbers_do_to_it(board):
             assert said.search(panel["description"]), panel["title"]
 
 
-WHOLE = {"How full the queues are", "Requests that came with each field", "Traces without context or content",
-         "Without a verdict"}  # fmt: skip
+WHOLE = {"Queue usage", "Requests with each field", "Traces without context or content", "Unscored"}  # fmt: skip
 """Shares of what is counted in full: no sample, so no chance."""
 
 
