@@ -118,8 +118,8 @@ class _Measured(NamedTuple):
             said += f", and {self.marked_supported} of {self.marked} numbers and names"
         if not stretches:
             return said + "."
-        many = f"{stretches}{' or more' if stretches == STRETCHES else ''} stretches are"
-        return f"{said}; {'one stretch is' if stretches == 1 else many} not."
+        many = f"{stretches}{' or more' if stretches == STRETCHES else ''} unsupported passages"
+        return f"{said}; {'1 unsupported passage' if stretches == 1 else many}."
 
 
 def _measure(content: Sequence[Word], context: Sequence[Sequence[str]]) -> _Measured:

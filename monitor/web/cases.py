@@ -258,7 +258,7 @@ def _empty_reason(context: PageContext, query: AnswersQuery, now: float) -> str:
         return "No answer has been scored yet. The overview shows what has arrived and how it ended."
     if query.app and query.app not in seen:
         return f"No recent answer from {query.app!r} was scored. Apps with scores: {', '.join(sorted(set(seen))[:20])}."
-    return "No result matches. Try a longer time or other results."
+    return "Try a longer time or another kind of result."
 
 
 def _text(value: object) -> str:

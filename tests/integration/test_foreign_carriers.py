@@ -163,7 +163,7 @@ def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: Monit
         "tone": ("openinference", 1, 1),
         "user_feedback": ("feedback", 2, 1),
     }
-    assert "user feedback" in local.get("/")
+    assert "among users who gave feedback" in local.get("/")
     page = local.get("/answers?evaluator=user_feedback&outcome=any")
     assert "<option selected>user_feedback</option>" in page
     assert trace_id in page

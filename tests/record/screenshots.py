@@ -87,7 +87,7 @@ def _scripted(score: int) -> Reply:
     claim = {
         "quote": "a complimentary trip to Lisbon",
         "verdict": "supported" if score > 3 else "absent",
-        "note": "no document speaks of a trip",
+        "note": "no document mentions a trip",
     }
     said = "All of it is in the context." if score > 3 else "Neither the trip nor the insurance is in the context."
     return verdict(claims=[claim], explanation=said, score=score)

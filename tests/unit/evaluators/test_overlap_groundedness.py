@@ -86,7 +86,7 @@ class TestScore:
     async def test_the_explanation_counts_what_was_found(self) -> None:
         found = await score("Books may be kept for nine weeks in Oslo.", LIBRARY)
         assert found.explanation == (
-            "3 of 5 content words are in the context, and 0 of 1 numbers and names; one stretch is not."
+            "3 of 5 content words are in the context, and 0 of 1 numbers and names; 1 unsupported passage."
         )
 
 
