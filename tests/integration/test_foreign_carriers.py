@@ -145,17 +145,17 @@ def why(monitor: MonitorProcess, *arguments: str) -> dict[str, Any]:
 def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: MonitorProcess) -> None:
     trace_id = answered(local)
     before = why(local, "-e", "user_feedback")
-    assert (before["cause"], "what users say" in before["conclusion"]) == ("not_asked", True)
+    assert (before["cause"], "user feedback" in before["conclusion"]) == ("not_asked", True)
     carry(local, trace_id, name="tone", score=0.1, annotator_kind="LLM")
     post(local, {"trace_id": trace_id, "thumbs": "down"}, {"trace_id": trace_id, "thumbs": "up"})
     came(local, 3, outcome="scored")
     wait_until(
-        lambda: "2 verdicts came, 1 of them defects" in why(local, "-e", "user_feedback")["conclusion"], 20, "it"
+        lambda: "2 scores arrived, 1 of them defects" in why(local, "-e", "user_feedback")["conclusion"], 20, "it"
     )
     assert "OpenInference" in why(local, "-e", "tone")["conclusion"]
     assert why(local, "-e", "tone", "--app", "nobody")["cause"] == "not_asked"
-    assert "no evaluator of the name nobody" in why(local, "-e", "nobody")["conclusion"]
-    assert "is not ours" in why(local, "f" * 32, "-e", "user_feedback")["conclusion"]
+    assert "no evaluator named nobody" in why(local, "-e", "nobody")["conclusion"]
+    assert "is not an evaluator of this monitor" in why(local, "f" * 32, "-e", "user_feedback")["conclusion"]
     rates = {one["evaluator"]: one for app in json.loads(local.get("/api/v1/overview"))["apps"] for one in app["rates"]}
     shown = {name: (one["source"], one["judged"], one["defects"]) for name, one in rates.items()}
     assert shown == {
