@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,14 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.output import align, clean, echo_json, echo_lines, report, without_empty, writing
 from monitor.cli.console.progress import Bars
-from monitor.cli.console.table import align, without_empty
-from monitor.cli.console.text import clean
-from monitor.errors import ConfigError
 from monitor.operations.benchmark import EvaluatorBenchmark, FileBenchmark, benchmark_file, draw_plot
 from monitor.operations.event_loop import run_async
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.quantities import dollars, percent, timing
 from monitor.statistics.quality.bootstrap import Interval
-from monitor.statistics.quality.quality import Spread, Tested
+from monitor.statistics.quality.quality import Tested
 from monitor.statistics.quality.threshold import Confusion
 
 
@@ -50,8 +46,9 @@ def benchmark(
     """
     loaded = configuration.load(config)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
-    if plot is not None:
-        _check_writable(plot)
+    if plot is not None:  # before any judge is paid
+        with writing("--plot", plot):
+            plot.open("a").close()
     unreadable = 0
     found = []
     for path in paths:
@@ -67,20 +64,12 @@ def benchmark(
         if not as_json:
             echo_lines([*_lines(one), ""])
     if as_json:
-        typer.echo(json.dumps({"files": [_file_object(one) for one in found]}, indent=1))
+        echo_json({"files": [_file_object(one) for one in found]})
     if plot is not None:
         plot.write_text(draw_plot(found), encoding="utf-8")
         report(f"wrote {plot}")
     if unreadable:
         raise typer.Exit(1)
-
-
-def _check_writable(path: Path) -> None:
-    """Fail before any judge is paid. Raises `ConfigError`."""
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise ConfigError(f"--plot: cannot write {path}: {error.strerror}") from None
 
 
 def _lines(found: FileBenchmark) -> Iterator[str]:
@@ -119,26 +108,18 @@ def _column(one: EvaluatorBenchmark, reasons: Sequence[tuple[str, str]]) -> list
         f"{f1.confusion.f1:.3f}" if f1 else "-",
         _rule(one, balanced),
         f"{balanced.confusion.balanced_accuracy:.3f}" if balanced else "-",
-        _number(quality.calibration_error),
-        _number(quality.calibration_by_chance),
+        _with_interval(quality.calibration_error, None),
+        _with_interval(quality.calibration_by_chance, None),
         f"{timing(one.seconds.median)}, {timing(one.seconds.p95)}" if one.seconds else "-",
-        _cost(one.dollars) if one.cost and one.dollars else "-",
+        f"{dollars(one.dollars.median)}, {dollars(one.dollars.p95)}" if one.cost and one.dollars else "-",
         dollars(one.cost),
     ]
-
-
-def _cost(spread: Spread) -> str:
-    return f"{dollars(spread.median)}, {dollars(spread.p95)}"
 
 
 def _with_interval(value: float | None, interval: Interval | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" + (f" ({interval.lower:.3f} to {interval.upper:.3f})" if interval else "")
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _rule(one: EvaluatorBenchmark, tested: Tested | None) -> str:

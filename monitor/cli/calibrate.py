@@ -7,13 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli.console.output import echo_lines, report
-from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
 from monitor.operations import calibrate as operation
 from monitor.operations.calibrate import CalibrationReport, EvaluatorCalibration
 from monitor.quantities import percent
@@ -65,19 +63,13 @@ def calibrate(
     if save and found.evaluators:
         operation.save(found, loaded.storage.path)
     if as_json:
-        typer.echo(_as_json(found))
+        echo_json({**asdict(found), "evaluators": [_object(one) for one in found.evaluators]})
     else:
         echo_lines(_lines(found))
     for problem in found.problems:
         report(problem)
     if found.problems or not found.evaluators:
         raise typer.Exit(1)
-
-
-def _as_json(found: CalibrationReport) -> str:
-    """One JSON object; shares from 0 to 1, null where nothing is known."""
-    whole = {**asdict(found), "evaluators": [_object(one) for one in found.evaluators]}
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
 
 
 def _object(one: EvaluatorCalibration) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-from monitor.cli.console.output import echo_lines
+from monitor.cli.console.output import echo_json, echo_lines
 from monitor.errors import ConfigError
 from monitor.operations.describe import describe, evaluators
 
@@ -30,11 +29,10 @@ def check(
     except ConfigError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"config": name, "valid": False, "error": str(error)}, indent=2))
+        echo_json({"config": name, "valid": False, "error": str(error)})
         raise typer.Exit(2) from None
     if as_json:
         summaries = [asdict(one) for one in evaluators(loaded)]
-        typer.echo(json.dumps({"config": name, "valid": True, "does": sentences, "evaluators": summaries}, indent=2))
-        return
-    typer.echo(f"{name}: valid")
-    echo_lines(sentences)
+        echo_json({"config": name, "valid": True, "does": sentences, "evaluators": summaries})
+    else:
+        echo_lines([f"{name}: valid", *sentences])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli._options import CaFile, ConfigPath, Json, MetricsUrl, Token, TokenFile, client_of
-from monitor.cli.console.output import echo_lines, report
-from monitor.errors import ConfigError, MonitorError
+from monitor.cli.console.output import align, echo_json, echo_lines, exit_status_1, report
 from monitor.extraction.coverage import FIELDS
 from monitor.operations.instrumentation import AppCoverage, of_files, of_monitor
 from monitor.operations.monitor_client import DEFAULT_URL
@@ -36,51 +35,30 @@ def coverage(
     Below the table is, for each field that is missing, the smallest change of the service's instrumentation. Exit
     status 1 when nothing could be read.
     """
-    try:
+    with exit_status_1():
         if paths:
             found = of_files(paths, configuration.load(config).extraction, report=report)
         else:
             found = of_monitor(client_of(url, token, token_file, ca_file))
-    except ConfigError:
-        raise
-    except MonitorError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
     if not found:
-        typer.echo("no request has been read yet", err=True)
+        report("no request has been read yet")
         raise typer.Exit(1)
     if as_json:
-        typer.echo(to_json(found))
+        echo_json({"apps": [asdict(one) for one in found]})
     else:
         echo_lines(lines(found))
-
-
-def to_json(found: Sequence[AppCoverage]) -> str:
-    """Return one JSON object: by app and dialect the requests, how many have each field, and advice."""
-    apps = [
-        {"app": one.app, "dialect": one.dialect, "requests": one.requests, "fields": one.fields, "advice": one.advice}
-        for one in found
-    ]
-    return orjson.dumps({"apps": apps}, option=orjson.OPT_INDENT_2).decode()
 
 
 def lines(found: Sequence[AppCoverage]) -> Iterator[str]:
     """Yield a table, then the advice."""
     rows: list[Sequence[str]] = [("app", "dialect", "requests", *FIELDS)]
     for one in found:
-        shares = (_percent(one.fields[name] / one.requests) for name in FIELDS)
-        rows.append((one.app, one.dialect, str(one.requests), *shares))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        names = (text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True))
-        numbers = (text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True))
-        yield "  ".join((*names, *numbers)).rstrip()
+        shares = [one.fields[name] / one.requests for name in FIELDS]
+        texts = (f"{share:.0%}" if share in (0, 1) else f"{share:.1%}" for share in shares)
+        rows.append((one.app, one.dialect, str(one.requests), *texts))
+    yield from align(rows, left=2)
     for one in found:
         for field, advice in one.advice.items():
             yield ""
             yield f"{one.app} ({one.dialect}): no {field} in {one.missing(field)} of {one.requests} requests"
             yield from (f"  {line}".rstrip() for line in advice.splitlines())
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share in (0, 1) else f"{share:.1%}"

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import echo_lines
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import clean, echo_json, echo_lines
 from monitor.errors import ConfigError
-from monitor.operations.doctor import Finding, Level, examine, failed, ok
+from monitor.operations.doctor import Finding, examine, failed, ok
 from monitor.operations.event_loop import run_async
 from monitor.telemetry import logs
 
@@ -44,33 +42,17 @@ def doctor(
             findings.extend([one async for one in examine(loaded, call_judges=not no_judge)])
 
         run_async(collect)
+    failures, warnings = (sum(one.level == level for one in findings) for level in ("failed", "warning"))
     if as_json:
-        typer.echo(to_json(findings))
+        echo_json({"findings": [asdict(one) for one in findings], "failed": failures, "warnings": warnings})
     else:
-        echo_lines(lines(findings))
-    if _count(findings, "failed"):
+        echo_lines([*_lines(findings), "", f"{failures} failed, {warnings} warnings"])
+    if failures:
         raise typer.Exit(1)
 
 
-def to_json(findings: Sequence[Finding]) -> str:
-    """Return one JSON object."""
-    whole = {
-        "findings": [asdict(one) for one in findings],
-        "failed": _count(findings, "failed"),
-        "warnings": _count(findings, "warning"),
-    }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
-
-
-def lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each finding, and a summary."""
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
     widest = max((len(one.place) for one in findings), default=0)
     for one in findings:
         fix = f": {one.fix}" if one.fix else ""
         yield f"{one.level:7}  {one.place:{widest}}  {clean(one.message)}{clean(fix)}"
-    yield ""
-    yield f"{_count(findings, 'failed')} failed, {_count(findings, 'warning')} warnings"
-
-
-def _count(findings: Sequence[Finding], level: Level) -> int:
-    return sum(one.level == level for one in findings)

@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli.console.output import echo_lines, report
+from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.signals import stop_on_signal
-from monitor.cli.console.table import align, without_empty
 from monitor.operations.event_loop import run_async
 from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate import compare as differences_of
@@ -24,8 +22,6 @@ from monitor.quantities import dollars, percent, timing
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
-
-_BASELINE, _CANDIDATE = "baseline", "candidate"
 
 
 def evaluate(
@@ -85,7 +81,7 @@ def evaluate(
             break
     differences = differences_of(*ended.values()) if len(ended) > 1 else []
     if as_json:
-        typer.echo(_as_json(ended, differences))
+        echo_json(_as_json(ended, differences))
     if done.cut_short:
         _leave_early(done, to)
     if not as_json:
@@ -97,7 +93,7 @@ def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[s
     """The files by the name of their set: one set without a name, or the two that are compared."""
     if (compare is None) == (not paths):
         raise typer.BadParameter("give files, or --compare with two files", param_hint="FILE")
-    return {"": paths or []} if compare is None else {_BASELINE: [compare[0]], _CANDIDATE: [compare[1]]}
+    return {"": paths or []} if compare is None else {"baseline": [compare[0]], "candidate": [compare[1]]}
 
 
 def _leave_early(done: FileEvaluation, output: Path | None) -> NoReturn:
@@ -163,12 +159,12 @@ def _points(share: float) -> str:
     return f"{share * 100:+.1f}"
 
 
-def _as_json(ended: Mapping[str, FileEvaluation], differences: Sequence[RateDifference]) -> str:
+def _as_json(ended: Mapping[str, FileEvaluation], differences: Sequence[RateDifference]) -> dict[str, Any]:
     """One JSON object, or one by set with their difference; null where nothing is known."""
     found: dict[str, Any] = {name: _object(done) for name, done in ended.items()}
     if differences:
         found["difference"] = [_difference_object(one) for one in differences]
-    return orjson.dumps(found if len(found) > 1 else next(iter(found.values())), option=orjson.OPT_INDENT_2).decode()
+    return found if len(found) > 1 else dict(next(iter(found.values())))
 
 
 def _object(done: FileEvaluation) -> dict[str, Any]:

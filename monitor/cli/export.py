@@ -10,9 +10,8 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
-from monitor.cli.console.output import report
+from monitor.cli.console.output import report, writing
 from monitor.clock import SystemClock
-from monitor.errors import ConfigError
 from monitor.operations.export import SHAPES, Export, ExportFilter, collect
 from monitor.operations.export.collect import MAX_RESULTS
 from monitor.quantities import parse_duration
@@ -71,15 +70,13 @@ def export(
 
 
 def _write(text: str, output: Path | None) -> None:
-    """Write to a file that only its owner can read, or to standard output. Raises `ConfigError`."""
+    """Write to a file that only its owner can read, or to standard output."""
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with writing("--output", output):
         output.touch(mode=0o600)
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output: cannot write {output}: {error.strerror}") from None
 
 
 def _summary(found: Export) -> str:

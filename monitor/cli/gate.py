@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from xml.etree import ElementTree as ET
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.alerts.prometheus import release_gate
 from monitor.cli import _options
-from monitor.cli._options import ConfigPath
+from monitor.cli._options import ConfigPath, Json
+from monitor.cli.console.output import echo_json, echo_lines, writing
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
@@ -28,11 +28,7 @@ from monitor.statistics.gating import MOST_MORE, GateDecision
 from monitor.storage import files
 
 TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
-EXIT_STATUS: Final[Mapping[GateDecision, int]] = {
-    GateDecision.PASS: 0,
-    GateDecision.FAIL: 1,
-    GateDecision.NOT_ENOUGH_DATA: 3,
-}
+EXIT_STATUS: Final = {GateDecision.PASS: 0, GateDecision.FAIL: 1, GateDecision.NOT_ENOUGH_DATA: 3}
 _WORDS: Final = {GateDecision.PASS: "pass", GateDecision.FAIL: "FAIL", GateDecision.NOT_ENOUGH_DATA: "not enough data"}
 
 
@@ -98,7 +94,7 @@ def gate(
         typer.Option("--ca-file", metavar="FILE", help="With --prometheus: CA certificates that verify it, PEM."),
     ] = None,
     config: ConfigPath = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE.xml", help="Also write a JUnit report.")
     ] = None,
@@ -113,9 +109,8 @@ def gate(
     yet; the output says how much more is needed.
     """
     if template is not None:
-        typer.echo(
-            release_gate.argo_rollouts() if template is GateTemplate.ARGO_ROLLOUTS else release_gate.flagger(), nl=False
-        )
+        written = {GateTemplate.ARGO_ROLLOUTS: release_gate.argo_rollouts, GateTemplate.FLAGGER: release_gate.flagger}
+        typer.echo(written[template](), nl=False)
         return
     if not fail_on:
         raise typer.BadParameter(
@@ -141,10 +136,9 @@ def gate(
     if junit is not None:
         write_junit(report, junit)
     if as_json:
-        typer.echo(to_json(report))
+        echo_json(_object(report))
     else:
-        for line in lines(report):
-            typer.echo(line)
+        echo_lines(lines(report))
     raise typer.Exit(EXIT_STATUS[report.answer])
 
 
@@ -204,22 +198,18 @@ def lines(report: Report) -> Iterator[str]:
     yield f"gate: {_WORDS[report.answer]}"
 
 
-def to_json(report: Report) -> str:
-    """Return one JSON object; rates are shares, null where nothing is known or the limit is infinite."""
-    whole = {
+def _object(report: Report) -> dict[str, Any]:
+    """Rates are shares, null where nothing is known or the limit is infinite."""
+    return {
         "answer": report.answer.value,
         "exit_status": EXIT_STATUS[report.answer],
         "checks": [_check_object(one) for one in report.checks],
         "notes": list(report.notes),
     }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
 
 
 def write_junit(report: Report, path: Path) -> None:
-    """Write one test case for each check: a failure where it fails, an error where there is not enough data.
-
-    Raises `ConfigError` when the file cannot be written.
-    """
+    """Write one test case for each check: a failure where it fails, an error where there is not enough data."""
     answers = [one.decision.answer for one in report.checks]
     counts = {"failures": answers.count(GateDecision.FAIL), "errors": answers.count(GateDecision.NOT_ENOUGH_DATA)}
     attributes = {"name": "rag-monitor gate", "tests": str(len(answers)), **{k: str(v) for k, v in counts.items()}}
@@ -230,10 +220,8 @@ def write_junit(report: Report, path: Path) -> None:
             tag = "failure" if one.decision.answer is GateDecision.FAIL else "error"
             ET.SubElement(case, tag, {"type": one.decision.answer.value, "message": _result(one)})
         ET.SubElement(case, "system-out").text = _result(one)
-    try:
+    with writing("--junit", path):
         ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise ConfigError(f"--junit: cannot write {path}: {error.strerror}") from None
 
 
 def _title(one: Check) -> str:
@@ -274,6 +262,7 @@ def _shown(one: Check, value: float) -> str:
 
 def _check_object(one: Check) -> dict[str, Any]:
     decision, base = one.decision, one.base
+    limits = {"value": decision.value, "lower": decision.lower, "upper": decision.upper}
     return {
         "kind": one.kind,
         "app": one.app,
@@ -281,16 +270,12 @@ def _check_object(one: Check) -> dict[str, Any]:
         "version": one.version,
         "answer": decision.answer.value,
         "limit": one.limit,
-        **{name: _finite(getattr(decision, name)) for name in ("value", "lower", "upper")},
+        **{name: None if value is None or math.isinf(value) else value for name, value in limits.items()},
         "more": decision.more,
         "judged": one.now.judged,
         "defects": one.now.defects,
         "base": None if base is None else {"judged": base.judged, "defects": base.defects, "of": one.against},
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or math.isinf(value) else value
 
 
 def _printable(text: str) -> str:

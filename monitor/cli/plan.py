@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import echo_lines
+from monitor.cli.console.output import align, echo_json, echo_lines
 from monitor.cli.console.progress import Bars
-from monitor.cli.console.table import align
 from monitor.operations import plan as operation
 from monitor.operations.plan import DAYS, EvaluationPrice, Plan
 from monitor.quantities import dollars, parse_rate, percent
@@ -64,7 +62,7 @@ def plan(
         cost = operation.price_for(loaded, evaluator, input_tokens=tokens_in, output_tokens=tokens_out)
     found = operation.simulate(question, volumes, cost, progress=Bars())
     if as_json:
-        typer.echo(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2).decode())
+        echo_json(asdict(found))
     else:
         echo_lines(lines(found))
 
@@ -90,16 +88,9 @@ def lines(found: Plan) -> Iterator[str]:
     yield f"Time to notice that the defect rate has risen from {now} to {then}"
     yield f"One evaluation costs {dollars(found.price.dollars or 0)} ({found.price.source})."
     yield ""
+    rules = (f"RagDefectRateHigh, {limit}:", "noticed", "RagDefectRateRegression:", "noticed")
     heads: list[Sequence[str]] = [
-        (
-            "scored",
-            "cost",
-            f"a day's {now}",
-            f"RagDefectRateHigh, {limit}:",
-            "noticed",
-            "RagDefectRateRegression:",
-            "noticed",
-        ),
+        ("scored", "cost", f"a day's {now}", *rules),
         ("per hour", "per day", "measured as", "half the time within", "in a day", "half the time within", "in a day"),
     ]
     rows = [

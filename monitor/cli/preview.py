@@ -14,10 +14,7 @@ import typer
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli._options import ConfigPath
-from monitor.cli.console.output import echo_lines, report
-from monitor.cli.console.prompt import prompt_lines
-from monitor.cli.console.table import align
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import align, clean, echo_lines, prompt_lines, report
 from monitor.clock import SystemClock
 from monitor.operations.event_loop import run_async
 from monitor.operations.preview import (

@@ -11,7 +11,7 @@ import yaml
 
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-from monitor.errors import ConfigError
+from monitor.cli.console.output import report, writing
 from monitor.operations.rules import RuleFormat, render_rules
 
 
@@ -36,8 +36,6 @@ def rules(
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with writing("--output", output):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output: cannot write {output}: {error.strerror}") from None
-    typer.echo(f"wrote {output}", err=True)
+    report(f"wrote {output}")

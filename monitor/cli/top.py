@@ -16,7 +16,7 @@ from rich.console import Console
 
 from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
 from monitor.cli.console.live_view import render
-from monitor.cli.console.status_lines import trouble_lines
+from monitor.cli.console.output import trouble_lines
 from monitor.cli.console.terminal import open_terminal
 from monitor.cli.console.view import ConsoleView, RateRow, State
 from monitor.clock import SystemClock

@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-from monitor.cli.console.output import echo_lines, report
-from monitor.cli.console.prompt import clean_lines, prompt_lines
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import clean, clean_lines, echo_json, echo_lines, prompt_lines, report
 from monitor.judge.recording import Exchange
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.operations.event_loop import run_async
@@ -54,16 +51,15 @@ def try_(
     found = find_case(loaded, case, number, report=report)
     tried = run_async(functools.partial(try_evaluator, loaded, evaluator, found, times=times))
     if as_json:
-        typer.echo(to_json(tried))
+        echo_json(_object(tried))
     else:
         echo_lines(lines(tried))
     if not tried.scored:
         raise typer.Exit(1)
 
 
-def to_json(tried: TrialResult) -> str:
-    """Return one JSON object, every text unchanged."""
-    whole = {
+def _object(tried: TrialResult) -> dict[str, Any]:
+    return {
         "evaluator": tried.one.evaluator.name,
         "version": tried.times[0].judged.version,
         "model": tried.settings.model if tried.settings is not None else None,
@@ -77,7 +73,6 @@ def to_json(tried: TrialResult) -> str:
         "flips": tried.flips,
         "dollars": tried.paid,
     }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
 
 
 def _result_object(judged: EvaluationResult) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated
 
-import orjson
 import typer
 from rich.console import Console
 from rich.padding import Padding
@@ -16,14 +15,12 @@ from rich.text import Text
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli._options import CaFile, ConfigPath, Json, Token, TokenFile, client_of
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import clean, echo_json, exit_status_1
 from monitor.clock import SystemClock
-from monitor.errors import ConfigError, MonitorError
+from monitor.errors import ConfigError
 from monitor.operations.diagnosis import Diagnostics, ask_monitor, is_known
 from monitor.pipeline.introspection.explain import Cause, Explanation, ExplanationStep
 from monitor.quantities import parse_duration
-
-_MARGIN: Final = 2
 
 
 def why(
@@ -60,24 +57,19 @@ def why(
     if trace is None and evaluator is None:
         raise ConfigError("why: give a trace id, or --evaluator")
     seconds = _options.read("--since", parse_duration, since)
-    try:
+    with exit_status_1():
         if url is not None:
             client = client_of(url, token, token_file, ca_file)
             answer = ask_monitor(client, trace or "", evaluator or "", since=seconds, app=app or "")
         else:
             clock = SystemClock()
-            diagnostics = Diagnostics(configuration.load(config), clock)
+            diagnostics, named = Diagnostics(configuration.load(config), clock), evaluator or ""
             if trace is not None:
-                answer = diagnostics.trace(trace, evaluator or "")
+                answer = diagnostics.trace(trace, named)
             else:
-                answer = diagnostics.evaluator(evaluator or "", clock.now() - seconds, app or "")
-    except ConfigError:
-        raise
-    except MonitorError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+                answer = diagnostics.evaluator(named, clock.now() - seconds, app or "")
     if as_json:
-        typer.echo(orjson.dumps(asdict(answer), option=orjson.OPT_INDENT_2).decode())
+        echo_json(asdict(answer))
     else:
         show(answer)
     if not is_known(answer):
@@ -96,7 +88,7 @@ def show(answer: Explanation, console: Console | None = None) -> None:
     console.print(Text(clean(answer.conclusion), style="bold green" if good else "bold yellow"))
     if answer.setting:
         console.print(Text.assemble("To change it: ", (clean(answer.setting), "bold cyan")))
-    for evaluator, steps in _by_evaluator(answer.steps):
+    for evaluator, steps in _by_evaluator(answer.steps).items():
         console.print()
         if evaluator:
             console.print(Text(clean(evaluator), style="bold"))
@@ -108,7 +100,7 @@ def show(answer: Explanation, console: Console | None = None) -> None:
             if one.setting and one.setting != answer.setting:
                 text.append(f"\n{clean(one.setting)}", style="cyan")
             grid.add_row(clean(one.what), text)
-        console.print(Padding(grid, (0, 0, 0, _MARGIN)))
+        console.print(Padding(grid, (0, 0, 0, 2)))
 
 
 def lines(answer: Explanation) -> Iterator[str]:
@@ -118,7 +110,7 @@ def lines(answer: Explanation) -> Iterator[str]:
     if answer.setting:
         yield f"To change it: {clean(answer.setting)}"
     width = _width(answer.steps)
-    for evaluator, steps in _by_evaluator(answer.steps):
+    for evaluator, steps in _by_evaluator(answer.steps).items():
         yield ""
         if evaluator:
             yield clean(evaluator)
@@ -128,12 +120,9 @@ def lines(answer: Explanation) -> Iterator[str]:
                 yield f"  {'':{width}}  to change it: {clean(one.setting)}"
 
 
-def _by_evaluator(steps: Sequence[ExplanationStep]) -> Iterator[tuple[str, list[ExplanationStep]]]:
+def _by_evaluator(steps: Sequence[ExplanationStep]) -> Mapping[str, Sequence[ExplanationStep]]:
     """The steps of the trace itself, then those of each evaluator."""
-    groups: dict[str, list[ExplanationStep]] = {}
-    for one in steps:
-        groups.setdefault(one.evaluator, []).append(one)
-    yield from groups.items()
+    return {name: [one for one in steps if one.evaluator == name] for name in dict.fromkeys(x.evaluator for x in steps)}
 
 
 def _width(steps: Sequence[ExplanationStep]) -> int:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
-from monitor.cli.console.text import clean, clock
+from monitor.cli.console.output import clean, clock
 from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
 from monitor.quantities import human_duration, percent
 

@@ -1,14 +1,44 @@
-"""What commands write to standard output and standard error."""
+"""What commands write: texts that cannot steer a terminal, lines, tables, JSON, files, messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
 
+import orjson
 import typer
+
+from monitor.errors import ConfigError, MonitorError
+from monitor.judge.recording import Exchange
+from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, EvaluatorStatus, State
+
+
+def clean(text: str) -> str:
+    """Replace all that could steer a terminal, character for character, so that offsets stay valid."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
+
+
+def _harmless(character: str) -> str:
+    if character in "\n\r\t\v\f\u2028\u2029\x85":
+        return " "
+    # Controls, invisible and direction-changing characters, lone surrogates, private use and unassigned; the
+    # joiner that Persian and Indic words need is none of these.
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") and character != "\u200c":
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+def clock(seconds: float) -> str:
+    """Write minutes and seconds: `12:05`."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print each line to standard output."""
+    """Print each line as it comes."""
     for line in lines:
         typer.echo(line)
 
@@ -16,3 +46,63 @@ def echo_lines(lines: Iterable[str]) -> None:
 def report(message: str) -> None:
     """Print a message to standard error: what was skipped, or could not be read."""
     typer.echo(message, err=True)
+
+
+def echo_json(value: Any) -> None:
+    """Print a JSON object, indented; a named tuple becomes an array."""
+    typer.echo(orjson.dumps(value, default=list, option=orjson.OPT_INDENT_2).decode())
+
+
+@contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """Turn a failure to write the file of an option into a `ConfigError`."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{option}: cannot write {path}: {error.strerror}") from None
+
+
+@contextmanager
+def exit_status_1() -> Iterator[None]:
+    """Print a `MonitorError` and exit with status 1; a `ConfigError` passes through."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except MonitorError as error:
+        report(str(error))
+        raise typer.Exit(1) from None
+
+
+def prompt_lines(one: Exchange) -> Iterator[str]:
+    """Yield the messages that were sent; only what could steer a terminal is replaced."""
+    for message in one.call.messages:
+        yield f"[{message['role']}]"
+        yield from clean_lines(message["content"])
+
+
+def clean_lines(text: str) -> list[str]:
+    """Split a text into lines, each harmless to a terminal."""
+    return [clean(line) for line in text.split("\n")]
+
+
+def trouble_lines(statuses: Mapping[str, EvaluatorStatus]) -> Iterator[str]:
+    """Yield a line for each evaluator that needs attention, the gravest first."""
+    for state in PRECEDENCE:
+        for name, one in sorted(statuses.items()):
+            if one.state == state and state not in (State.OK, State.NEVER_RUN):
+                words = " ".join(text for text in (one.why, one.remedy) if text)
+                yield f"{name} is {state.replace('_', ' ')}{f': {words}' if words else ''}"
+
+
+def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
+    """Yield a line for each row: the first `left` columns flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=False))
+        yield "  ".join(text.ljust(width) if at < left else text.rjust(width) for at, (text, width) in cells).rstrip()
+
+
+def without_empty(rows: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Leave out the rows that have a dash in every column but the first."""
+    return [row for row in rows if any(text != "-" for text in row[1:])]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 from rich.progress import TimeRemainingColumn as Left
 
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import clean
 from monitor.telemetry import logs
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from monitor import app, config
-from monitor.cli.console.status_lines import trouble_lines
+from monitor.cli.console.output import trouble_lines
 from monitor.cli.console.view import ConsoleView
 from monitor.cli.demo import feeder, view
 from monitor.clock import Clock, SystemClock

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from monitor.cli.console.table import align, without_empty
+from monitor.cli.console.output import align, without_empty
 
 
 def test_columns_line_up_whatever_their_cells():

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from monitor.cli.console.live_view import lines, render, summary
-from monitor.cli.console.text import clean
+from monitor.cli.console.output import clean
 from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
 from monitor.cli.demo.embedded import Started
 from monitor.cli.demo.show import run_demo, show
