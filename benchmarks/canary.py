@@ -111,7 +111,7 @@ def main() -> None:
     table(
         f"{CASES} cases, {RUNS_A_DAY} runs a day, reference of {RUNS} runs, `canary.tolerance` {FLOOR:.0%}",
         (
-            "noise of the judge",
+            "judge noise",
             "false alarms in 30 days",
             f"{MOVED[0]} of {CASES} move",
             *(f"{many} move" for many in MOVED[1:]),

@@ -121,10 +121,10 @@ def print_coverage(size: Size, parallel: Run) -> None:
         ]
         biases.append([_percent(rate), f"{judged:,}", f"{abs(flat[rate, judged][1]) * 100:.2f}", *off])
     title = "How often the 95 % interval holds the true rate (in brackets: how often it lies below it)"
-    table(title, ["defect rate", "judged", "uniform", *(f"boosted, AUROC {one:g}" for one in AUROCS)], rows)
+    table(title, ["defect rate", "scored", "uniform", *(f"boosted, AUROC {one:g}" for one in AUROCS)], rows)
     title = "Bias in percent of the rate, +- its standard error, and what a ratio of two sums is off by"
     head = [title for one in AUROCS for title in (f"boosted, AUROC {one:g}", "ratio of sums")]
-    table(title, ["defect rate", "judged", "uniform", *head], biases)
+    table(title, ["defect rate", "scored", "uniform", *head], biases)
 
 
 def _samples(judged: int, size: Size) -> int:
@@ -133,7 +133,7 @@ def _samples(judged: int, size: Size) -> int:
 
 
 def print_needed(_: Size, parallel: Run) -> None:
-    """How many must be judged."""
+    """How many answers to score."""
     asked = [
         *((0.01, rate) for rate in (0.02, 0.03, 0.05)),
         *((0.03, rate) for rate in (0.04, 0.06, 0.09, 0.15)),
@@ -145,8 +145,8 @@ def print_needed(_: Size, parallel: Run) -> None:
         [_percent(limit, 0), _percent(rate, 0), *(f"{judged_to_tell(limit, rate, z):,}" for z in zs), f"{told:.3f}"]
         for (limit, rate), told in zip(asked, parallel(power, asked), strict=True)
     ]
-    title = "How many must be judged in a window until its lower limit is above the threshold, 9 times in 10"
-    table(title, ["threshold", "true rate", *(f"z {z:g}" for z in zs), "it is, at z 2.58"], rows)
+    title = "Answers to score in a window until its lower limit is above the threshold, 9 times in 10"
+    table(title, ["threshold", "true rate", *(f"z {z:g}" for z in zs), "power at z 2.58"], rows)
 
 
 def print_high(size: Size, parallel: Run) -> None:
@@ -160,7 +160,7 @@ def print_high(size: Size, parallel: Run) -> None:
         for one, (found, error) in zip(VOLUMES, alarms, strict=True)
     ]
     title = f"RagDefectRateHigh, default windows, threshold {_percent(THRESHOLD, 0)}, rate {_percent(BASE, 0)}"
-    head = ["judged an hour", "false alarms in 30 days", *(f"notices {_percent(to, 0)} after" for to in STEPS)]
+    head = ["scored per hour", "false alarms in 30 days", *(f"detects {_percent(to, 0)} after" for to in STEPS)]
     table(f"{title} (median; share within a day)", head, rows)
 
 
@@ -184,15 +184,15 @@ def print_regression(size: Size, parallel: Run) -> None:
     ]
     bases = [_percent(base) for base in size.bases]
     title = f"RagDefectRateRegression, default: false alarms in 30 days by rate ({size.regression_months} months each)"
-    head = ["scenario", "judged an hour", *bases, *(f"{_percent(BASE, 0)} to {_percent(to, 0)}" for to in STEPS)]
+    head = ["scenario", "scored per hour", *bases, *(f"{_percent(BASE, 0)} to {_percent(to, 0)}" for to in STEPS)]
     table(f"{title}, and delays (median; share within a day)", head, rows)
     rows = []
     for one in steady:
         of = {base: [month for volume in VOLUMES for month in alarms[one, base, volume]] for base in size.bases}
         counts = [_mean([month.alarms for month in of[base]]) for base in size.bases]
         rows.append([one, *counts, *(f"{fmean(month.bare for month in of[base]):.2f}" for base in size.bases)])
-    title = "The same over all volumes, +- standard error; bare: nothing held, and what is an hour apart or less is one"
-    table(title, ["scenario", *bases, *(f"bare, {base}" for base in bases)], rows)
+    title = "The same over all volumes, +- standard error; no hold: not held, alarms an hour apart or less are one"
+    table(title, ["scenario", *bases, *(f"no hold, {base}" for base in bases)], rows)
 
 
 def _alarms(scenarios: Sequence[str], size: Size, parallel: Run) -> dict[tuple[str, float, int], list[Month]]:
@@ -237,9 +237,9 @@ def print_step(size: Size, parallel: Run) -> None:
                 f"{fmean(max(one.bare - 1, 0) for one in ours):.2f}",
             ]
         )
-    head = ["rate", "judged an hour", "noticed after", "first alarm lasts", "further alarms in 30 days"]
-    title = "RagDefectRateRegression when the rate becomes three times as high and stays so (scenario step)"
-    table(title, [*head, f"alarms after {SETTLED_DAYS} days", "further, bare"], rows)
+    head = ["rate", "scored per hour", "detected after", "first alarm lasts", "further alarms in 30 days"]
+    title = "RagDefectRateRegression after a lasting rise to three times the rate (scenario step)"
+    table(title, [*head, f"alarms after {SETTLED_DAYS} days", "further, no hold"], rows)
 
 
 def _mean(found: Sequence[float]) -> str:
@@ -247,14 +247,14 @@ def _mean(found: Sequence[float]) -> str:
 
 
 def print_corrected(size: Size, parallel: Run) -> None:
-    """A judge that errs."""
+    """Judge errors."""
     cells = [(rate, labels) for rate in (0.02, 0.1) for labels in (200, 400, 800)]
     found = parallel(corrected, [(*one, size.samples // 12) for one in cells])
     rows = [
         [_percent(rate, 0), str(labels), *(f"{held:.3f} ({width * 100:.1f})" for held, width in one)]
         for (rate, labels), one in zip(cells, found, strict=True)
     ]
-    title = "A judge of sensitivity .8 and specificity .97, 1,000 judged: how often 95 % limits hold (width in points)"
+    title = "A judge of sensitivity .8 and specificity .97, 1,000 scored: how often 95 % limits hold (width in points)"
     table(title, ["true rate", "labels", "raw", "by sensitivity and specificity", "by random audits"], rows)
 
 

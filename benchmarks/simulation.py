@@ -222,8 +222,8 @@ def _poisson(mean: float, rng: random.Random) -> int:
 
 def gains(*, streams: int, checkpoints: Sequence[int] = CHECKPOINTS, rate: float = 0.02) -> Iterator[str]:
     """By AUROC of the first input, the gain of who knows the truth, of the prior, and after some verdicts."""
-    yield f"gain over an even draw at a defect rate of {rate:.1%}, geometric mean of {streams} streams"
-    yield _line("AUROC", "oracle", "prior", *(f"{number} verdicts" for number in checkpoints))
+    yield f"gain over even sampling at a defect rate of {rate:.1%}, geometric mean of {streams} streams"
+    yield _line("AUROC", "oracle", "prior", *(f"{number} results" for number in checkpoints))
     for auroc in (0.5, 0.8, 0.9, 0.95):
         found = learned_mean(partial(synthetic, auroc, rate), streams=streams, checkpoints=checkpoints)
         yield _line(auroc, oracle(auroc, rate, random.Random(0)), *found)
@@ -231,7 +231,7 @@ def gains(*, streams: int, checkpoints: Sequence[int] = CHECKPOINTS, rate: float
 
 def gains_on(paths: Sequence[Path], *, streams: int, checkpoints: Sequence[int] = CHECKPOINTS) -> Iterator[str]:
     """The same on labelled answers, at three defect rates."""
-    yield _line("set", "rate", "prior", *(f"{number} verdicts" for number in checkpoints))
+    yield _line("set", "rate", "prior", *(f"{number} results" for number in checkpoints))
     for path in paths:
         rows = labelled(path)
         for rate in (0.005, 0.02, 0.10):
@@ -275,8 +275,8 @@ def biases(rows: Sequence[Row], name: str, *, defects: int, rates: Sequence[floa
     A day from a cold start with 1,000 judged, as often as it takes to judge so many `defects` by an even draw: the
     error is 1 / sqrt(defects) or so.
     """
-    yield f"{name}: days of 1,000 judged, from a cold start; bias of the sum of w(y-t), and of the rate, by the rate"
-    yield _line("rate", "draw", "days", "sum", "+-", "of the rate", "+-", "variance")
+    yield f"{name}: days of 1,000 scored, cold start; bias of the sum of w(y-t) and of the rate, as a share of the rate"
+    yield _line("rate", "sampling", "days", "sum", "+-", "of the rate", "+-", "variance")
     for rate in rates:
         for boost in (False, True):
             days = max(round(defects / 1000 / rate), 2)
