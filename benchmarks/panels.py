@@ -21,10 +21,10 @@ from monitor.errors import JudgeError
 from monitor.judge import codec
 from monitor.judge.codec import RequestForm
 from monitor.judge.grouped_judge import merged
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Evaluator, Question
+from monitor.testing import ScriptedJudge
 
 _GROUPS = (
     "groundedness,relevance",

@@ -8,12 +8,13 @@ in `monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` m
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +38,8 @@ def types(folder: str) -> tuple[str, ...]:
 def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
     """The class named `type_name` in `folder`. Raises `ConfigError` with the names that there are."""
     if type_name not in types(folder):
-        raise ConfigError(f"there is no {type_name!r} in {folder}; there are: {', '.join(types(folder))}")
+        there_are = f"there are: {', '.join(types(folder))}"
+        raise ConfigError(f"there is no {type_name!r} in {folder}{nearest(type_name, types(folder))}; {there_are}")
     package = importlib.import_module(f"monitor.{folder}")
     for base in package.__path__:
         rubric = Path(base) / "rubrics" / f"{type_name}.md"
@@ -53,6 +55,12 @@ def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
             )
         return loaded
     return _only_class(f"monitor.{folder}.{type_name}", contract)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Suggest the one of `names` that `name` may have meant, in brackets; empty where none is similar."""
+    found = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -> C:

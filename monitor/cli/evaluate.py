@@ -15,9 +15,10 @@ from monitor.cli.console.output import align, echo_json, echo_lines, report, wit
 from monitor.cli.console.progress import Bars
 from monitor.cli.console.signals import stop_on_signal
 from monitor.operations.event_loop import run_async
-from monitor.operations.offline.evaluate import EvaluatorSummary, FileEvaluation, RateDifference, evaluate_files
-from monitor.operations.offline.evaluate import compare as differences_of
+from monitor.operations.offline.evaluate_files import FileEvaluation, RateDifference, evaluate_files
+from monitor.operations.offline.evaluate_files import compare as differences_of
 from monitor.operations.offline.scoring import choose_evaluators
+from monitor.operations.offline.summary import EvaluatorSummary
 from monitor.quantities import dollars, percent, timing
 
 INTERRUPTED = 130
@@ -115,7 +116,7 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
     if done.resumed:
         yield f"{done.resumed} results were already in the output file"
     yield ""
-    reasons = sorted({reason for one in done.evaluators for reason in one.not_scored})
+    reasons = sorted({reason for one in done.evaluators for reason in _not_scored(one)})
     table = [_column(one, reasons) for one in done.evaluators]
     names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
     names += ["defect rate", "  95 % interval", "cost of results", "median time per case"]
@@ -128,15 +129,21 @@ def _column(one: EvaluatorSummary, reasons: Sequence[tuple[str, str]]) -> list[s
     return [
         one.evaluator,
         str(one.scored),
-        *(str(one.not_scored.get(reason, "-")) for reason in reasons),
+        *(str(_not_scored(one).get(reason, "-")) for reason in reasons),
         f"{one.scale.lowest:g} to {one.scale.highest:g}, {one.scale.better} is better",
         f"{one.mean_score:.3g}" if one.mean_score is not None else "-",
         f"{one.defects} ({one.rule})",
-        percent(one.rate.rate if one.rate else None),
-        f"{percent(one.rate.lower)} to {percent(one.rate.upper)}" if one.rate else "-",
+        percent(one.defect_rate.rate),
+        f"{percent(one.defect_rate.lower)} to {percent(one.defect_rate.upper)}" if one.scored else "-",
         dollars(one.dollars),
         timing(one.median_seconds) if one.median_seconds is not None else "-",
     ]
+
+
+def _not_scored(one: EvaluatorSummary) -> dict[tuple[str, str], int]:
+    """The number of results without a score, by outcome and reason."""
+    by_outcome = {"skipped": one.skipped, "unscored": one.unscored}
+    return {(outcome, reason): n for outcome, reasons in by_outcome.items() for reason, n in reasons.items()}
 
 
 def _differences(found: Sequence[RateDifference]) -> Iterator[str]:
@@ -186,14 +193,14 @@ def _evaluator_object(one: EvaluatorSummary) -> dict[str, Any]:
         "scored": one.scored,
         "not_scored": [
             {"outcome": outcome, "reason": reason, "count": number}
-            for (outcome, reason), number in sorted(one.not_scored.items())
+            for (outcome, reason), number in sorted(_not_scored(one).items())
         ],
         "scale": {"lowest": one.scale.lowest, "highest": one.scale.highest, "better": one.scale.better},
         "mean_score": one.mean_score,
         "rule": str(one.rule),
         "defects": one.defects,
-        "rate": one.rate.rate if one.rate else None,
-        "interval": [one.rate.lower, one.rate.upper] if one.rate else None,
+        "rate": one.defect_rate.rate,
+        "interval": [one.defect_rate.lower, one.defect_rate.upper] if one.scored else None,
         "dollars_of_results": one.dollars,
     }
 

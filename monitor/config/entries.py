@@ -7,6 +7,7 @@ from typing import Any
 
 from monitor import registry
 from monitor.errors import ConfigError
+from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import DefectRule
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.quantities import parse_rate
@@ -41,6 +42,22 @@ def assignment(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
         judge=judge,
         group=group,
     )
+
+
+def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], place: str) -> None:
+    """Raise `ConfigError` unless the judge that an evaluator names is in `judges` and is of the kind that it asks."""
+    evaluator = one.evaluator
+    if evaluator.cost == "local":
+        if one.judge or one.group:
+            raise ConfigError(f"{place}: {evaluator.name} asks no judge, so it takes no judge or group")
+        return
+    if one.judge not in judges:
+        known = ", ".join(sorted(name for name in judges if name)) or "none"
+        raise ConfigError(f"{place}.judge: there is no {one.judge!r} in judges; there are: {known}")
+    settings = judges[one.judge]
+    if settings.model is not None and settings.is_classifier != (evaluator.asks == "classifier"):
+        name = "`classifier/NAME`" if evaluator.asks == "classifier" else "a language model"
+        raise ConfigError(f"{place}: {evaluator.name} asks {name}, and its judge is {settings.model!r}")
 
 
 def _sampler(given: object, place: str) -> Sampler:

@@ -14,7 +14,7 @@ from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
-from monitor.config.entries import assignment, listed
+from monitor.config.entries import assignment, check_judge, listed
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
 from monitor.errors import ConfigError
 from monitor.extraction.feedback import ForeignSettings
@@ -181,21 +181,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _judges_are_known(self) -> Config:
         for index, entry in enumerate(self.evaluators):
-            one = entry.assignment
-            if one.evaluator.cost == "local" and (one.judge or one.group):
-                raise ConfigError(
-                    f"evaluators[{index}]: {one.evaluator.name} asks no judge, so it takes no judge or group"
-                )
-            if one.judge != DEFAULT_JUDGE and one.judge not in self.judges:
-                known = ", ".join(sorted(self.judges)) or "none"
-                raise ConfigError(f"evaluators[{index}].judge: there is no {one.judge!r} in judges; there are: {known}")
-            settings = self.judge_of(one)
-            if one.evaluator.cost == "judge" and settings.model is not None:
-                asks = one.evaluator.asks
-                if settings.is_classifier != (asks == "classifier"):
-                    name = "`classifier/NAME`" if asks == "classifier" else "a language model"
-                    place = f"evaluators[{index}]"
-                    raise ConfigError(f"{place}: {one.evaluator.name} asks {name}, and its judge is {settings.model!r}")
+            check_judge(entry.assignment, self.all_judges, f"evaluators[{index}]")
         return self
 
     @property

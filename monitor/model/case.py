@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -103,6 +105,49 @@ class Case:
     seconds: float | None = None
     traffic: Traffic = Traffic.PRODUCTION
 
+    @classmethod
+    def from_texts(
+        cls,
+        query: str,
+        response: str,
+        retrieved_context: Iterable[str | Document] = (),
+        *,
+        history: Iterable[Message] = (),
+        expected_response: str | None = None,
+        expected_retrieved_context: Iterable[str | Document] | None = None,
+        request_id: str = "",
+        app: str = "",
+    ) -> Case:
+        """Build a case from a question, its answer, and the documents that were retrieved.
+
+        Without a `request_id` it is a hash of all texts: the same texts give the same case. Raises `TypeError` for
+        anything that is no text where one is expected.
+        """
+        for name, text in (("query", query), ("response", response), ("request_id", request_id), ("app", app)):
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a text, not {type(text).__name__}")
+        if expected_response is not None and not isinstance(expected_response, str):
+            raise TypeError(f"expected_response must be a text or None, not {type(expected_response).__name__}")
+        found = _documents("retrieved_context", retrieved_context)
+        expected = None
+        if expected_retrieved_context is not None:
+            expected = _documents("expected_retrieved_context", expected_retrieved_context)
+        turns = tuple(history)
+        if not all(isinstance(one, Message) for one in turns):
+            raise TypeError("history must be a list of `Message`")
+        listed = [[astuple(one) for one in part] for part in (turns, found, expected or ())]
+        texts = json.dumps([query, response, expected_response, *listed, expected is None])
+        return cls(
+            request_id=request_id or hashlib.blake2b(texts.encode(), digest_size=16).hexdigest(),
+            request=Request(query, turns),
+            retrieved_context=found,
+            context_source="row" if found else "none",
+            response=response,
+            app=app,
+            expected_response=expected_response,
+            expected_retrieved_context=expected,
+        )
+
     @property
     def text_length(self) -> int:
         """Characters of all texts together, for bounds on memory."""
@@ -137,6 +182,13 @@ class Case:
             "app": self.app,
             "convention": self.convention,
         }
+
+
+def _documents(name: str, given: Iterable[str | Document]) -> tuple[Document, ...]:
+    found = tuple(Document(one) if isinstance(one, str) else one for one in given)
+    if isinstance(given, str) or not all(isinstance(one, Document) for one in found):
+        raise TypeError(f"{name} must be a list of texts or of `Document`")
+    return found
 
 
 class Joined(NamedTuple):

@@ -279,4 +279,4 @@ def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> s
     A request has one case. Where only a part of its trace comes again, the answer may seem to be another span's.
     """
     text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

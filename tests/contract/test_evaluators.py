@@ -15,10 +15,10 @@ import pytest
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.contradiction import contradicts
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, Unscored, UnscoredReason
 from monitor.stages import Evaluator, Measures, Prompt, Question
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

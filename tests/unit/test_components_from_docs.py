@@ -13,11 +13,11 @@ from monitor import config, registry
 from monitor.errors import ConfigError
 from monitor.extraction.compose import read
 from monitor.extraction.settings import ReadingSettings
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, ReadingStatus, Request
 from monitor.model.outcome import Score
 from monitor.model.row import RowBatch
 from monitor.stages import Evaluator
+from monitor.testing import ScriptedJudge
 from tests.support.intakes import RecordingIntake
 from tests.support.runtime import runtime
 from tests.support.traces import Builder

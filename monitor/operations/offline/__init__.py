@@ -1,4 +1,5 @@
-"""Scoring without a running monitor: cases that are read from files, by the evaluators and rules of a configuration.
+"""Scoring without a running monitor, without sampling: cases of a Python program, or recorded requests in files.
 
-files (recorded requests) -> scoring (cases to results) -> evaluate (a summary for each evaluator)
+`evaluate` is for Python programs. `evaluate_files` reads the requests (`files`) and keeps the results (`results_file`).
+Both score with `scoring` and sum up with `summary`.
 """

@@ -1,235 +1,298 @@
-"""Evaluating files: read, score until done or stopped, sum up by evaluator."""
+"""Evaluating cases that a Python program holds: in a notebook, in a test, in a job.
+
+result = evaluate(cases, ["groundedness"], judge="openai/gpt-4o-mini")
+assert result["groundedness"].defect_rate.upper <= 0.05
+"""
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-import anyio
+import orjson
+from pydantic import ValidationError
 
-from monitor.config import Config
-from monitor.errors import MonitorError
-from monitor.model.case import EVALUABLE, Case, ReadingStatus
-from monitor.model.outcome import DefectRule, EvaluationResult, Scale, Score
-from monitor.operations.event_loop import unwrap_errors
-from monitor.operations.offline.files import CaseFiles
-from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
-from monitor.operations.offline.scoring import score
-from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
-from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.stages import Runtime
-from monitor.statistics.quality.difference import Difference, difference
-from monitor.statistics.rates import Z_95, Estimate, Sums, interval_95
+from monitor import registry
+from monitor.config.entries import assignment, check_judge
+from monitor.errors import ConfigError, InvalidData
+from monitor.extraction import compose, rows
+from monitor.extraction.rows.delivery import parse
+from monitor.judge.settings import JudgeSettings
+from monitor.model.case import EVALUABLE, Case
+from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
+from monitor.operations.event_loop import run_async, unwrap_errors
+from monitor.operations.offline.scoring import score_cases
+from monitor.operations.offline.summary import EvaluatorSummary, summarize
+from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
+from monitor.pipeline.scoring import Scorer, open_scorer
+from monitor.samplers.uniform import Uniform
+from monitor.stages import Evaluator, Judge, Runtime
+from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import total
 
+Row: TypeAlias = Mapping[str, Any]
+"""A case as a dictionary, in any shape that docs/rows.md lists."""
+
+_DECLARED: Final = ("name", "version", "scale", "default_defect")
+_EXPLANATION_LENGTH: Final = 300
+
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorSummary:
-    """The results of one evaluator on all cases. Nothing is sampled, so all weigh the same.
+class Evaluation:
+    """The results of `evaluate`.
 
-    `defects` are counted by `rule`, the defect rule that is configured now. `rate` and the means are None where nothing
-    was scored. `not_scored` counts results by outcome and reason; `median_seconds` leaves out verdicts from the cache;
-    `dollars` is what the results have cost at the judge's prices.
+    `results` has one result for each case and evaluator, in the order in which these were given. `summaries` are the
+    same as `result["groundedness"]`, by the evaluator's name. `excluded` are the rows that cannot be scored because a
+    text is missing: by their position, why. `dollars` counts every call, also those without a result.
     """
 
-    evaluator: str
-    scale: Scale
-    rule: DefectRule
-    scored: int
-    defects: int
-    rate: Estimate | None
-    mean_score: float | None
-    median_seconds: float | None
+    results: Sequence[EvaluationResult] = field(repr=False)
+    summaries: Mapping[str, EvaluatorSummary]
+    excluded: Mapping[int, str]
     dollars: float
-    not_scored: Mapping[tuple[str, str], int]
 
-
-@dataclass(frozen=True, slots=True)
-class FileEvaluation:
-    """What came of the files.
-
-    `statuses` counts cases by what could be read of them; `repeated` are those with the id of an earlier one, which are
-    not scored. `results` are the rows of this run's cases, of which `resumed` were in the output file before. `paid`
-    counts every call of this run in US dollars. `interrupted` tells that it was stopped, `failure` why it ended early.
-    """
-
-    statuses: Mapping[ReadingStatus, int]
-    repeated: int
-    unreadable: int
-    evaluators: tuple[EvaluatorSummary, ...]
-    results: tuple[ResultRow, ...]
-    resumed: int
-    paid: float
-    interrupted: bool
-    failure: str
+    def __getitem__(self, evaluator: str) -> EvaluatorSummary:
+        """Return the summary of one evaluator. Raises `KeyError`."""
+        if evaluator not in self.summaries:
+            raise KeyError(f"{evaluator!r} was not run; there are: {', '.join(self.summaries)}")
+        return self.summaries[evaluator]
 
     @property
-    def cut_short(self) -> bool:
-        """Whether it ended before all was scored."""
-        return self.interrupted or bool(self.failure)
+    def problems(self) -> list[str]:
+        """A sentence for everything but a good score: defects, results without a score, and rows left out."""
+        found = {at: [f"case {at} is left out: {why}"] for at, why in self.excluded.items()}
+        for at, result in self._located():
+            if result.defect or not isinstance(result.outcome, Score):
+                found.setdefault(at, []).append(f"case {at}: {_problem(result, self[result.evaluator].rule)}")
+        return [sentence for at in sorted(found) for sentence in found[at]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """One flat dictionary for each result, as `pandas.DataFrame` takes them. `case` is the position of the case."""
+        return [{"case": at, **_record(result)} for at, result in self._located()]
+
+    def _located(self) -> Iterator[tuple[int, EvaluationResult]]:
+        """Each result with the position of its case."""
+        each = len(self.summaries)
+        total_cases = len(self.results) // each + len(self.excluded)
+        scored = [at for at in range(total_cases) if at not in self.excluded]
+        return ((scored[number // each], result) for number, result in enumerate(self.results))
 
 
-@dataclass(frozen=True, slots=True)
-class RateDifference:
-    """How much higher the defect rate of one evaluator is on a second set; None where one side has no score."""
-
-    evaluator: str
-    baseline: EvaluatorSummary
-    candidate: EvaluatorSummary
-    difference: Difference | None
-
-
-@dataclass(slots=True)
-class _Ended:
-    paid: float = 0.0
-    interrupted: bool = False
-    failure: str = ""
-
-
-@dataclass(slots=True)
-class _Cases:
-    statuses: Counter[ReadingStatus] = field(default_factory=Counter)
-    repeated: int = 0
-    unreadable: int = 0
-    found: Sequence[Case] = ()
-
-
-async def evaluate_files(
-    config: Config,
-    evaluators: Sequence[ConfiguredEvaluator],
-    paths: Sequence[Path],
+def evaluate(
+    cases: Iterable[Case | Row],
+    evaluators: Iterable[str | Row | Evaluator],
     *,
-    output: Path | None = None,
-    retry_unscored: bool = False,
-    report: Report = ignore,
-    progress: Progress = NO_PROGRESS,
-    stop: anyio.Event | None = None,
-) -> FileEvaluation:
-    """Score every case in files and folders with every evaluator.
+    judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Evaluation:
+    """Score every case with every evaluator.
+
+    What goes wrong in an evaluator or at a judge is a result without a score, never an exception. Nothing is sampled,
+    and nothing is stored.
 
     Args:
-        config: names the judges, and how traces are read.
-        evaluators: see `scoring.choose_evaluators`.
-        paths: files or folders, see `files.CaseFiles`.
-        output: the file that results are appended to. A result that is in it already is not scored again.
-        retry_unscored: score the unscored results of `output` again.
-        report: is told which files and rows cannot be read.
-        progress: shows how far it is.
-        stop: ends it early once set; what was scored until then is in the result.
+        cases: cases, or rows as dictionaries in any shape of docs/rows.md.
+        evaluators: names; dictionaries like the entries of the configuration, such as
+            `{"type": "groundedness", "defect": {"below": 4}}`, of which `sample` is ignored; or evaluators of your own.
+        judge: the model that judged evaluators ask, as LiteLLM names it; a dictionary with the options of `judge` in
+            the configuration; or a judge of your own, such as `monitor.testing.ScriptedJudge`.
+        progress: is called after each case with the number of cases that are done, and of all cases.
 
     Raises:
-        ConfigError: `output` holds something else than results, or a judge cannot work.
+        ConfigError: an evaluator does not exist, is wrongly configured, is given twice, or needs a judge.
+        InvalidData: a case is neither a `Case` nor a row.
+        RuntimeError: an event loop runs in this thread, as in Jupyter: `await aevaluate(...)` there.
     """
-    results = RunResults(read_results(output, drop_unscored=retry_unscored) if output else ())
-    read = _read(config, paths, report, progress)
-    with unwrap_errors():
-        ended = await _score(
-            config, evaluators, read.found, output=output, results=results, progress=progress, stop=stop
-        )
-    rows = tuple(results.found.values())
-    return FileEvaluation(
-        statuses=read.statuses,
-        repeated=read.repeated,
-        unreadable=read.unreadable,
-        evaluators=tuple(
-            _summary(one, [row for row in rows if row["evaluator"] == one.evaluator.name]) for one in evaluators
-        ),
-        results=rows,
-        resumed=results.resumed,
-        paid=ended.paid,
-        interrupted=ended.interrupted,
-        failure=ended.failure,
-    )
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run_async(partial(aevaluate, cases, evaluators, judge=judge, progress=progress))
+    raise RuntimeError("evaluate() cannot wait inside a running event loop: use `await aevaluate(...)` there")
 
 
-def compare(baseline: FileEvaluation, candidate: FileEvaluation) -> list[RateDifference]:
-    """Compare the defect rates of two sets of cases, evaluator by evaluator."""
-    return [
-        RateDifference(
-            before.evaluator,
-            before,
-            after,
-            difference((before.defects, before.scored), (after.defects, after.scored), Z_95),
-        )
-        for before, after in zip(baseline.evaluators, candidate.evaluators, strict=True)
-    ]
-
-
-def _read(config: Config, paths: Sequence[Path], report: Report, progress: Progress) -> _Cases:
-    done = _Cases()
-    cases: dict[tuple[str, str], Case] = {}
-    with progress.reading(paths) as advance:
-        files = CaseFiles(paths, config.extraction, report=report, advance=advance)
-        for reading in files.readings():
-            done.statuses[reading.status] += 1
-            if reading.status in EVALUABLE:
-                key = (reading.case.request_id, reading.case.span_id)
-                done.repeated += key in cases
-                cases.setdefault(key, reading.case)
-    done.unreadable = files.unreadable
-    done.found = list(cases.values())
-    return done
-
-
-async def _score(
-    config: Config,
-    evaluators: Sequence[ConfiguredEvaluator],
-    cases: Sequence[Case],
+async def aevaluate(
+    cases: Iterable[Case | Row],
+    evaluators: Iterable[str | Row | Evaluator],
     *,
-    output: Path | None,
-    results: RunResults,
-    progress: Progress,
-    stop: anyio.Event | None,
-) -> _Ended:
-    aside, done = Runtime.standalone(), _Ended()
-    async with anyio.create_task_group() as tasks:
-        scope = tasks.cancel_scope
+    judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Evaluation:
+    """Do the same as `evaluate`, for programs with an event loop: services, Jupyter, async tests."""
+    settings, lent = _judge(judge)
+    configured = _configured(evaluators, settings, can_ask=lent is not None or settings.model is not None)
+    found, excluded = _read(cases)
+    results: dict[int, list[EvaluationResult]] = {}
 
-        async def stop_early(event: anyio.Event) -> None:
-            await event.wait()
-            done.interrupted = True
-            scope.cancel()
+    def scored(at: int, of_case: list[EvaluationResult]) -> None:
+        by_name = {one.evaluator: one for one in of_case}
+        results[at] = [by_name[one.evaluator.name] for one in configured]
+        if progress is not None:
+            progress(len(results), len(found))
 
-        if stop is not None:
-            tasks.start_soon(stop_early, stop)
-        with progress.steps(len(cases), "scoring") as scored:
-            async with open_results(output, aside) as write:
-
-                async def deliver(judged: EvaluationResult) -> None:
-                    if write is not None:
-                        try:
-                            await write(judged)
-                        except MonitorError as error:
-                            done.failure = str(error)
-                            scope.cancel()
-                            return
-                    results.add(judged)
-
-                await score(
-                    config, evaluators, cases, runtime=aside, deliver=deliver, known=results.resume, scored=scored
-                )
-        scope.cancel()
-    done.paid = total(aside.metrics.judge_cost)
-    return done
+    runtime = Runtime.standalone()
+    with unwrap_errors():
+        async with _open_scorer(configured, settings, lent, runtime) as scorer:
+            await score_cases(scorer, found, max_concurrency=settings.max_concurrency, scored=scored)
+    ordered = tuple(one for at in range(len(found)) for one in results[at])
+    summaries = {}
+    for one in configured:
+        own = [as_json(result, texts=False) for result in ordered if result.evaluator == one.evaluator.name]
+        summaries[one.evaluator.name] = summarize(one, own)
+    paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.spending.dollars for one in ordered)
+    return Evaluation(ordered, summaries, excluded, paid)
 
 
-def _summary(one: ConfiguredEvaluator, rows: Sequence[ResultRow]) -> EvaluatorSummary:
-    scored = [row for row in rows if row["outcome"] == "score"]
-    seconds = [row["judge"]["seconds"] for row in scored if not row["judge"]["cached"]]
-    defects = sum(one.defect.matches(Score(row["score"], "", row["label"] or "")) for row in scored)
-    sums = Sums(len(scored), defects, len(scored), defects, defects, len(scored) - defects)
-    return EvaluatorSummary(
-        evaluator=one.evaluator.name,
-        scale=one.evaluator.scale,
-        rule=one.defect,
-        scored=len(scored),
-        defects=defects,
-        rate=interval_95(sums),
-        mean_score=statistics.fmean(row["score"] for row in scored) if scored else None,
-        median_seconds=statistics.median(seconds) if seconds else None,
-        dollars=sum(row["judge"]["dollars"] for row in rows),
-        not_scored=Counter((row["outcome"], row["reason"]) for row in rows if row["reason"]),
-    )
+@asynccontextmanager
+async def _open_scorer(
+    configured: Sequence[ConfiguredEvaluator], settings: JudgeSettings, lent: Judge | None, runtime: Runtime
+) -> AsyncIterator[Scorer]:
+    if lent is not None:
+        yield Scorer(configured, {DEFAULT_JUDGE: lent}, runtime=runtime)
+        return
+    async with open_scorer(configured, {DEFAULT_JUDGE: settings}, runtime=runtime) as scorer:
+        yield scorer
+
+
+def _judge(given: str | Mapping[str, Any] | JudgeSettings | Judge | None) -> tuple[JudgeSettings, Judge | None]:
+    """The settings of the judge; with a judge that is at hand, those without a model."""
+    if given is None:
+        return JudgeSettings(), None
+    if isinstance(given, JudgeSettings):
+        return given, None
+    if isinstance(given, str | Mapping):
+        options = {"model": given} if isinstance(given, str) else dict(given)
+        try:
+            return JudgeSettings.model_validate(options), None
+        except ValidationError as error:
+            raise ConfigError(registry.explain(error, "judge", JudgeSettings)) from None
+    if not callable(getattr(given, "ask", None)) or isinstance(given, type):
+        raise ConfigError(f"judge: must be the name of a model or a dictionary of options, not {_kind(given)}")
+    return JudgeSettings(), given
+
+
+def _configured(
+    given: Iterable[str | Row | Evaluator], settings: JudgeSettings, *, can_ask: bool
+) -> list[ConfiguredEvaluator]:
+    if isinstance(given, str | Mapping | Evaluator) or not isinstance(given, Iterable):
+        raise ConfigError(f"evaluators: must be a list, such as ['groundedness'], not {_kind(given)}")
+    found: dict[str, ConfiguredEvaluator] = {}
+    for at, each in enumerate(given):
+        place = f"evaluators[{at}]"
+        one = _one(each, place)
+        name = one.evaluator.name
+        if name in found:
+            raise ConfigError(f"{place}: {name!r} is given twice")
+        check_judge(one, {DEFAULT_JUDGE: settings}, place)
+        if one.evaluator.cost == "judge" and not can_ask:
+            raise ConfigError(f"{place}: {name} asks a judge: name a model, such as judge='openai/gpt-4o-mini'")
+        found[name] = one
+    if not found:
+        raise ConfigError("evaluators: there is none to score with")
+    return list(found.values())
+
+
+def _one(given: object, place: str) -> ConfiguredEvaluator:
+    if isinstance(given, str):
+        return assignment({"type": given}, place)
+    if isinstance(given, Mapping):
+        return assignment({key: value for key, value in given.items() if key != "sample"}, place)
+    if not isinstance(given, Evaluator):
+        raise ConfigError(f"{place}: must be a name, a dictionary or an instance of `Evaluator`, not {_kind(given)}")
+    lacks = [name for name in _DECLARED if not hasattr(given, name)]
+    if lacks:
+        raise ConfigError(f"{place}: the class {type(given).__name__} does not set {', '.join(lacks)}")
+    return ConfiguredEvaluator(given, Uniform(rate=1.0), given.default_defect)
+
+
+def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
+    """The cases that can be scored; by position, why others cannot."""
+    if hasattr(given, "to_dict"):
+        raise InvalidData('cases: must be a list; of a pandas DataFrame pass `df.to_dict("records")`')
+    if isinstance(given, str | bytes | Mapping | Case) or not isinstance(given, Iterable):
+        raise InvalidData(f"cases: must be a list of cases or rows, not {_kind(given)}")
+    found, excluded = list[Case](), dict[int, str]()
+    for at, one in enumerate(given):
+        if isinstance(one, Case):
+            found.append(one)
+            continue
+        if not isinstance(one, Mapping):
+            raise InvalidData(f"cases[{at}]: must be a `Case` or a row (a dictionary), not {_kind(one)}")
+        try:
+            row = rows.recognise(_as_json_values(one))
+        except InvalidData as error:
+            raise InvalidData(f"cases[{at}]: {error}") from None
+        reading = rows.read(row, partial(compose.read, conventions=registry.conventions()), source="python")
+        if reading.status in EVALUABLE:
+            found.append(reading.case)
+        else:
+            excluded[at] = reading.error or str(reading.status)
+    return found, excluded
+
+
+def _as_json_values(row: Row) -> object:
+    """The row as JSON has it: lists for arrays, nothing for NaN, a replacement character for half a surrogate pair."""
+    try:
+        return orjson.loads(orjson.dumps(dict(row), default=_plain))
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise InvalidData(f"the row cannot be written as JSON: {error}") from None
+    written = json.dumps(dict(row), default=_plain, ensure_ascii=False)
+    return parse(written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode(), "the row")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has instead of a value of numpy or pandas, or of another collection."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return list(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(_kind(value))
+
+
+def _problem(result: EvaluationResult, rule: DefectRule) -> str:
+    outcome = result.outcome
+    if isinstance(outcome, Score):
+        return f"{result.evaluator} is {outcome.value:g} ({rule}): {outcome.explanation[:_EXPLANATION_LENGTH]}"
+    detail = f": {outcome.detail}" if isinstance(outcome, Unscored) and outcome.detail else ""
+    return f"{result.evaluator} is {outcome.kind}: {outcome.reason}{detail}"
+
+
+def _record(result: EvaluationResult) -> dict[str, Any]:
+    score = result.outcome if isinstance(result.outcome, Score) else None
+    return {
+        "request_id": result.case.request_id,
+        "app": result.case.app,
+        "query": result.case.request.query,
+        "response": result.case.response,
+        "evaluator": result.evaluator,
+        "version": result.version,
+        "outcome": result.outcome.kind,
+        "reason": None if isinstance(result.outcome, Score) else str(result.outcome.reason),
+        "detail": result.outcome.detail if isinstance(result.outcome, Unscored) else None,
+        "score": score.value if score else None,
+        "label": score.label if score else None,
+        "level": result.level if score else None,
+        "defect": result.defect if score else None,
+        "explanation": score.explanation if score else None,
+        "judge": result.spending.model,
+        "dollars": result.spending.dollars,
+        "input_tokens": result.spending.input_tokens,
+        "output_tokens": result.spending.output_tokens,
+        "seconds": result.spending.seconds,
+        "cached": result.spending.cached,
+    }
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__}"

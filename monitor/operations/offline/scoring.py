@@ -11,9 +11,10 @@ from monitor.config import Config
 from monitor.config.entries import assignment
 from monitor.errors import ConfigError
 from monitor.model.case import Case
+from monitor.model.outcome import EvaluationResult
 from monitor.operations.progress import Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.pipeline.scoring import EVERY, Chosen, open_scorer, scores_of, with_facts
+from monitor.pipeline.scoring import EVERY, Chosen, Scorer, open_scorer, scores_of, with_facts
 from monitor.stages import Deliver, Runtime
 
 
@@ -30,7 +31,8 @@ def choose_evaluators(
     for name in configured if names is None else dict.fromkeys(names):
         if name not in configured and name not in registry.types("evaluators"):
             known = sorted({*configured, *registry.types("evaluators")} - {"rubric"})
-            raise ConfigError(f"evaluators: there is no {name!r}; there are: {', '.join(known)}")
+            hint = registry.nearest(name, known)
+            raise ConfigError(f"evaluators: there is no {name!r}{hint}; there are: {', '.join(known)}")
         one = configured.get(name) or assignment({"type": name}, "evaluators")
         if config.works(one):
             found.append(one)
@@ -53,34 +55,60 @@ async def score(
     scored: Callable[[], object],
     known: Callable[[str], bool] = lambda _result: False,
 ) -> None:
-    """Score every case by every evaluator. Give each result to `deliver`, call `scored` as each case is done.
+    """Score every case by every evaluator, as `score_cases` does, on judges of the configuration.
 
-    A result whose id is `known`, which is asked once for each, is left out.
-
-    Local evaluators run one after the other, so that their times are their own; as many cases at once wait for their
-    judges as the one that takes most calls at once takes. Raises `ConfigError` where a judge cannot work.
+    Raises `ConfigError` where a judge cannot work.
     """
     concurrency = [config.judge_of(one).max_concurrency for one in evaluators if one.evaluator.cost == "judge"]
-    slots = anyio.Semaphore(max(concurrency, default=1))
-    async with (
-        open_scorer(evaluators, config.all_judges, runtime=runtime) as scorer,
-        anyio.create_task_group() as tasks,
-    ):
+    async with open_scorer(evaluators, config.all_judges, runtime=runtime) as scorer:
+        await score_cases(
+            scorer,
+            cases,
+            max_concurrency=max(concurrency, default=1),
+            each=deliver,
+            scored=lambda _at, _results: scored(),
+            known=known,
+        )
 
-        async def judge(case: Case, by: Sequence[Chosen]) -> None:
+
+async def score_cases(
+    scorer: Scorer,
+    cases: Sequence[Case],
+    *,
+    max_concurrency: int,
+    scored: Callable[[int, list[EvaluationResult]], object],
+    each: Deliver | None = None,
+    known: Callable[[str], bool] = lambda _result: False,
+) -> None:
+    """Score every case by every evaluator.
+
+    Local evaluators run one after the other, so that their times are their own. At most `max_concurrency` cases at once
+    wait for their judges.
+
+    Args:
+        scorer: holds the evaluators.
+        cases: what is scored.
+        max_concurrency: the most cases that ask their judges at once.
+        scored: is called as each case is done, with its position and its results, those of local evaluators first.
+        each: is awaited with each result as soon as it is there.
+        known: whether a result with this id is left out; asked once for each.
+    """
+    slots = anyio.Semaphore(max_concurrency)
+    async with anyio.create_task_group() as tasks:
+
+        async def judge(at: int, case: Case, by: Sequence[Chosen], local: list[EvaluationResult]) -> None:
             try:
-                await scorer.score(case, by, each=deliver)
-                scored()
+                scored(at, local + await scorer.score(case, by, each=each))
             finally:
                 slots.release()
 
-        for case in cases:
-            due = [(one, EVERY) for one in evaluators if not known(scorer.result_id(one, case))]
+        for at, case in enumerate(cases):
+            due = [(one, EVERY) for one in scorer.evaluators if not known(scorer.result_id(one, case))]
             local = [(one, how) for one, how in due if one.evaluator.cost == "local"]
             judged = [(one, how) for one, how in due if one.evaluator.cost == "judge"]
-            found = await scorer.score(case, local, each=deliver)
+            found = await scorer.score(case, local, each=each)
             if not judged:
-                scored()
+                scored(at, found)
                 continue
             await slots.acquire()
-            tasks.start_soon(judge, with_facts(case, scores_of(found)), judged)
+            tasks.start_soon(judge, at, with_facts(case, scores_of(found)), judged, found)

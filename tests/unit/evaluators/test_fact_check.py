@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from monitor.errors import JudgeError
 from monitor.evaluators._claims import claims_of, spread
 from monitor.evaluators.fact_check import FactCheck, read_yes_no
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Prompt
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from monitor import config
 from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators.hhem import Hhem, read_scores
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from monitor.errors import JudgeError
 from monitor.judge import codec
 from monitor.judge.grouped_judge import QuestionGroup
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Question
+from monitor.testing import ScriptedJudge
 from tests.support.rubrics import shipped, verdict
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
 from monitor.evaluators.lynx import Lynx, read_pass_fail
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

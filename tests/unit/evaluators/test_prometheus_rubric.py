@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators.prometheus_rubric import PrometheusRubric, read_grade
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from monitor import registry
 from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators._trivial import why_trivial
 from monitor.evaluators.rubric import from_file
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Evaluator
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

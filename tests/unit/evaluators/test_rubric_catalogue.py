@@ -13,10 +13,10 @@ from monitor import registry
 from monitor.evaluators.rubric import from_file
 from monitor.judge.codec import VerdictFault, read_verdict
 from monitor.judge.prompt_fencing import compose
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped
 from monitor.stages import Evaluator, Question
+from monitor.testing import ScriptedJudge
 from tests.support.paths import ROOT
 from tests.support.replies import MALFORMED
 from tests.support.rubrics import shipped, verdict

@@ -13,10 +13,10 @@ from monitor.errors import ConfigError
 from monitor.evaluators._rubric_parts import COMPUTED, KINDS
 from monitor.evaluators.rubric import from_file
 from monitor.judge.codec import VerdictFault, read_verdict
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason
 from monitor.stages import Evaluator
+from monitor.testing import ScriptedJudge
 from tests.support.rubrics import shipped
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,10 @@ from monitor.errors import JudgeError
 from monitor.evaluators._agreement import agreement
 from monitor.evaluators.trustworthiness import Trustworthiness
 from monitor.judge.cache import question_key
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Case, Message
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Prompt, Question, Verdict
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 

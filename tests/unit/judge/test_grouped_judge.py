@@ -8,10 +8,10 @@ import pytest
 
 from monitor.errors import JudgeError
 from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup, merged
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Verdict
+from monitor.testing import ScriptedJudge
 from tests.support.judge import question
 
 pytestmark = pytest.mark.anyio

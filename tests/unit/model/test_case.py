@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from monitor.model.case import Case, Document, Message, Request
 
 
@@ -16,3 +18,59 @@ def test_the_length_of_a_case_counts_each_of_its_texts_once():
     )
     assert case.text_length == 1 + 2 + 3 + 4 + 10 + 20 + 40 + 80
     assert Case(request_id="f" * 32).text_length == 0
+
+
+def test_a_case_from_texts_says_what_they_say():
+    case = Case.from_texts(
+        "q",
+        "r",
+        ["one", Document("two", "https://example.com")],
+        history=[Message("user", "before")],
+        expected_response="e",
+        expected_retrieved_context=["three"],
+        app="shop",
+    )
+    assert case == Case(
+        request_id=case.request_id,
+        request=Request("q", (Message("user", "before"),)),
+        retrieved_context=(Document("one"), Document("two", "https://example.com")),
+        context_source="row",
+        response="r",
+        expected_response="e",
+        expected_retrieved_context=(Document("three"),),
+        app="shop",
+    )
+    assert Case.from_texts("q", "r").context_source == "none"
+
+
+def test_the_same_texts_give_the_same_id_and_others_another():
+    same = [Case.from_texts("q", "r", ["d"]).request_id for _ in range(2)]
+    others = [
+        Case.from_texts("q", "r"),
+        Case.from_texts("q", "r", ["d", "d"]),
+        Case.from_texts("q", "r", [Document("d", "https://example.com")]),
+        Case.from_texts("q", "r", ["d"], history=[Message("user", "h")]),
+        Case.from_texts("q", "r", ["d"], expected_response="e"),
+        Case.from_texts("q", "r", ["d"], expected_retrieved_context=[]),
+        Case.from_texts("q", "r", ["\ud800"]),
+    ]
+    assert len({*same, *(one.request_id for one in others)}) == 1 + len(others)
+    assert len(same[0]) == 32
+    assert Case.from_texts("q", "r", request_id="mine").request_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"query": None}, "query must be a text, not NoneType"),
+        ({"response": 5}, "response must be a text, not int"),
+        ({"retrieved_context": "one text"}, "retrieved_context must be a list of texts or of `Document`"),
+        ({"retrieved_context": [5]}, "retrieved_context must be"),
+        ({"expected_response": float("nan")}, "expected_response must be a text or None, not float"),
+        ({"expected_retrieved_context": "text"}, "expected_retrieved_context must be"),
+        ({"history": [("user", "hello")]}, "history must be a list of `Message`"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_name(given, said):
+    with pytest.raises(TypeError, match=said):
+        Case.from_texts(**{"query": "q", "response": "r", **given})

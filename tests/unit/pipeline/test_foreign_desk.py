@@ -22,6 +22,7 @@ from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.samplers.uniform import Uniform
+from monitor.testing import RecordingSink
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live
 from tests.support.runtime import runtime, total
 
@@ -42,10 +43,11 @@ class Bench:
     """A judged evaluator at `rate` that finds everything bad, and a desk."""
 
     def __init__(self, *, rate=0.1, judge=None, draws=None, **settings):
-        self.runtime, self.results, self.past = runtime(), [], Past()
+        self.runtime, self.sink, self.past = runtime(), RecordingSink(), Past()
+        self.results = self.sink.results
         metrics, memory = self.runtime.metrics, Memory()
         agreement, counting = Agreement(metrics), ResultMetrics(metrics)
-        sinks = {"test": self.take}
+        sinks = {"test": self.sink.deliver}
         self.evaluation = live(
             [configured(JudgedEvaluator(), Uniform(rate=rate))],
             judges={"": judge or FakeJudge(score=1)},
@@ -70,9 +72,6 @@ class Bench:
             runtime=self.runtime,
             late_after=900.0,
         )
-
-    async def take(self, judged):
-        self.results.append(judged)
 
     async def tell(self, *verdicts):
         """Have these worked off, with all that follows."""

@@ -10,6 +10,7 @@ from monitor.model.outcome import Score, Unscored, UnscoredReason
 from monitor.pipeline.fair_queue import FairQueue
 from monitor.samplers.uniform import Uniform
 from monitor.stages import Verdict
+from monitor.testing import RecordingSink
 from tests.support.evaluators import (
     FakeJudge,
     JudgedEvaluator,
@@ -33,21 +34,19 @@ class Bench:
     ):
         self.runtime = runtime()
         self.memory = memory or Memory()
-        self.results = []
+        self.sink = RecordingSink()
+        self.results = self.sink.results
         self.queue = FairQueue({}, limit=limit, shares={}, clock=self.runtime.clock)
         self.evaluation = live(
             [configured(evaluator, Uniform(rate=rate))],
             judges={"": judge} if judge else {},
-            sinks={**(before or {}), "test": self.take},
+            sinks={**(before or {}), "test": self.sink.deliver},
             memory=self.memory,
             lent=self.runtime,
             queue=self.queue,
             recheck=recheck,
             **more,
         )
-
-    async def take(self, judged):
-        self.results.append(judged)
 
     async def run(self, one):
         await run_local(self.evaluation, one)

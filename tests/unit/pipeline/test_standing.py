@@ -11,6 +11,7 @@ from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.service_versions import ServiceVersions
+from monitor.testing import RecordingSink
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, LocalEvaluator, configured, live, run_local
 from tests.support.pipeline import settled
 from tests.support.runtime import runtime, total
@@ -25,23 +26,21 @@ class Bench:
 
     def __init__(self, evaluator=None, judge=None, *, turns=None, limit=1_000_000):
         self.runtime = runtime()
-        self.results = []
+        self.sink = RecordingSink()
+        self.results = self.sink.results
         self.generations = ServiceVersions(self.runtime)
         metrics, clock = self.runtime.metrics, self.runtime.clock
         self.queue = FairQueue(turns or {}, limit=limit, shares={}, clock=clock, patience=900.0)
         self.evaluation = live(
             [configured(evaluator or LocalEvaluator())],
             judges={"": judge} if judge else {},
-            sinks={"test": self.take},
+            sinks={"test": self.sink.deliver},
             lent=self.runtime,
             queue=self.queue,
             counting=ResultMetrics(metrics, SliceMetrics(("tenant",), metrics, clock), self.generations),
             slices=("tenant",),
             late_after=900.0,
         )
-
-    async def take(self, judged):
-        self.results.append(judged)
 
     def case(self, number=0, age=1.0, **more):
         answered_at = self.runtime.clock.now() - age

@@ -21,7 +21,6 @@ from monitor.jobs.backfill.lock import QueueLock
 from monitor.jobs.backfill.run import Backfill
 from monitor.jobs.backfill.settings import BackfillSettings
 from monitor.jobs.backfill.store import NAME, BackfillQueue
-from monitor.judge.scripted import ScriptedJudge
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document
 from monitor.model.outcome import EvaluationResult as Result
@@ -29,6 +28,7 @@ from monitor.model.outcome import RateScope, Score, Unscored, UnscoredReason, re
 from monitor.pipeline import scoring
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.samplers.uniform import Uniform
+from monitor.testing import ScriptedJudge
 from tests.support.evaluators import JudgedEvaluator
 from tests.support.runtime import runtime, total
 

@@ -16,12 +16,12 @@ from monitor.errors import JudgeError
 from monitor.jobs.canary.cases import load
 from monitor.jobs.canary.run import AGREEMENTS, Canary
 from monitor.jobs.canary.settings import CanarySettings
-from monitor.judge.scripted import ScriptedAnswer, ScriptedJudge
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Runtime
 from monitor.statistics.reference import RUNS
+from monitor.testing import ScriptedAnswer, ScriptedJudge
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import JudgeError
-from monitor.judge.scripted import ScriptedJudge
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Question, Verdict
+from monitor.testing import ScriptedJudge
 
 pytestmark = pytest.mark.anyio
 
