@@ -14,9 +14,8 @@ import pytest
 
 from monitor import app, config
 from monitor.clock import ManualClock
-from tests.support.alerts import until
 from tests.support.runtime import total
-from tests.support.tools import free_port
+from tests.support.tools import free_port, until
 
 
 class Service:

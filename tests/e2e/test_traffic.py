@@ -15,11 +15,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from monitor import app, config
-from tests.support.alerts import until
 from tests.support.llm import Asked, LLMServer, Reply, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, CONTEXT, GOOD
-from tests.support.tools import free_port, wait_until
+from tests.support.tools import free_port, until, wait_until
 
 HOUR = 3600.0
 MAIN = "ragmonitor_evaluations_total"

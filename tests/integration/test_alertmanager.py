@@ -22,10 +22,11 @@ from monitor.clock import SystemClock
 from monitor.model.outcome import Unscored, UnscoredReason
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
-from tests.support.alerts import counted, runtime, until
+from tests.support.alerts import counted
 from tests.support.prometheus import Webhook, alertmanager, amtool, get_json, webhook
 from tests.support.results import judged
-from tests.support.tools import free_port
+from tests.support.runtime import runtime
+from tests.support.tools import free_port, until
 
 pytestmark = pytest.mark.anyio
 README = Path(__file__).parent.parent.parent / "docs" / "runbooks" / "README.md"

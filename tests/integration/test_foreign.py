@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,12 @@ from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
+from tests.support.feedback import LOCAL, answered, came, post
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
-from tests.support.service import GOOD, RagService
+from tests.support.service import RagService
 from tests.support.tools import wait_until
 
-LOCAL = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": []}
 RESULT = "gen_ai.evaluation.result"
 
 
@@ -47,15 +45,6 @@ def judging(tmp_path: Path) -> Iterator[MonitorProcess]:
             yield monitor
 
 
-def answered(monitor: MonitorProcess, before: float = 0) -> str:
-    """One request to the service, read by the monitor; its trace id."""
-    service = RagService.over_http(monitor.http)
-    trace_id = service.ask("Can I get my money back?", GOOD)
-    service.close()
-    wait_until(lambda: monitor.total("ragmonitor_traces_total", app="shop") > before, 20, "the end of the trace")
-    return trace_id
-
-
 def tell(monitor: MonitorProcess, trace_id: str, event: str = RESULT, scope: str = "acme.evals", **said: Any) -> None:
     """An event on a trace, by the OpenTelemetry SDK, from a service of its own."""
     provider = LoggerProvider(resource=Resource({"service.name": "acme-evals"}))
@@ -76,23 +65,6 @@ def tell(monitor: MonitorProcess, trace_id: str, event: str = RESULT, scope: str
 def result(name: str, **said: Any) -> dict[str, Any]:
     given = {f"gen_ai.evaluation.{key.replace('_', '.', 1)}": value for key, value in said.items()}
     return {"gen_ai.evaluation.name": name, **given}
-
-
-def post(monitor: MonitorProcess, *entries: dict[str, Any], expect: int = 200) -> dict[str, Any]:
-    body = json.dumps(entries[0] if len(entries) == 1 else entries).encode()
-    url = f"http://127.0.0.1:{monitor.http}/v1/feedback"
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            status, said = answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        status, said = error.code, json.loads(error.read())
-    assert status == expect, said
-    return said
-
-
-def came(monitor: MonitorProcess, number: float, **labels: str) -> None:
-    wait_until(lambda: monitor.total("ragmonitor_external_scores_total", **labels) == number, 20, f"{labels}")
 
 
 def test_an_evaluation_event_of_another_tool_is_a_verdict_on_the_app_that_answered(local: MonitorProcess) -> None:

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from tests.integration.test_foreign import LOCAL, answered, came, post
 from tests.support.command import command
+from tests.support.feedback import LOCAL, answered, came, post
 from tests.support.llm import LLMServer, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.tools import wait_until

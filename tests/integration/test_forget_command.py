@@ -26,7 +26,8 @@ from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
 from tests.support.llm import LLMServer, hang, slow, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 from tests.support.service import CONTEXT, GOOD
 from tests.support.tools import wait_until
 

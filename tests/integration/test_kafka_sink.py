@@ -19,8 +19,8 @@ from monitor.stages import PastResult
 from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Sending, open_producer
 from tests.support.kafka import Broker
-from tests.support.results import judged, runtime
-from tests.support.runtime import total
+from tests.support.results import judged
+from tests.support.runtime import runtime, total
 
 pytestmark = [
     pytest.mark.anyio,

@@ -23,11 +23,11 @@ from monitor.model.span import SpanBatch
 from tests.support.certificates import Authority
 from tests.support.intakes import RecordingIntake
 from tests.support.kafka import PASSWORD, USER, Broker
-from tests.support.kafka_source import export, key, produce, produce_traces, reading, until
+from tests.support.kafka_source import export, key, produce, produce_traces, reading
 from tests.support.kafka_traces import batches, rag_trace, trace_id
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.runtime import total
-from tests.support.tools import wait_until
+from tests.support.tools import until, wait_until
 
 pytestmark = [
     pytest.mark.anyio,

@@ -16,8 +16,7 @@ import httpx
 import pytest
 
 from monitor.sources.otlp_grpc import OtlpGrpc
-from tests.support.otlp import ReceiverProcess, as_otlp_json, serving, span_request
-from tests.unit.transport.otlp.test_limits import field
+from tests.support.otlp import ReceiverProcess, as_otlp_json, length_delimited, serving, span_request
 
 MIB = 1024**2
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -72,10 +71,10 @@ def test_s5_a_gzip_bomb_over_grpc_is_exhausted_and_memory_stays(grpc_: ReceiverP
 
 
 BOMBS = {
-    "spans": field(1, field(2, b"\x12\x00" * 2_000_000)),
-    "scopes": field(1, b"\x12\x00" * 2_000_000),
+    "spans": length_delimited(1, length_delimited(2, b"\x12\x00" * 2_000_000)),
+    "scopes": length_delimited(1, b"\x12\x00" * 2_000_000),
     "resources": b"\x0a\x00" * 2_000_000,
-    "spans in many requests' size": field(1, field(2, b"\x12\x00" * 500_000)),
+    "spans in many requests' size": length_delimited(1, length_delimited(2, b"\x12\x00" * 500_000)),
 }
 
 
@@ -115,10 +114,10 @@ def test_refused_grpc_messages_are_let_go_without_the_garbage_collector() -> Non
             gc.enable()
 
 
-SPAN = field(1, bytes(15) + b"\x01") + field(2, bytes(7) + b"\x01")
+SPAN = length_delimited(1, bytes(15) + b"\x01") + length_delimited(2, bytes(7) + b"\x01")
 HOSTILE = {
-    "a million attributes": SPAN + field(9, b"") * 1_000_000,
-    "ten megabytes of text": SPAN + field(5, b"x" * 10_000_000),
+    "a million attributes": SPAN + length_delimited(9, b"") * 1_000_000,
+    "ten megabytes of text": SPAN + length_delimited(5, b"x" * 10_000_000),
     "json: nested": b'{"resourceSpans":' + b"[" * 200_000,
     "json: a million attributes": b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[%s{}]}]}]}]}'
     % (b"{}," * 999_999),
@@ -134,7 +133,7 @@ def test_s7_absurd_content_is_refused_quickly_and_the_worker_lives(http: Receive
     if name.startswith("json"):
         kind = "application/json"
     else:
-        kind, body = PROTOBUF["content-type"], field(1, field(2, field(2, body)))
+        kind, body = PROTOBUF["content-type"], length_delimited(1, length_delimited(2, length_delimited(2, body)))
     begun = time.monotonic()
     assert post(http, body, kind) in (400, 413)
     assert time.monotonic() - begun < 3

@@ -18,7 +18,8 @@ from monitor.clock import ManualClock
 from monitor.sinks.history import HistorySink
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.windows import Windows
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 MIDNIGHT = 19_675 * DAY

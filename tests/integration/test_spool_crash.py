@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 import resource
@@ -11,37 +10,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
 import pytest
 
-from monitor.clock import SystemClock
 from monitor.errors import Overloaded
-from monitor.storage.spool import Spool, SpoolRecord, open_spool
 from monitor.storage.spool.format import PAGE
-from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
+from tests.support.spool import left, opened, record
 from tests.support.tools import require, unavailable
 
 pytestmark = pytest.mark.anyio
-
-
-def opened(path: Path, metrics: Metrics | None = None, at_most: int = 1 << 28) -> AbstractAsyncContextManager[Spool]:
-    metrics = metrics if metrics is not None else Metrics()
-    events = Events(metrics, logging.getLogger("monitor.test"))
-    return open_spool(path, at_most=at_most, keep=3600, clock=SystemClock(), metrics=metrics, events=events)
-
-
-def record(payload: bytes) -> SpoolRecord:
-    return SpoolRecord("otlp_http", "traces", time.time(), payload)
-
-
-async def left(path: Path, metrics: Metrics | None = None) -> list[bytes]:
-    async with opened(path, metrics) as spool:
-        return [one.record.payload async for one in spool.replay()]
 
 
 def damaged(metrics: Metrics) -> float:
@@ -53,7 +33,7 @@ def damaged(metrics: Metrics) -> float:
 APPENDER = """
 import asyncio, random, sys
 from pathlib import Path
-from tests.integration.test_spool_crash import opened, record
+from tests.support.spool import opened, record
 
 async def sender(spool, who, rng):
     n = 0
@@ -109,8 +89,8 @@ async def test_every_acknowledged_record_survives_kill_9(tmp_path: Path) -> None
 FULL_DISK = """
 import asyncio, os, random, sys, time
 from pathlib import Path
-from tests.integration.test_spool_crash import left, opened, record
 from monitor.errors import Overloaded
+from tests.support.spool import left, opened, record
 
 async def main(disk):
     path = disk / "spool" / "spool.db"

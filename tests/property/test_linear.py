@@ -18,9 +18,9 @@ import pytest
 
 import monitor.conventions
 import monitor.extraction
-from monitor.extraction import documents, evidence, messages, prompt, values
-from monitor.extraction.template import PromptTemplate
+from monitor.extraction import documents, evidence
 from tests.support.hostile_traces import TIMES
+from tests.support.readers import READERS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -72,22 +72,6 @@ def _tokens() -> list[str]:
 
 
 TOKENS = _tokens()
-TEMPLATE = PromptTemplate.parse("Given these:\n{context}\nand the talk {talk}\nanswer {question} now")
-READERS: dict[str, Callable[[str], object]] = {
-    "split": prompt.split,
-    "blocks": prompt.blocks,
-    "read": documents.read,
-    "read_result": documents.read_result,
-    "of_tool": prompt.of_tool,
-    "messages": messages.read,
-    "text_of": messages.text_of,
-    "request": messages.read_request,
-    "answer": messages.read_answer,
-    "unfold_cut": values.unfold_cut,
-    "repr_field": lambda text: values.repr_field(text, "text|content"),
-    "folded": evidence.folded,
-    "template": TEMPLATE.invert,
-}
 
 
 def _texts(rng: random.Random, pairs: int) -> Iterator[str]:

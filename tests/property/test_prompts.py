@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from monitor.extraction import documents, prompt
 from monitor.extraction.template import PromptTemplate
-from tests.property.test_round_trips import is_plain
 from tests.support.hostile_traces import examples
+from tests.support.readers import is_plain
 
 pytestmark = pytest.mark.timeout(300)
 

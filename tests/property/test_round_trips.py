@@ -14,6 +14,7 @@ from monitor.extraction import documents, messages, values
 from monitor.model.case import Document, Message
 from monitor.model.span import Value
 from tests.support.hostile_traces import examples
+from tests.support.readers import is_plain
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -50,18 +51,6 @@ FRAGMENTS = [
     "Question: ",
     "1.5",
 ]
-
-
-def is_plain(text: str) -> bool:
-    """Whether a text is a text to any reader: no structure, no repr, no redaction, nothing that was cut."""
-    return (
-        bool(text.strip())
-        and isinstance(values.unfold(text), str)
-        and values.unfold(text) == text
-        and values.usable(text)
-        and not values.is_repr(text)
-        and not values.broken(text)
-    )
 
 
 TEXTS = (st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=5), min_size=1, max_size=8).map("".join)).filter(

@@ -17,7 +17,7 @@ from monitor import registry
 from monitor.extraction import compose
 from monitor.model.case import ReadingStatus
 from monitor.model.trace import Trace
-from tests.property.test_linear import READERS
+from tests.support.readers import READERS
 from tests.support.traces import Builder
 from tests.support.traces import documents as flattened
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from prometheus_client import CollectorRegistry
 
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, AlertStatus
-from monitor.clock import Clock, SystemClock
 from monitor.stages import Runtime
 from monitor.statistics.rates import Estimate
-from monitor.telemetry.events import Events
-from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
 
 
 def state(
@@ -39,21 +33,9 @@ def state(
     )
 
 
-def runtime(clock: Clock | None = None) -> Runtime:
-    metrics = Metrics(CollectorRegistry())
-    return Runtime(clock or SystemClock(), metrics, Events(metrics, logging.getLogger("monitor.test")), Health())
-
-
 def counted(lent: Runtime, receiver: str, outcome: str) -> float:
     labels = {"receiver": receiver, "outcome": outcome}
     return lent.metrics.registry.get_sample_value("ragmonitor_notifications_total", labels) or 0.0
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for what nobody announces; fails after 10 seconds."""
-    with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - metrics and logs have no event to wait for
-            await anyio.sleep(0.005)
 
 
 @dataclass

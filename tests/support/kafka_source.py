@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -15,6 +15,7 @@ from monitor.stages import Runtime
 from tests.support.intakes import RecordingIntake
 from tests.support.kafka import Broker
 from tests.support.runtime import runtime as made_runtime
+from tests.support.tools import until
 
 
 def export(trace: int) -> bytes:
@@ -28,6 +29,22 @@ def export(trace: int) -> bytes:
 def key(trace: int) -> bytes:
     """As the Collector writes it."""
     return b"%032x" % trace
+
+
+class Record(NamedTuple):
+    """A message as kafka-python hands it out."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int = 1_000
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    @property
+    def serialized_value_size(self) -> int:
+        return -1 if self.value is None else len(self.value)
 
 
 class Running:
@@ -61,17 +78,9 @@ async def reading(broker: Broker, intake: RecordingIntake, **options: Any) -> As
 
         work.start_soon(run)
         if ready:
-            await until(lambda: running.address, "readiness of the source")
+            await until(lambda: running.address, "readiness of the source", 30)
         yield running
         running.stop.set()
-
-
-async def until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    with anyio.move_on_after(seconds):
-        while not condition():  # noqa: ASYNC110 - what a broker or a thread does sets no event
-            await anyio.sleep(0.02)
-        return
-    raise AssertionError(f"{what} did not come about within {seconds} s")
 
 
 def produce(broker: Broker, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **options: Any) -> None:

@@ -112,6 +112,15 @@ def log_request(count: int = 1) -> ExportLogsServiceRequest:
     return request
 
 
+def length_delimited(number: int, content: bytes) -> bytes:
+    """A field of a protobuf message that holds bytes, a text or a message."""
+    length, size = b"", len(content)
+    while size > 0x7F:
+        length += bytes([size & 0x7F | 0x80])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
 def as_otlp_json(request: Any) -> Any:
     """The request in OTLP's JSON encoding, by protobuf's own mapping and with the ids made hex."""
     data = MessageToDict(request, use_integers_for_enums=True)

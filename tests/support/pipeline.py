@@ -97,12 +97,6 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **
             stop.set()
 
 
-async def until(holds):
-    with anyio.fail_after(5):
-        while not holds():  # noqa: ASYNC110 - what is waited for is a number that others count
-            await anyio.sleep(0.005)
-
-
 async def settled():
     """Everything that can go on has gone on: nothing here takes more than a few turns of the loop."""
     for _ in range(8):

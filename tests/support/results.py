@@ -1,23 +1,12 @@
-"""Results for the tests of sinks."""
+"""Results of scored answers, and records of requests, as they are delivered and kept."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-from monitor.clock import ManualClock
 from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import EvaluationResult, Evidence, Score
-from monitor.stages import Runtime
-from monitor.telemetry.events import Events
-from monitor.telemetry.health import Health
-from monitor.telemetry.metrics import Metrics
-
-
-def runtime(clock: ManualClock | None = None) -> Runtime:
-    metrics = Metrics()
-    events = Events(metrics, logging.getLogger("monitor.test"))
-    return Runtime(clock if clock is not None else ManualClock(), metrics, events, Health())
+from monitor.model.request_log import RequestRecord
 
 
 def judged(number: int, value: float = 4.0, **fields: Any) -> EvaluationResult:
@@ -43,3 +32,18 @@ def judged(number: int, value: float = 4.0, **fields: Any) -> EvaluationResult:
         **fields,
     }
     return EvaluationResult(case=case, **chosen)
+
+
+def request_record(number: int, at: float = 0.0, **fields: Any) -> RequestRecord:
+    """What the request log keeps of request `number`, which came, closed and ended at `at`."""
+    chosen: dict[str, Any] = {
+        "request_id": f"{number:032x}",
+        "app": "shop",
+        "source": "otlp_http",
+        "received_at": at,
+        "closed_at": at,
+        "ended_at": at,
+        "outcome": "evaluated",
+        **fields,
+    }
+    return RequestRecord(**chosen)

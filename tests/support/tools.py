@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+import anyio
 import pytest
 
 
@@ -63,4 +64,13 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0, what: str
         if value:
             return value
         time.sleep(0.02)
+    pytest.fail(f"{what} did not come about within {seconds} s")
+
+
+async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 30.0) -> None:
+    """Wait in the event loop for a truth that sets no event. Fails after `seconds` of the loop's time."""
+    with anyio.move_on_after(seconds):
+        while not condition():  # noqa: ASYNC110 - a thread, a broker or a log tells of it
+            await anyio.sleep(0.005)
+        return
     pytest.fail(f"{what} did not come about within {seconds} s")

@@ -14,7 +14,9 @@ from monitor.alerts.state import AlertState, AlertStatus
 from monitor.clock import ManualClock
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
-from tests.support.alerts import running, runtime, until
+from tests.support.alerts import running
+from tests.support.runtime import runtime
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 HEARD: list[Sequence[AlertState]] = []

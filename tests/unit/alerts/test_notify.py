@@ -9,8 +9,11 @@ import anyio
 import pytest
 
 from monitor.alerts.notify import Alertmanager, Inbox, Log, Notifier, Webhook, read_notifier, read_notifiers
+from monitor.clock import SystemClock
 from monitor.errors import ConfigError
-from tests.support.alerts import answer, counted, receiver, running, runtime, state, until
+from tests.support.alerts import answer, counted, receiver, running, state
+from tests.support.runtime import runtime
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +28,7 @@ def made(entry: dict[str, Any]) -> Notifier:
 
 
 async def test_a_webhook_gets_the_documented_json_once_for_each_change() -> None:
-    lent, inbox = runtime(), Inbox()
+    lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as there:
         webhook = made({"type": "webhook", "url": f"{there.address}/hook?a=b", "token": "s3cret"})
         async with running(lambda: webhook.run(inbox, lent)):
@@ -71,7 +74,7 @@ async def test_a_webhook_gets_the_documented_json_once_for_each_change() -> None
 async def test_a_webhook_that_refuses_is_tried_again_and_nothing_is_lost(
     refusal: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lent, inbox = runtime(), Inbox()
+    lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as there:
         there.answers = [answer(refusal)]
         webhook = made({"type": "webhook", "url": f"{there.address}/secret-path"})
@@ -86,7 +89,7 @@ async def test_a_webhook_that_refuses_is_tried_again_and_nothing_is_lost(
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    lent, inbox = runtime(), Inbox()
+    lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as there, receiver() as elsewhere:
         there.answers = [answer("302 Found", f"Location: {elsewhere.address}/")]
         webhook = made({"type": "webhook", "url": there.address, "token": "s3cret"})
@@ -98,7 +101,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 async def test_a_receiver_that_hangs_is_given_up_in_time_and_delays_no_other() -> None:
-    lent = runtime()
+    lent = runtime(SystemClock())
     slow, quick = Inbox(), Inbox()
     async with receiver() as hanging, receiver() as there:
         hanging.silent = True
@@ -112,7 +115,7 @@ async def test_a_receiver_that_hangs_is_given_up_in_time_and_delays_no_other() -
 
 
 async def test_a_receiver_that_is_not_there_hears_how_things_stand_when_it_is() -> None:
-    lent, inbox = runtime(), Inbox()
+    lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as gone:
         address = gone.address
     webhook = made({"type": "webhook", "url": address})
@@ -131,7 +134,7 @@ async def test_a_receiver_that_is_not_there_hears_how_things_stand_when_it_is() 
 
 
 async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_and_again() -> None:
-    lent, inbox = runtime(), Inbox()
+    lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as there:
         alertmanager = made({"type": "alertmanager", "url": f"{there.address}/prefix/", "resend_interval": "1s"})
         async with running(lambda: alertmanager.run(inbox, lent)):
@@ -149,8 +152,8 @@ async def test_alertmanager_is_sent_both_severities_with_an_end_that_lies_ahead_
 
 
 async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "monitor.test")
-    lent, inbox = runtime(), Inbox()
+    caplog.set_level(logging.INFO, "monitor")
+    lent, inbox = runtime(SystemClock()), Inbox()
 
     async with running(lambda: Log().run(inbox, lent)):
         inbox.put([state(), state(severity="warning")])

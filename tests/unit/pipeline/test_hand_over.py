@@ -10,9 +10,10 @@ import pytest
 from monitor.errors import Overloaded
 from monitor.pipeline import run
 from tests.support.ingest import spans, trace_id
-from tests.support.pipeline import Handed, pipeline, until
+from tests.support.pipeline import Handed, pipeline
 from tests.support.results import judged
 from tests.support.runtime import total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 

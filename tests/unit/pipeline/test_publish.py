@@ -8,9 +8,10 @@ import pytest
 from monitor.pipeline import read
 from monitor.pipeline.publish import Publisher
 from tests.support.evaluators import LocalEvaluator, Memory, configured
-from tests.support.pipeline import At, pipeline, until
+from tests.support.pipeline import At, pipeline
 from tests.support.results import judged
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 

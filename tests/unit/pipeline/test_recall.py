@@ -18,7 +18,7 @@ from monitor.stages import PastResult
 from monitor.storage.history import tables
 from monitor.storage.history.rows import as_json, dump, lesson, load
 from tests.support.evaluators import FakeJudge, Memory
-from tests.support.results import runtime
+from tests.support.runtime import runtime
 from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
 
 pytestmark = pytest.mark.anyio

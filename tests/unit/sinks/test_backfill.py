@@ -13,7 +13,8 @@ from monitor.model.outcome import EvaluationResult, RateScope, Selection, Unscor
 from monitor.sinks.history import HistorySink
 from monitor.storage.history.rows import as_json, dump, lesson, load
 from tests.support.paths import DOCS
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 

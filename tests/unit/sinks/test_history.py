@@ -16,7 +16,8 @@ from monitor.sinks.history import HistorySink
 from monitor.storage.history import writer as history_module
 from monitor.storage.history.reader import HistoryReader, MinuteSums
 from monitor.storage.history.rows import as_json
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 

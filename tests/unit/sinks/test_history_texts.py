@@ -17,7 +17,8 @@ from monitor.model.outcome import EvaluationResult, Evidence, Score, Unscored, U
 from monitor.privacy import erasure, pseudonyms
 from monitor.sinks.history import HistorySink
 from monitor.storage.history import writer as history_module
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,8 @@ from monitor.sinks.langfuse import LangfuseSink
 from monitor.sinks.phoenix import Phoenix
 from monitor.stages import Sink
 from tests.support.http_api import HttpApi, Says
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 from tests.support.tools import free_port
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,8 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.model.outcome import EvaluationResult, Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks.jsonl import JsonLines
 from monitor.storage.history.rows import as_json, dump, load
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 

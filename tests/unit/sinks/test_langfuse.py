@@ -12,7 +12,8 @@ from monitor.clock import SystemClock
 from monitor.model.outcome import EvaluationResult, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks.langfuse import LangfuseSink
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 SCORE = {

@@ -16,7 +16,8 @@ from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason
 from monitor.sinks import mlflow
 from monitor.sinks.mlflow import Mlflow
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}

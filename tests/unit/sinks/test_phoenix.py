@@ -14,7 +14,8 @@ from monitor.model.outcome import Cost, EvaluationResult, Skipped, SkippedReason
 from monitor.sinks import phoenix as module
 from monitor.sinks.phoenix import Phoenix
 from tests.support.http_api import Asked, HttpApi, Says
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 ANNOTATION = {

@@ -9,7 +9,8 @@ import pytest
 from monitor.model.case import Document, Message, Request
 from monitor.model.outcome import Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.sinks.history import HistorySink
-from tests.support.results import judged, runtime
+from tests.support.results import judged
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 AT = 1_700_000_000.0

@@ -28,7 +28,7 @@ from monitor.storage.spool import SpoolRecord
 from monitor.transport.otlp import wire
 from tests.support.command import command, write_rows
 from tests.support.kafka_traces import in_parts, rag_trace, trace_id
-from tests.support.results import runtime
+from tests.support.runtime import runtime
 
 pytestmark = pytest.mark.anyio
 

@@ -19,6 +19,7 @@ from monitor.operations.preview.request_log import LoggedTraffic, predict_from_l
 from monitor.statistics import consistent_sampling
 from monitor.storage.request_log import store
 from monitor.storage.request_log.store import Minute, StepCount
+from tests.support.results import request_record
 
 NOW = 1_800_000_000.0
 AT = int(NOW) - 600
@@ -30,18 +31,8 @@ def name(number: int) -> str:
     return f"{number:018x}{number * 0x9E3779B97F4A7C % (1 << 56):014x}"
 
 
-def trail(number: int, *, probability: float = 1.0, outcome: str = "evaluated", **fields: Any) -> RequestRecord:
-    return RequestRecord(
-        request_id=name(number),
-        app=fields.pop("app", "shop"),
-        source="otlp_http",
-        received_at=AT,
-        closed_at=AT,
-        ended_at=AT + number / 1000,
-        outcome=outcome,
-        probability=probability,
-        **fields,
-    )
+def trail(number: int, **fields: Any) -> RequestRecord:
+    return request_record(number, AT, **{"request_id": name(number), "ended_at": AT + number / 1000, **fields})
 
 
 def kept_at(rate: float, numbers: int) -> tuple[list[RequestRecord], int]:

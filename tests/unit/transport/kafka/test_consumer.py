@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from kafka import TopicPartition
 from kafka.errors import FencedInstanceIdError, KafkaTimeoutError
 
 from monitor.clock import Clock, SystemClock
@@ -19,9 +20,9 @@ from monitor.transport.kafka import poll_thread
 from monitor.transport.kafka.client import ConsumerSettings
 from monitor.transport.kafka.consumer import Consumer, Partition
 from tests.support.intakes import RecordingIntake
-from tests.support.kafka_source import until
+from tests.support.kafka_source import Record
 from tests.support.runtime import runtime, total
-from tests.unit.transport.kafka.test_messages import Place, Record
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +58,7 @@ class Client:
 
     def __init__(self, records: int = 3, faults: Iterator[Any] | None = None) -> None:
         self._fetcher, self._cluster = _Fetcher(), _Cluster(2)
-        self.at = Place("spans", 0)
+        self.at = TopicPartition("spans", 0)
         self.records = [Record("spans", 0, number, b"x") for number in range(records)]
         self.faults = faults if faults is not None else iter(())
         self.given = 0
@@ -332,7 +333,7 @@ async def test_a_partition_that_comes_back_while_it_is_given_up_makes_void_what_
     intake = RecordingIntake()
     settings = ConsumerSettings(client={}, group="g", topics=("spans",), revoke_timeout=0.3)
     consumer = Consumer("kafka", settings, lent, intake.hand_over, lambda: None)
-    before, again = Partition(Place("spans", 0), 0, 0.0), Partition(Place("spans", 0), 0, 0.0)
+    before, again = Partition(TopicPartition("spans", 0), 0, 0.0), Partition(TopicPartition("spans", 0), 0, 0.0)
     consumer.assigned([before])
     receipt = before.offsets.take(0)
     answered = threading.Event()

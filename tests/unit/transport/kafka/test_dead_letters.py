@@ -11,8 +11,8 @@ from monitor.errors import InvalidData, MonitorError
 from monitor.transport.kafka import dead_letters
 from monitor.transport.kafka.dead_letters import DeadLetters, Letter
 from monitor.transport.kafka.offsets import Offsets
-from tests.support.kafka_source import until
 from tests.support.runtime import runtime, total
+from tests.support.tools import until
 
 pytestmark = pytest.mark.anyio
 

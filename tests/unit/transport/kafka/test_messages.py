@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import anyio
 import pytest
+from kafka import TopicPartition
 
 from monitor.model.row import RowBatch
 from monitor.sources import _kafka_messages
@@ -16,29 +17,10 @@ from monitor.sources._kafka_topics import Topic
 from monitor.transport.kafka.dead_letters import DeadLetters
 from monitor.transport.kafka.values import Partition, Unreadable
 from tests.support.intakes import RecordingIntake
-from tests.support.kafka_source import export
+from tests.support.kafka_source import Record, export
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio
-
-
-class Place(NamedTuple):
-    topic: str
-    partition: int
-
-
-class Record(NamedTuple):
-    topic: str
-    partition: int
-    offset: int
-    value: bytes | None
-    key: bytes | None = None
-    timestamp: int = 1_000
-    headers: Sequence[tuple[str, bytes]] = ()
-
-    @property
-    def serialized_value_size(self) -> int:
-        return -1 if self.value is None else len(self.value)
 
 
 class Consumer:
@@ -73,7 +55,7 @@ class Bench:
 
     def __init__(self, topic: str = "spans", holds: Topic | None = None, **intake: Any) -> None:
         self.topic, self.holds = topic, holds or Topic(encoding="otlp_proto")
-        self.partition = Partition(Place(topic, 0), 0, 0.0)
+        self.partition = Partition(TopicPartition(topic, 0), 0, 0.0)
         self.intake, self.letters, self.runtime = RecordingIntake(**intake), Letters(), runtime()
 
     async def take(self, *items: Any) -> None:

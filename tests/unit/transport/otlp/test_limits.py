@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from monitor.errors import InvalidData, Overloaded, TooLarge
 from monitor.model.span import EncodedGroup
 from monitor.transport.otlp import limits, wire
-from tests.support.otlp import span_request
+from tests.support.otlp import length_delimited, span_request
 
 LIMIT = 1000
 
@@ -64,22 +64,14 @@ def test_a_request_is_cut_as_by_the_wire_format() -> None:
         limits.cut(body, 2)
 
 
-def field(number: int, content: bytes) -> bytes:
-    length, size = b"", len(content)
-    while size > 0x7F:
-        length += bytes([size & 0x7F | 0x80])
-        size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + content
-
-
 @pytest.mark.parametrize(
     "bomb",
     [
-        field(1, field(2, b"\x12\x00" * 1_000_000)),
-        field(1, b"\x12\x00" * 1_000_000),
+        length_delimited(1, length_delimited(2, b"\x12\x00" * 1_000_000)),
+        length_delimited(1, b"\x12\x00" * 1_000_000),
         b"\x0a\x00" * 1_000_000,
         b"\x08\x00" * 1_000_000,
-        field(1, field(2, b"\x98\x80\x00\x00" * 300_000)),
+        length_delimited(1, length_delimited(2, b"\x98\x80\x00\x00" * 300_000)),
     ],
     ids=["spans", "scopes", "resources", "unknown fields", "unknown fields with long tags"],
 )
@@ -92,8 +84,8 @@ def test_large_requests_with_fixed_width_and_unknown_fields_are_counted_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "_SPLITTABLE", 0)
-    odd = b"\x99\x06" + bytes(8) + b"\x9d\x06" + bytes(4) + b"\x98\x06\xff\x01" + field(15, b"odd")
-    body = odd + field(1, odd + field(2, odd + field(2, b"span") * 3 + odd)) + odd
+    odd = b"\x99\x06" + bytes(8) + b"\x9d\x06" + bytes(4) + b"\x98\x06\xff\x01" + length_delimited(15, b"odd")
+    body = odd + length_delimited(1, odd + length_delimited(2, odd + length_delimited(2, b"span") * 3 + odd)) + odd
     (group,) = limits.cut(body, 3)
     assert group.items == [b"span"] * 3
     with pytest.raises(TooLarge):
@@ -103,7 +95,7 @@ def test_large_requests_with_fixed_width_and_unknown_fields_are_counted_through(
 @given(st.binary(max_size=80), st.booleans())
 def test_counting_never_passes_what_has_more_items(noise: bytes, nested: bool) -> None:
     """Whatever the bytes: a count that passes is that of the cut, and what is not countable is not cut either."""
-    body = field(1, field(2, noise)) if nested else noise
+    body = length_delimited(1, length_delimited(2, noise)) if nested else noise
     try:
         groups = wire.split(body)
     except InvalidData:
@@ -130,8 +122,8 @@ def test_oversized_items_are_left_out_and_counted() -> None:
 
 
 def test_a_span_of_a_million_attributes_is_left_out_and_a_long_text_is_not() -> None:
-    many = field(9, b"") * 1_000_000
-    long = field(9, field(2, field(1, b"x" * 1_000_000)))
+    many = length_delimited(9, b"") * 1_000_000
+    long = length_delimited(9, length_delimited(2, length_delimited(1, b"x" * 1_000_000)))
     kept, left_out = limits.without_oversized([EncodedGroup(b"", b"", [many, long, b"\xff" * 20_000])], 4_000_000)
     # What cannot be decoded is for intake to reject.
     assert ([len(item) for item in kept[0].items], left_out) == ([len(long), 20_000], 1)

@@ -8,8 +8,8 @@ import pytest
 
 from monitor.model.request_log import RequestStep
 from monitor.storage.request_log import RequestLogReader, recorder, recording
+from tests.support.results import request_record
 from tests.support.runtime import runtime, total
-from tests.unit.trail.test_store import trail
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ def outcomes(lent) -> dict[str, float]:
 async def test_what_is_kept_is_on_disk_when_it_ends_readable_by_its_owner_only(tmp_path):
     lent, path = runtime(), tmp_path / "state" / "request_log.db"
     async with recording(path, lent, **LIMITS) as keeper:
-        keeper.keep(trail(1, lent.clock.now()))
+        keeper.keep(request_record(1, lent.clock.now()))
         keeper.count(FATE, 3)
         keeper.count(FATE)
     assert len(RequestLogReader(path).of(f"{1:032x}")) == 1
@@ -41,7 +41,7 @@ async def test_where_too_many_wait_further_ones_are_shed_and_counted_and_the_sum
     lent = runtime()
     async with recording(tmp_path / "request_log.db", lent, **LIMITS, every=3600.0) as keeper:
         for number in range(25):
-            keeper.keep(trail(number, lent.clock.now()))
+            keeper.keep(request_record(number, lent.clock.now()))
             keeper.count(FATE)
     assert outcomes(lent) == {"kept": 10, "dropped": 15, "failed": 0}
     assert RequestLogReader(tmp_path / "request_log.db").sums(0, 2e9)[0].number == 25
@@ -51,7 +51,7 @@ async def test_a_disk_that_takes_nothing_costs_trails_and_nothing_else(tmp_path)
     (tmp_path / "request_log.db").mkdir()
     lent = runtime()
     async with recording(tmp_path / "request_log.db", lent, **LIMITS) as keeper:
-        keeper.keep(trail(1))
+        keeper.keep(request_record(1))
     assert outcomes(lent) == {"kept": 0, "dropped": 0, "failed": 1}
     assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
 
@@ -64,12 +64,12 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage
     else:
         async with recording(path, lent, **LIMITS) as keeper:
             for number in range(400):
-                keeper.keep(trail(number, lent.clock.now(), detail="x" * 400))
+                keeper.keep(request_record(number, lent.clock.now(), detail="x" * 400))
         whole = bytearray(path.read_bytes())
         whole[4096:] = b"\xff" * (len(whole) - 4096)
         path.write_bytes(whole)
     async with recording(path, lent, **LIMITS) as keeper:
-        keeper.keep(trail(7777, lent.clock.now()))
+        keeper.keep(request_record(7777, lent.clock.now()))
     assert len(RequestLogReader(path).of(f"{7777:032x}")) == 1
     assert any(".damaged-" in one.name for one in tmp_path.iterdir())
     assert total(lent.metrics, "ragmonitor_events_total", event="request_log_failed") == 1
@@ -78,9 +78,9 @@ async def test_a_damaged_file_is_kept_aside_and_a_new_one_begun(tmp_path, damage
 async def test_old_trails_go_while_it_runs(tmp_path):
     lent, path = runtime(), tmp_path / "request_log.db"
     async with recording(path, lent, **LIMITS) as keeper:
-        keeper.keep(trail(1, lent.clock.now()))
+        keeper.keep(request_record(1, lent.clock.now()))
     lent.clock.advance(4000)
     async with recording(path, lent, **LIMITS) as keeper:
-        keeper.keep(trail(2, lent.clock.now()))
+        keeper.keep(request_record(2, lent.clock.now()))
     assert RequestLogReader(path).of(f"{1:032x}") == []
     assert len(RequestLogReader(path).of(f"{2:032x}")) == 1

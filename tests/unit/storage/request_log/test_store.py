@@ -18,6 +18,7 @@ from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestS
 from monitor.storage.request_log import store
 from monitor.storage.request_log.format import pack, unpack
 from monitor.storage.request_log.store import Minute, RequestLogReader, StepCount
+from tests.support.results import request_record
 
 TEXT = st.text(string.printable + "äß語\ud800", max_size=12)
 NUMBER = st.floats(0, 1e9)
@@ -50,19 +51,6 @@ TRAILS = st.builds(
 )
 
 
-def trail(number: int, at: float = 0.0, **fields) -> RequestRecord:
-    return RequestRecord(
-        request_id=f"{number:032x}",
-        app="shop",
-        source="otlp_http",
-        received_at=at,
-        closed_at=at,
-        ended_at=at,
-        outcome="evaluated",
-        **fields,
-    )
-
-
 def step(name: str = "evaluated", *, app: str = "shop", evaluator: str = "", at: int = 0) -> Minute:
     return Minute(at, RequestStep(app, "" if evaluator else "otlp_http", evaluator, name))
 
@@ -79,10 +67,10 @@ def test_a_trail_comes_out_of_its_bytes_as_it_went_in(one):
 
 
 def test_a_trail_of_a_later_version_is_read_without_what_is_new_in_it():
-    told = orjson.loads(pack(trail(1, choices=(EvaluatorDecision(evaluator="x"),))))
+    told = orjson.loads(pack(request_record(1, choices=(EvaluatorDecision(evaluator="x"),))))
     told["more"] = 1
     told["choices"][0]["more"] = 1
-    assert unpack(orjson.dumps(told)) == trail(1, choices=(EvaluatorDecision(evaluator="x"),))
+    assert unpack(orjson.dumps(told)) == request_record(1, choices=(EvaluatorDecision(evaluator="x"),))
 
 
 def test_an_ordinary_trail_takes_less_than_a_kilobyte():
@@ -93,12 +81,12 @@ def test_an_ordinary_trail_takes_less_than_a_kilobyte():
         )
         for name in ("overlap_groundedness", "response_length")
     )
-    assert len(pack(trail(1, 1.7e9, joined=joined, choices=choices, traffic="production"))) < 1000
+    assert len(pack(request_record(1, 1.7e9, joined=joined, choices=choices, traffic="production"))) < 1000
 
 
 def test_the_trails_of_one_request_come_oldest_first(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, [trail(1, 20.0), trail(2, 15.0), trail(1, 10.0)])
+    write(path, [request_record(1, 20.0), request_record(2, 15.0), request_record(1, 10.0)])
     assert [one.ended_at for one in RequestLogReader(path).of(f"{1:032x}")] == [10.0, 20.0]
     assert RequestLogReader(path).of("nobody") == []
     assert RequestLogReader(path).oldest() == 10.0
@@ -117,7 +105,7 @@ def test_sums_of_the_same_minute_add_up_over_restarts_and_are_read_from_the_minu
 
 def test_what_is_too_old_is_deleted_and_sums_stay_longer(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, [trail(1, 10.0), trail(2, 1000.0)], {step(at=0): StepCount(1, 0, 10.0)}, before=500.0)
+    write(path, [request_record(1, 10.0), request_record(2, 1000.0)], {step(at=0): StepCount(1, 0, 10.0)}, before=500.0)
     assert RequestLogReader(path).of(f"{1:032x}") == []
     assert len(RequestLogReader(path).of(f"{2:032x}")) == 1
     assert RequestLogReader(path).span() is not None
@@ -127,7 +115,7 @@ def test_what_is_too_old_is_deleted_and_sums_stay_longer(tmp_path):
 
 def test_of_too_much_the_oldest_go_first(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, [trail(number, float(number), detail="x" * 1000) for number in range(2000)])
+    write(path, [request_record(number, float(number), detail="x" * 1000) for number in range(2000)])
     assert write(path, at_most=100_000)
     assert RequestLogReader(path).oldest() == 500.0
     while write(path, at_most=100_000):
@@ -152,7 +140,7 @@ def test_a_file_that_is_not_there_or_no_database_is_told_as_such(tmp_path):
 
 def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
     path = tmp_path / "request_log.db"
-    write(path, [trail(1)])
+    write(path, [request_record(1)])
     with closing(sqlite3.connect(path)) as db:
         db.execute("INSERT INTO requests VALUES (?, 5.0, ?)", (f"{1:032x}", b'{"evaluators": []}'))
         db.commit()
