@@ -14,14 +14,13 @@ from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import echo_lines, report
 from monitor.cli.console.progress import Bars
-from monitor.cli.console.signals import stop_on_signal
 from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.backfill.cases import BackfillOrigin
 from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
 from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
-from monitor.operations.event_loop import run_async
+from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.quantities import dollars, human_duration, parse_duration, parse_rate
 from monitor.telemetry import logs
 

@@ -13,8 +13,7 @@ from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
 from monitor.cli.console.progress import Bars
-from monitor.cli.console.signals import stop_on_signal
-from monitor.operations.event_loop import run_async
+from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.operations.offline.evaluate_files import FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate_files import compare as differences_of
 from monitor.operations.offline.scoring import choose_evaluators

@@ -8,9 +8,8 @@ import gc
 from monitor import app
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
-from monitor.cli.console.signals import stop_on_signal
 from monitor.config import Config
-from monitor.operations.event_loop import run_async
+from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.telemetry import logs
 
 

@@ -15,9 +15,8 @@ import typer
 from rich.console import Console
 
 from monitor.cli._options import CaFile, MetricsUrl, Token, TokenFile, client_of
-from monitor.cli.console.live_view import render
+from monitor.cli.console.live_view import open_terminal, render
 from monitor.cli.console.output import trouble_lines
-from monitor.cli.console.terminal import open_terminal
 from monitor.cli.console.view import ConsoleView, RateRow, State
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
@@ -28,11 +27,7 @@ from monitor.operations.watch.watcher import SEVERITY_ORDER
 from monitor.quantities import dollars, human_duration
 from monitor.statistics.rates import Sums, interval_95
 
-_INTERVAL: Final = 2.0
-_LEAST_INTERVAL: Final = 0.5
 _MAX_ALERTS: Final = 5
-
-
 _SYSTEM: Final = SystemClock()
 
 
@@ -42,9 +37,7 @@ def top(
     token: Token = None,
     token_file: TokenFile = None,
     ca_file: CaFile = None,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=_LEAST_INTERVAL, help="Refresh interval.")
-    ] = _INTERVAL,
+    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.5, help="Refresh interval.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print one snapshot and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per refresh, one per line.")] = False,
 ) -> None:
@@ -57,12 +50,12 @@ def top(
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         watcher = Watcher(client_of(url, token, token_file, ca_file))
-        watcher.look(SystemClock().now())
+        watcher.look(_SYSTEM.now())
         if as_json:
             _print_objects(watcher, interval=interval, once=once)
         elif once:
             status = watcher.status()
-            Console().print(render(view_of(status, began=status.at, now=SystemClock().now())))
+            Console().print(render(view_of(status, began=status.at, now=_SYSTEM.now())))
         else:
             watch(watcher, interval=interval)
     except MonitorError as error:
@@ -70,8 +63,8 @@ def top(
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         return
-    except BrokenPipeError:
-        _discard_output()
+    except BrokenPipeError:  # the reader has left, such as `head`: writing at exit would fail too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -208,13 +201,8 @@ def _print_objects(watcher: Watcher, *, interval: float, once: bool) -> None:
         if once:
             return
         time.sleep(interval)
-        watcher.look(SystemClock().now())
+        watcher.look(_SYSTEM.now())
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
-
-
-def _discard_output() -> None:
-    """Send the rest of the output nowhere: the reader has left, such as `head`, and writing at exit would fail too."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

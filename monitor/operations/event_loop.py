@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio
@@ -42,3 +43,19 @@ def _first_error(group: BaseException) -> MonitorError | None:
     if isinstance(group, BaseExceptionGroup):
         return next((found for one in group.exceptions if (found := _first_error(one)) is not None), None)
     return None
+
+
+@asynccontextmanager
+async def stop_on_signal() -> AsyncIterator[anyio.Event]:
+    """Give an event that is set by the first SIGTERM or SIGINT; further signals change nothing."""
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_wait, stop)
+        yield stop
+        tasks.cancel_scope.cancel()
+
+
+async def _wait(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            stop.set()

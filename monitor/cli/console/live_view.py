@@ -1,20 +1,25 @@
-"""Drawing a running monitor: a `ConsoleView` as a picture for a terminal, or as plain lines for a log."""
+"""Draws views of a running monitor: in place on a terminal, as plain lines for a log or a pipe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from rich.box import ROUNDED, SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.console.bars import Axis, IntervalBar, Sparkline
 from monitor.cli.console.output import clean, clock
 from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
 from monitor.quantities import human_duration, percent
 
+SIGN_OF_LIFE = 15.0
+_ROW = 2  # lines of one rate
 _STYLE = {"ok": "green", "no alert": "dim", "not enough data": "dim", "warning": "bold yellow", "critical": "bold red"}
 _SHOWN = {
     "ok": "ok",
@@ -23,8 +28,59 @@ _SHOWN = {
     "warning": "WARNING",
     "critical": "CRITICAL",
 }
-_EXCERPT = 320
+_EXCERPT = 320  # characters of a text
 _SMALLEST_SCALE = 0.1
+
+Draw = Callable[[ConsoleView], None]
+
+
+@contextmanager
+def open_terminal(console: Console | None = None) -> Iterator[Draw]:
+    """Give a function that draws a view. On a terminal the last picture stays when the context is left."""
+    console = console if console is not None else Console()
+    if not console.is_terminal or console.is_dumb_terminal:  # one that cannot move its cursor
+        yield _Lines(console).draw
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda view: live.update(render(_fitting(view, console)), refresh=True)
+
+
+class _Lines:
+    """Prints one plain line for each change, and a summary when nothing has changed for a while."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._before: ConsoleView | None = None
+        self._printed_at = 0.0
+
+    def draw(self, view: ConsoleView) -> None:
+        changes = lines(self._before, view)
+        if not changes and view.elapsed - self._printed_at >= SIGN_OF_LIFE:
+            changes = [summary(view)]
+        for line in changes:
+            self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+            self._printed_at = view.elapsed
+        self._before = view
+
+
+def _fitting(view: ConsoleView, console: Console) -> ConsoleView:
+    """Leave out worst answers, then rates, until the view fits the height of the terminal."""
+    for count in range(len(view.worst), 0, -1):
+        fewer = replace(view, worst=view.worst[:count])
+        if _height(fewer, console) < console.height:
+            return fewer
+    view = replace(view, worst=())
+    over = _height(view, console) - console.height + 1
+    if over <= 0:
+        return view
+    shown = max(len(view.rates) - (over + 2) // _ROW, 1)
+    left_out = len(view.rates) - shown
+    notes = (*view.notes, f"and {left_out} more rates that do not fit here") if left_out else view.notes
+    return replace(view, rates=view.rates[:shown], notes=notes)
+
+
+def _height(view: ConsoleView, console: Console) -> int:
+    return len(console.render_lines(render(view), pad=False))
 
 
 def render(view: ConsoleView) -> RenderableType:
@@ -93,7 +149,7 @@ def _rates(view: ConsoleView) -> RenderableType:
             Text.assemble((clean(row.app), "bold"), "\n  ", (clean(row.evaluator), "dim")),
             Text.assemble((percent(row.rate), _STYLE[row.state]), "\n", _interval(row)),
             _bar(row, scale),
-            _judged(row),
+            Text.assemble(str(row.judged), (f"\nof {row.since_start[1]}" if row.since_start else "", "dim")),
             Sparkline(row.trend, scale),
             Text(_SHOWN[row.state], _STYLE[row.state]),
         )
@@ -110,16 +166,11 @@ def _bar(row: RateRow, scale: float) -> RenderableType:
     return Group(bar, Text(f"since start {percent(row.since_start[0])}", "dim", no_wrap=True, overflow="crop"))
 
 
-def _judged(row: RateRow) -> Text:
-    return Text.assemble(str(row.judged), (f"\nof {row.since_start[1]}" if row.since_start else "", "dim"))
-
-
 def _scale(rows: Sequence[RateRow]) -> float:
     """Choose the right end of the bars: a round share above every threshold, every rate and nearly every limit."""
+    thresholds = [row.threshold * 1.3 for row in rows if row.threshold is not None]
     wanted = max(
-        [_SMALLEST_SCALE]
-        + [row.threshold * 1.3 for row in rows if row.threshold is not None]
-        + [row.rate * 1.3 for row in rows if row.rate is not None and row.judged],
+        [_SMALLEST_SCALE, *thresholds, *(row.rate * 1.3 for row in rows if row.rate is not None and row.judged)]
     )
     return next((end for end in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if end >= wanted), 1.0)
 
@@ -208,3 +259,72 @@ def _alert_words(alert: AlertRow) -> str:
         f"{alert.severity} {alert.app} {alert.evaluator}: {percent(alert.rate)} defective, at least "
         f"{percent(alert.lower)}, threshold {percent(alert.threshold)}, over {human_duration(alert.window)}"
     )
+
+
+class _Wide:
+    """Takes all the width there is."""
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(8, options.max_width), options.max_width)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalBar(_Wide):
+    """A rate as a dot on the line of its interval, and the threshold as a stroke; shares from 0 to `scale`.
+
+    None for a limit that is not known. What lies beyond `scale` is drawn at its end.
+    """
+
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    threshold: float | None
+    scale: float
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        track, line, dot, stroke = ".=o|" if options.ascii_only else "\u00b7\u2501\u25cf\u2502"
+        width = options.max_width
+        cells = [(track, "dim")] * width
+
+        def at(share: float) -> int:
+            return min(round(share / self.scale * (width - 1)), width - 1)
+
+        if self.lower is not None and self.upper is not None:
+            for place in range(at(self.lower), at(self.upper) + 1):
+                cells[place] = (line, self.style)
+        if self.threshold is not None:
+            cells[at(self.threshold)] = (stroke, "bold")
+        if self.rate is not None:
+            cells[at(self.rate)] = (dot, self.style)
+        yield Text.assemble(*cells, no_wrap=True, overflow="crop")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(_Wide):
+    """The ends of the bars below it: 0 and `scale`, in percent."""
+
+    scale: float
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        stroke = "|" if options.ascii_only else "\u2502"
+        end = f"{self.scale:.0%}"
+        yield Text(f"{stroke} threshold", no_wrap=True, overflow="crop")
+        yield Text("0" + end.rjust(max(options.max_width - 1, 0)), no_wrap=True, overflow="crop")
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline(_Wide):
+    """Shares from 0 to `scale` over time, the newest on the right; a gap where there is none."""
+
+    shares: Sequence[float | None]
+    scale: float
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        steps = "_.-=*#" if options.ascii_only else "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+        shown = list(self.shares)[-options.max_width :]
+        drawn = "".join(
+            " " if share is None else steps[min(int(share / self.scale * len(steps)), len(steps) - 1)]
+            for share in shown
+        )
+        yield Text(drawn.rjust(options.max_width), no_wrap=True, overflow="crop")

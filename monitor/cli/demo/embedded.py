@@ -97,8 +97,22 @@ async def _running(
         began = clock.monotonic()
 
         def current() -> ConsoleView:
-            elapsed = clock.monotonic() - began
-            return _view(monitors[0], latest, ports, now=clock.now(), elapsed=elapsed, schedule=schedule)
+            now, elapsed, running, (http, grpc, metrics) = clock.now(), clock.monotonic() - began, monitors[0], ports
+            return ConsoleView(
+                elapsed=elapsed,
+                phase=phase(schedule, elapsed),
+                window=view.SHOWN_WINDOW,
+                rates=view.rates(running.windows, running.alerts, now),
+                alerts=view.alerts(running.alerts, now),
+                worst=latest.worst(now - view.SHOWN_WINDOW),
+                ledger=view.ledger(running.runtime.metrics),
+                addresses={
+                    "page": f"http://{_HOST}:{metrics}/?window=10m",
+                    "metrics": f"http://{_HOST}:{metrics}/metrics",
+                    "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
+                },
+                notes=tuple(trouble_lines(running.statuses.current())),
+            )
 
         feed = functools.partial(
             feeder.feed,
@@ -112,33 +126,6 @@ async def _running(
             yield Started(current, feed)
         finally:
             stop.set()
-
-
-def _view(
-    running: app.Running,
-    latest: view.Latest,
-    ports: Sequence[int],
-    *,
-    now: float,
-    elapsed: float,
-    schedule: feeder.Schedule,
-) -> ConsoleView:
-    http, grpc, metrics = ports
-    return ConsoleView(
-        elapsed=elapsed,
-        phase=phase(schedule, elapsed),
-        window=view.SHOWN_WINDOW,
-        rates=view.rates(running.windows, running.alerts, now),
-        alerts=view.alerts(running.alerts, now),
-        worst=latest.worst(now - view.SHOWN_WINDOW),
-        ledger=view.ledger(running.runtime.metrics),
-        addresses={
-            "page": f"http://{_HOST}:{metrics}/?window=10m",
-            "metrics": f"http://{_HOST}:{metrics}/metrics",
-            "OTLP": f"{_HOST}:{http} (HTTP), {grpc} (gRPC)",
-        },
-        notes=tuple(trouble_lines(running.statuses.current())),
-    )
 
 
 def phase(schedule: feeder.Schedule, elapsed: float) -> str:

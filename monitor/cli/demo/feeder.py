@@ -90,7 +90,7 @@ def freshen(trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int)
 
     def rename(old: bytes) -> bytes:
         if old and old not in renamed:
-            renamed[old] = _random_id(rng, len(old))
+            renamed[old] = rng.randrange(1, 1 << 8 * len(old)).to_bytes(len(old), "big")  # an id must not be all zero
         return renamed.get(old, b"")
 
     moved = ended_ns - max((span.end_time_unix_nano for span in spans), default=ended_ns)
@@ -203,8 +203,3 @@ def _traces(path: Path) -> tuple[ExportTraceServiceRequest, ...]:
                     places[span.trace_id].scope.CopyFrom(scoped.scope)
                 places[span.trace_id].spans.append(span)
     return tuple(found.values())
-
-
-def _random_id(rng: random.Random, size: int) -> bytes:
-    """An id as OpenTelemetry wants it: random, not all zero."""
-    return rng.randrange(1, 1 << 8 * size).to_bytes(size, "big")

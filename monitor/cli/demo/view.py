@@ -98,26 +98,20 @@ class Latest(Sink):
         """Return the answers with the lowest scores since the wall-clock second `since`, each question once."""
         recent = [one for one in self._kept if one.judged_at >= since]
         found: dict[str, WorstAnswer] = {}
-        for judged in sorted(recent, key=lambda one: (_value(one), -one.judged_at)):
-            if isinstance(judged.outcome, Score):
-                found.setdefault(judged.case.request.query, _answer(judged, judged.outcome))
+        scored = [(one.outcome, one) for one in recent if isinstance(one.outcome, Score)]
+        for score, judged in sorted(scored, key=lambda one: (one[0].value, -one[1].judged_at)):
+            evidence = [one for one in score.evidence if one.start >= 0 and one.verdict != "supported"]
+            answer = WorstAnswer(
+                evaluator=judged.evaluator,
+                app=judged.case.app,
+                question=judged.case.request.query,
+                answer=judged.case.response,
+                score=score.value,
+                explanation=score.explanation,
+                unsupported=[(one.start, one.end) for one in evidence],
+            )
+            found.setdefault(answer.question, answer)
         return list(found.values())[:_SHOWN]
-
-
-def _answer(judged: EvaluationResult, score: Score) -> WorstAnswer:
-    return WorstAnswer(
-        evaluator=judged.evaluator,
-        app=judged.case.app,
-        question=judged.case.request.query,
-        answer=judged.case.response,
-        score=score.value,
-        explanation=score.explanation,
-        unsupported=[(one.start, one.end) for one in score.evidence if one.start >= 0 and one.verdict != "supported"],
-    )
-
-
-def _value(judged: EvaluationResult) -> float:
-    return judged.outcome.value if isinstance(judged.outcome, Score) else 1.0
 
 
 def _trend(windows: Windows, app: str, evaluator: str, now: float) -> list[float | None]:

@@ -20,8 +20,8 @@ from rich.console import Console
 from monitor.cli.console.live_view import lines, render, summary
 from monitor.cli.console.output import clean
 from monitor.cli.console.view import AlertRow, ConsoleView, RateRow, WorstAnswer
+from monitor.cli.demo import run_demo, show
 from monitor.cli.demo.embedded import Started
-from monitor.cli.demo.show import run_demo, show
 from monitor.errors import InvalidData
 
 ROW = RateRow(
