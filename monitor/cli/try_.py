@@ -60,23 +60,23 @@ def try_(
 
 def _object(tried: TrialResult) -> dict[str, Any]:
     return {
-        "evaluator": tried.one.evaluator.name,
-        "version": tried.times[0].judged.version,
+        "evaluator": tried.evaluator.evaluator.name,
+        "version": tried.runs[0].result.version,
         "model": tried.settings.model if tried.settings is not None else None,
         "trace_id": tried.case.request_id,
         "together_with": tried.together,
         "times": [
-            {**_result_object(time.judged), "calls": [_call_object(tried, one) for one in time.exchanges]}
-            for time in tried.times
+            {**_result_object(run.result), "calls": [_call_object(tried, one) for one in run.exchanges]}
+            for run in tried.runs
         ],
         "scored": len(tried.scored),
         "flips": tried.flips,
-        "dollars": tried.paid,
+        "dollars": tried.dollars,
     }
 
 
-def _result_object(judged: EvaluationResult) -> dict[str, Any]:
-    outcome = judged.outcome
+def _result_object(result: EvaluationResult) -> dict[str, Any]:
+    outcome = result.outcome
     score = outcome if isinstance(outcome, Score) else None
     return {
         "outcome": outcome.kind,
@@ -84,11 +84,11 @@ def _result_object(judged: EvaluationResult) -> dict[str, Any]:
         "detail": getattr(outcome, "detail", None),
         "score": score.value if score else None,
         "label": score.label if score else None,
-        "level": judged.level if score else None,
-        "defect": judged.defect if score else None,
+        "level": result.level if score else None,
+        "defect": result.defect if score else None,
         "explanation": score.explanation if score else None,
         "evidence": [asdict(one) for one in score.evidence] if score else [],
-        "spent": asdict(judged.spending),
+        "spent": asdict(result.spending),
     }
 
 
@@ -107,9 +107,9 @@ def _call_object(tried: TrialResult, one: Exchange) -> dict[str, Any]:
 
 def lines(tried: TrialResult) -> Iterator[str]:
     """Yield the calls and the result of the first evaluation, then a summary of all."""
-    first = tried.times[0]
+    first = tried.runs[0]
     model = f", {tried.settings.model}" if tried.settings is not None else ""
-    yield f"{tried.one.evaluator.name} {first.judged.version}{model}, on case {clean(tried.case.request_id)}"
+    yield f"{tried.evaluator.evaluator.name} {first.result.version}{model}, on case {clean(tried.case.request_id)}"
     if tried.together:
         yield f"asked in one call together with {', '.join(tried.together)}, as in production"
     if tried.settings is None:
@@ -120,7 +120,7 @@ def lines(tried: TrialResult) -> Iterator[str]:
         yield from _exchange(tried, one, number, len(first.exchanges))
     yield ""
     yield "--- result"
-    yield from _result(first.judged)
+    yield from _result(first.result)
     yield ""
     yield from _summary(tried)
 
@@ -163,22 +163,22 @@ def _defect(judged: EvaluationResult) -> str:
 
 
 def _summary(tried: TrialResult) -> Iterator[str]:
-    scored, number = tried.scored, len(tried.times)
+    scored, number = tried.scored, len(tried.runs)
     yield f"--- {number} evaluation{'s' if number > 1 else ''}"
     if scored:
         scores = " ".join(f"{one.outcome.value:g}" for one in scored if isinstance(one.outcome, Score))
         counts = Counter(_defect(one) for one in scored)
         yield f"scores: {scores}"
         told = ", ".join(f"{many} x {word}" for word, many in counts.most_common())
-        yield f"results: {told} ({tried.one.defect} is a defect)"
+        yield f"results: {told} ({tried.evaluator.defect} is a defect)"
         if number > 1:
             yield f"flips: {tried.flips} of {len(scored)}"
     without = Counter(
-        f"{one.judged.outcome.kind}: {one.judged.outcome.reason}"
-        for one in tried.times
-        if not isinstance(one.judged.outcome, Score)
+        f"{one.result.outcome.kind}: {one.result.outcome.reason}"
+        for one in tried.runs
+        if not isinstance(one.result.outcome, Score)
     )
     for why, many in without.most_common():
         yield f"no score in {many} of {number}: {why}"
     if tried.settings is not None:
-        yield f"cost: {dollars(tried.paid) if tried.paid else 'nothing, or the price is unknown'}"
+        yield f"cost: {dollars(tried.dollars) if tried.dollars else 'nothing, or the price is unknown'}"

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from monitor.jobs.trial.queue import MOST_TIMES
+from monitor.jobs.trial.queue import MAX_TIMES
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
@@ -40,7 +40,7 @@ class TrialRequest(BaseModel):
     """The id of the trace, or of the row that the case came in; its texts must be stored."""
     evaluator: Annotated[str, Field(min_length=1, max_length=256)]
     """The name of a configured evaluator."""
-    times: Annotated[int, Field(ge=1, le=MOST_TIMES)]
+    times: Annotated[int, Field(ge=1, le=MAX_TIMES)]
     """How many times to run it, bypassing caches."""
 
 

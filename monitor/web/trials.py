@@ -154,10 +154,10 @@ class TrialPages:
             message = f"Results cannot be read now: {error}"
             return await self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, message, as_json=as_json)
         if as_json:
-            await trial.over.wait()
+            await trial.finished.wait()
             return await json_response(await self._view(trial))
         with anyio.move_on_after(_PATIENCE):
-            await trial.over.wait()
+            await trial.finished.wait()
         return WebResponse(HTTPStatus.SEE_OTHER, "text/plain", b"", {**HEADERS, "location": f"tried/{trial.name}"})
 
     async def page(self, name: str) -> WebResponse | None:
@@ -175,7 +175,7 @@ class TrialPages:
         row = await self._row(request.trace_id)
         if row is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, "no result of this trace is stored")
-        trial = self._trials.begin(row, request.evaluator, request.times)
+        trial = self._trials.start(row, request.evaluator, request.times)
         await self._audit.trial_started(request.trace_id, request.evaluator, request.times)
         return trial
 
@@ -200,30 +200,30 @@ class TrialPages:
 
 def trial_view(trial: Trial, now: float) -> TrialView:
     """Return `trial` in its current state."""
-    found, cut = trial.tried, list[str]()
+    found, cut = trial.result, list[str]()
     scored = found.scored if found is not None else []
     return TrialView(
         at=now,
         trace_id=whole(trial.trace_id),
         evaluator=trial.evaluator,
-        version=found.times[0].judged.version if found is not None and found.times else "",
+        version=found.runs[0].result.version if found is not None and found.runs else "",
         model=(found.settings.model or "") if found is not None and found.settings is not None else "",
         together_with=list(found.together) if found is not None else [],
-        started_at=trial.began,
+        started_at=trial.started_at,
         requested=trial.times,
-        finished=trial.over.is_set(),
-        error=trial.fault,
-        times=[_run(found, one, number, cut) for number, one in enumerate(found.times, 1)] if found else [],
+        finished=trial.finished.is_set(),
+        error=trial.error,
+        times=[_run(found, one, number, cut) for number, one in enumerate(found.runs, 1)] if found else [],
         scored=len(scored),
         defects=sum(one.defect for one in scored),
         flips=found.flips if found is not None else 0,
-        dollars=found.paid if found is not None else 0.0,
+        dollars=found.dollars if found is not None else 0.0,
         cut=cut,
     )
 
 
 def _run(tried: TrialResult, one: TrialRun, number: int, cut: list[str]) -> TrialRunView:
-    judged, outcome = one.judged, one.judged.outcome
+    result, outcome = one.result, one.result.outcome
     score = outcome if isinstance(outcome, Score) else None
     return TrialRunView.model_validate(
         {
@@ -232,12 +232,12 @@ def _run(tried: TrialResult, one: TrialRun, number: int, cut: list[str]) -> Tria
             "detail": whole(getattr(outcome, "detail", ""))[:TEXT],
             "score": score.value if score else None,
             "label": whole(score.label or "") if score else "",
-            "level": judged.level if score else "",
-            "defect": judged.defect if score else False,
+            "level": result.level if score else "",
+            "defect": result.defect if score else False,
             "explanation": whole(score.explanation)[:TEXT] if score else "",
             "evidence": [_evidence(one) for one in score.evidence] if score else [],
-            "dollars": judged.spending.dollars,
-            "seconds": judged.spending.seconds,
+            "dollars": result.spending.dollars,
+            "seconds": result.spending.seconds,
             "calls": [
                 _call(tried, call, f"evaluation {number}, call {place}", cut)
                 for place, call in enumerate(one.exchanges, 1)

@@ -1,1 +1,1 @@
-"""One evaluator on one case, several times, apart from all that is live: for `rag-monitor try` and for the page."""
+"""Trials: one evaluator on one case, several times, without any effect on the live pipeline."""

@@ -1,4 +1,4 @@
-"""The case of a result in the history, to be judged again."""
+"""Restores the case of a result in the history, to evaluate it again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from monitor.model.case import Case
 
 
 def of_row(row: Mapping[str, Any]) -> Case | None:
-    """The case of a result that was kept with its texts; None where it has none.
+    """Return the case of a result that was stored with its texts; None where it has none, or they cannot be read.
 
-    What the history does not keep is missing: the service's own prompt, and expected answers.
+    The service's own prompt and expected answers are missing: the history does not store them.
     """
     if "response" not in row:
         return None

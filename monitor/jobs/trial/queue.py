@@ -1,4 +1,4 @@
-"""Tries in a running monitor: one at a time, at most so many an hour, and nothing live hears of them."""
+"""Trials in a running monitor: one at a time, limited per hour, with no effect on anything live."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
-from monitor.jobs.trial import run as judging
+from monitor.jobs.trial import run as trials
 from monitor.jobs.trial.kept import of_row
 from monitor.jobs.trial.run import TrialResult
 from monitor.judge.settings import JudgeSettings
@@ -24,51 +24,52 @@ from monitor.stages import Runtime
 from monitor.statistics.limits import CalendarCap
 from monitor.telemetry.metrics import total
 
-MOST_TIMES: Final = 5
-"""Times that one try asks at most."""
+MAX_TIMES: Final = 5
+"""Evaluations in one trial at most."""
 
-LONGEST: Final = 300.0
-"""Seconds that one try may take; then it ends with the times that it had."""
+TIMEOUT: Final = 300.0
+"""Seconds that one trial may take; then it ends with the evaluations that have finished."""
 
 _HOUR: Final = 3600.0
-_KEPT, _KEPT_FOR, _TIDY_EVERY = 20, _HOUR, 60.0  # what was tried, with its texts, in memory alone
+_KEPT, _KEPT_FOR, _TIDY_INTERVAL = 20, _HOUR, 60.0  # results with their texts, in memory only
 
 
 class Trial:
-    """One try that somebody asked for, as far as it has come. `began` is wall-clock seconds, `times` how many."""
+    """A trial and its progress. `started_at` is wall-clock seconds, `times` the number of evaluations requested."""
 
-    def __init__(self, case: Case, who: Sequence[ConfiguredEvaluator], times: int, began: float) -> None:
+    def __init__(self, case: Case, evaluators: Sequence[ConfiguredEvaluator], times: int, started_at: float) -> None:
         self.name = secrets.token_urlsafe(12)
         self.case = case
-        self.who = who
+        self.evaluators = evaluators
         self.times = times
-        self.began = began
-        self.tried: TrialResult | None = None
-        self.fault = ""
-        """Why there are not as many times as were asked for; empty where there are."""
-        self.over = anyio.Event()
+        self.started_at = started_at
+        self.result: TrialResult | None = None
+        """The evaluations that have finished; None before the first."""
+        self.error = ""
+        """Why there are fewer evaluations than requested; empty where there are not."""
+        self.finished = anyio.Event()
 
     @property
     def evaluator(self) -> str:
-        """The name of the one that is tried."""
-        return self.who[0].evaluator.name
+        """The name of the evaluator that is tried."""
+        return self.evaluators[0].evaluator.name
 
     @property
     def trace_id(self) -> str:
-        """Of the case."""
+        """The trace of the case."""
         return self.case.request_id
 
-    def show(self, tried: TrialResult) -> None:
-        """What there is so far."""
-        self.tried = tried
+    def progress(self, result: TrialResult) -> None:
+        """Take the evaluations that have finished so far."""
+        self.result = result
 
 
 class TrialQueue:
-    """Begins tries, and carries them out in `run`.
+    """Starts trials, and carries them out in `run`.
 
     Args:
-        per_hour: how many may begin within an hour, 1 or more.
-        working: the evaluators that can work.
+        per_hour: how many may start within an hour, 1 or more.
+        working: the evaluators that are at work.
         judges: the settings of every judge, by name.
     """
 
@@ -87,99 +88,101 @@ class TrialQueue:
         self._allowed = CalendarCap(per_hour, _HOUR)
         self._started = runtime.clock.monotonic()  # the hours are counted from here: no jump of the wall clock matters
         self._kept: OrderedDict[str, Trial] = OrderedDict()
-        self._under_way: Trial | None = None
-        self._begins = anyio.Event()
+        self._running: Trial | None = None
+        self._wake = anyio.Event()
 
     @property
     def evaluators(self) -> Sequence[str]:
-        """Those that can be tried, by name."""
+        """The names of the evaluators that can be tried."""
         return list(self._working)
 
-    def begin(self, row: Mapping[str, Any], evaluator: str, times: int) -> Trial:
-        """Begin one on the case of a result, `times` from 1 to `MOST_TIMES`. It goes on by itself, whoever waits.
+    def start(self, row: Mapping[str, Any], evaluator: str, times: int) -> Trial:
+        """Start a trial on the case of a result, `times` from 1 to `MAX_TIMES`. It runs in the background.
 
-        Raises `Overloaded` while another one goes on, and after the last one of an hour; `InvalidData` where the result
-        has no texts, or they cannot be read; `ConfigError` where the evaluator is none that can work.
+        Raises:
+            Overloaded: another trial is running, or the limit per hour is reached.
+            InvalidData: the result has no texts, or they cannot be read.
+            ConfigError: the evaluator is not at work, or `times` is out of range.
         """
         one = self._working.get(evaluator)
         if one is None:
             raise ConfigError(f"evaluator: {evaluator!r} is not one of: {', '.join(self._working) or 'none'}")
-        if not 1 <= times <= MOST_TIMES:
-            raise ConfigError(f"times: {times} is not from 1 to {MOST_TIMES}")
-        if self._under_way is not None:
-            raise Overloaded("another try goes on; there is one at a time", 5.0)
+        if not 1 <= times <= MAX_TIMES:
+            raise ConfigError(f"times: {times} is not from 1 to {MAX_TIMES}")
+        if self._running is not None:
+            raise Overloaded("another trial is running; only one runs at a time", 5.0)
         now = self._runtime.clock.monotonic() - self._started
         self._allowed.turn(now)
         if not self._allowed.fits(1):
-            message = f"{self._per_hour} tries have begun within this hour, ui.max_trials_per_hour allows no more"
+            message = f"{self._per_hour} trials have started within this hour, the limit of ui.max_trials_per_hour"
             raise Overloaded(message, math.ceil(self._allowed.ends - now))
         case = of_row(row)
         if case is None:
-            raise InvalidData("the texts of this case are not kept: `storage.texts: all` keeps those to come")
-        trial = Trial(case, judging.group(one, self._working.values()), times, self._runtime.clock.now())
+            raise InvalidData("the texts of this case are not stored; `storage.texts: all` stores those of new traces")
+        trial = Trial(case, trials.group(one, self._working.values()), times, self._runtime.clock.now())
         self._allowed.use(1)
-        self._under_way = self._kept[trial.name] = trial
+        self._running = self._kept[trial.name] = trial
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        self._begins.set()
+        self._wake.set()
         return trial
 
     def find(self, name: str) -> Trial | None:
-        """The one of this name, for an hour and as long as there are not many newer ones."""
+        """Return the trial of this name, for an hour and as long as there are fewer than twenty newer ones."""
         self._tidy()
         return self._kept.get(name)
 
     async def run(self) -> None:
-        """Carry out what has begun, until cancelled. Never raises."""
+        """Run the trials that are started, until cancelled. Never raises."""
         async with anyio.create_task_group() as beside:
-            beside.start_soon(self._tidy_now_and_then)
+            beside.start_soon(self._tidy_regularly)
             while True:
-                await self._begins.wait()
-                self._begins = anyio.Event()
-                trial = self._under_way
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                trial = self._running
                 if trial is None:
                     continue
                 try:
-                    await self._try(trial)
+                    await self._run(trial)
                 finally:
-                    self._under_way = None
-                    trial.over.set()
+                    self._running = None
+                    trial.finished.set()
 
-    async def _try(self, trial: Trial) -> None:
-        first = trial.who[0]
-        aside = await anyio.to_thread.run_sync(partial(Runtime.standalone, logs=False))
+    async def _run(self, trial: Trial) -> None:
+        first = trial.evaluators[0]
+        standalone = await anyio.to_thread.run_sync(partial(Runtime.standalone, logs=False))
         try:
-            with anyio.move_on_after(LONGEST) as limit:
-                await judging.run(
-                    trial.who,
+            with anyio.move_on_after(TIMEOUT) as limit:
+                await trials.run(
+                    trial.evaluators,
                     trial.case,
                     trial.times,
                     settings=self._judges[first.judge] if first.evaluator.cost == "judge" else None,
-                    runtime=aside,
-                    shown=trial.show,
+                    runtime=standalone,
+                    progress=trial.progress,
                 )
             if limit.cancelled_caught:
-                trial.fault = f"It took longer than {LONGEST:.0f} s and was cut off."
+                trial.error = f"The trial was stopped after {TIMEOUT:.0f} s."
         except MonitorError as error:
-            trial.fault = f"It cannot be tried: {error}"
-        except Exception as error:  # noqa: BLE001 - whatever it is, the monitor goes on
-            trial.fault = f"It came to nothing: {type(error).__name__}."
+            trial.error = f"The evaluator cannot run: {error}"
+        except Exception as error:  # noqa: BLE001 - the monitor goes on
+            trial.error = f"The trial failed: {type(error).__name__}."
         finally:
-            self._count(trial, total(aside.metrics.judge_cost))
+            self._count(trial, total(standalone.metrics.judge_cost))
 
-    def _count(self, trial: Trial, paid: float) -> None:
+    def _count(self, trial: Trial, dollars: float) -> None:
         metrics = self._runtime.metrics
-        metrics.trials_cost.inc(paid)
-        for once in trial.tried.times if trial.tried is not None else ():
-            outcome = "verdict" if isinstance(once.judged.outcome, Score) else "none"
+        metrics.trials_cost.inc(dollars)
+        for run in trial.result.runs if trial.result is not None else ():
+            outcome = "verdict" if isinstance(run.result.outcome, Score) else "none"
             metrics.trials.labels(trial.evaluator, outcome).inc()
 
-    async def _tidy_now_and_then(self) -> None:
+    async def _tidy_regularly(self) -> None:
         while True:
-            await anyio.sleep(_TIDY_EVERY)
+            await anyio.sleep(_TIDY_INTERVAL)
             self._tidy()
 
     def _tidy(self) -> None:
         too_old = self._runtime.clock.now() - _KEPT_FOR
-        for name in [name for name, one in self._kept.items() if one.began < too_old]:
+        for name in [name for name, one in self._kept.items() if one.started_at < too_old]:
             del self._kept[name]

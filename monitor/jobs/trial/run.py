@@ -1,4 +1,4 @@
-"""One case by one evaluator, several times: what was sent, what came back, and what became of it."""
+"""Runs an evaluator on one case several times: what was sent, what came back, and the results."""
 
 from __future__ import annotations
 
@@ -20,32 +20,36 @@ from monitor.telemetry.metrics import total
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """One time: the result, and the calls that were made for it."""
+    """One evaluation: the result, and the calls of the judge behind it."""
 
-    judged: EvaluationResult
+    result: EvaluationResult
     exchanges: tuple[Exchange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """All times, in their order; `together`: the evaluators that were asked in the same call. `paid` in US dollars."""
+    """The evaluations of a trial, in order.
 
-    one: ConfiguredEvaluator
+    `settings` are those of the judge, None for a local evaluator; `together` the evaluators that shared the calls;
+    `dollars` the cost so far.
+    """
+
+    evaluator: ConfiguredEvaluator
     case: Case
     settings: JudgeSettings | None
     together: tuple[str, ...]
-    times: tuple[TrialRun, ...]
-    paid: float
+    runs: tuple[TrialRun, ...]
+    dollars: float
 
     @property
     def scored(self) -> list[EvaluationResult]:
-        """The results that are verdicts."""
-        return [time.judged for time in self.times if isinstance(time.judged.outcome, Score)]
+        """The results with a score."""
+        return [run.result for run in self.runs if isinstance(run.result.outcome, Score)]
 
     @property
     def flips(self) -> int:
-        """How many verdicts are not the most frequent one, a defect or none."""
-        counts = Counter(judged.defect for judged in self.scored)
+        """How many scores disagree with the majority on whether the answer is a defect."""
+        counts = Counter(result.defect for result in self.scored)
         return len(self.scored) - max(counts.values(), default=0)
 
     def temperature(self, exchange: Exchange) -> float | None:
@@ -55,41 +59,45 @@ class TrialResult:
 
 
 def group(tried: ConfiguredEvaluator, working: Iterable[ConfiguredEvaluator]) -> list[ConfiguredEvaluator]:
-    """The evaluator that is tried, and after it those of `working` that production asks in the same call."""
+    """Return the evaluator of a trial, followed by those of `working` that share its calls in production."""
     others = [one for one in working if tried.group and one.group == tried.group and one.judge == tried.judge]
     return [tried, *(one for one in others if one.evaluator.name != tried.evaluator.name)]
 
 
 async def run(
-    who: Sequence[ConfiguredEvaluator],
+    evaluators: Sequence[ConfiguredEvaluator],
     case: Case,
     times: int,
     *,
     settings: JudgeSettings | None,
     runtime: Runtime,
-    shown: Callable[[TrialResult], Any] = lambda _: None,
+    progress: Callable[[TrialResult], Any] = lambda _: None,
 ) -> TrialResult:
-    """Evaluate `times` times, one after the other, past every cache; `shown` gets what there is after each.
+    """Evaluate a case `times` times, one after the other, bypassing caches.
 
     Args:
-        who: the evaluator that is tried, and those that are asked in the same call.
-        settings: those of its judge; None where it asks none.
-        runtime: one of its own, since all that is counted is counted there; see `Runtime.standalone`.
+        evaluators: the one that is tried, then those that share its calls; see `group`.
+        case: what is evaluated.
+        times: how often.
+        settings: those of the judge; None for a local evaluator.
+        runtime: one for this trial alone, which gets all its metrics; see `Runtime.standalone`.
+        progress: is called with the result so far after each evaluation.
 
-    Raises `ConfigError` where a judge cannot work.
+    Raises:
+        ConfigError: the judge cannot work.
     """
     exchanges: list[Exchange] = []
-    together = tuple(other.evaluator.name for other in who[1:])
-    tried = TrialResult(who[0], case, settings, together, (), 0.0)
-    judges = {who[0].judge: settings} if settings is not None else {}
+    first, together = evaluators[0], tuple(other.evaluator.name for other in evaluators[1:])
+    trial = TrialResult(first, case, settings, together, (), 0.0)
+    judges = {first.judge: settings} if settings is not None else {}
     async with open_scorer(
-        who, judges, runtime=runtime, seam=partial(RecordingProvider, exchanges=exchanges)
+        evaluators, judges, runtime=runtime, seam=partial(RecordingProvider, exchanges=exchanges)
     ) as scorer:
         for number in range(times):
             exchanges.clear()
             results = await scorer.score(case, repeat=number * REPEAT_STEP)
-            judged = next(result for result in results if result.evaluator == who[0].evaluator.name)
-            once = TrialRun(judged, tuple(exchanges))
-            tried = replace(tried, times=(*tried.times, once), paid=total(runtime.metrics.judge_cost))
-            shown(tried)
-    return tried
+            result = next(one for one in results if one.evaluator == first.evaluator.name)
+            runs = (*trial.runs, TrialRun(result, tuple(exchanges)))
+            trial = replace(trial, runs=runs, dollars=total(runtime.metrics.judge_cost))
+            progress(trial)
+    return trial
