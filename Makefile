@@ -1,17 +1,17 @@
-# Everything a person types. Needs Python 3.11 or newer; the rest goes into .venv.
+# All commands for people. Needs Python 3.11 or newer; everything else is installed into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: help demo test check lock bench kafka dashboards clean
 
 help:
-	@echo "make demo    start the monitor on recorded traffic and watch it raise an alert"
-	@echo "make test    run the whole test suite"
-	@echo "make check   format, lint, types, import order"
-	@echo "make bench   what receiving costs, as a table"
-	@echo "make kafka   start an Apache Kafka with demo topics to try it on (needs java and mvn)"
-	@echo "make dashboards  write the Grafana boards anew, and what deploy/ has of them and of the rules"
-	@echo "make lock    write the lock files anew from what is asked for"
+	@echo "make demo        start the monitor on recorded traffic and watch it raise an alert"
+	@echo "make test        run the whole test suite"
+	@echo "make check       format, lint, types, import order"
+	@echo "make bench       measure the cost of receiving"
+	@echo "make kafka       start an Apache Kafka with demo topics (needs java and mvn)"
+	@echo "make dashboards  regenerate the Grafana dashboards and the generated files in deploy/"
+	@echo "make lock        regenerate the lock files"
 
 demo: .venv/.ready
 	@$(BIN)/rag-monitor demo
@@ -37,7 +37,7 @@ dashboards: .venv/.ready-tests
 
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
-	@echo "Making the environment in .venv (once) ..."
+	@echo "Creating the environment in .venv (once) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

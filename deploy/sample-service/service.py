@@ -2,13 +2,13 @@
 
     python service.py [--host 127.0.0.1] [--port 8080] [--every 2]
 
-`GET /ask?q=QUESTION`   an answer, the pages it rests on, whether it was made worse on purpose, its trace id
-`POST /quality`         `{"hallucinate": 0.4}`: from now on that share of answers is made up; `GET` tells the share
+`GET /ask?q=QUESTION`   an answer, its source pages, whether it was made worse on purpose, its trace id
+`POST /quality`         `{"hallucinate": 0.4}` makes that share of answers hallucinate; `GET` returns the share
 `GET /healthz`          `ok`
 
-Every `--every` seconds it asks itself one of the questions in documents.json; 0 leaves that to others. Traces go to
+Every `--every` seconds it asks itself one of the questions in documents.json; 0 turns that off. Traces go to
 `OTEL_EXPORTER_OTLP_ENDPOINT` (http://localhost:4318), under `OTEL_SERVICE_NAME` (sample-service); the other variables
-of the OpenTelemetry SDK hold as well. With `OPENAI_API_KEY` it asks `OPENAI_MODEL` (gpt-4o-mini) at `OPENAI_BASE_URL`,
+of the OpenTelemetry SDK work too. With `OPENAI_API_KEY` it asks `OPENAI_MODEL` (gpt-4o-mini) at `OPENAI_BASE_URL`,
 without it a scripted model in this process.
 """
 

@@ -162,7 +162,7 @@ def test_the_configuration_is_one_that_the_monitor_takes(
     (tmp_path / "config.yaml").write_text(configuration(rendered(shape)))
     checked = CliRunner().invoke(app, ["check", "-c", str(tmp_path / "config.yaml")])
     assert checked.exit_code == 0, checked.output
-    assert "State is kept in /var/lib/rag-monitor" in checked.stdout
+    assert "Keeps its state in /var/lib/rag-monitor" in checked.stdout
 
 
 @SHAPES

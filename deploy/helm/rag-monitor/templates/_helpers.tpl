@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* What the ConfigMap holds. */}}
+{{/* The data of the ConfigMap. */}}
 {{- define "rag-monitor.configData" -}}
 config.yaml: |
 {{- if .Values.config }}
@@ -46,7 +46,7 @@ config.yaml: |
 checksum/config: {{ include "rag-monitor.configData" . | sha256sum }}
 {{- end -}}
 
-{{/* The monitor's container, less what differs: name, image, what it may do, what it mounts. */}}
+{{/* The parts of the monitor's container that all modes share: name, image, security context, mounts. */}}
 {{- define "rag-monitor.container" -}}
 {{- $sidecar := eq .Values.mode "sidecar" -}}
 {{- $volume := ternary "rag-monitor-" "" $sidecar -}}
@@ -129,7 +129,7 @@ volumeMounts:
   - {name: {{ $volume }}tmp, mountPath: /tmp}
 {{- end -}}
 
-{{/* For the pod of a service, also from another chart: `include "rag-monitor.sidecar" (index .Subcharts "rag-monitor")`
+{{/* For a service's pod, also in another chart: `include "rag-monitor.sidecar" (index .Subcharts "rag-monitor")`
      under `initContainers`, and the volumes under `volumes`. */}}
 {{- define "rag-monitor.sidecar" -}}
 - restartPolicy: Always
@@ -147,7 +147,7 @@ volumeMounts:
     sizeLimit: 64Mi
 {{- end -}}
 
-{{/* The pod of modes standalone and fleet. */}}
+{{/* The pod in modes standalone and fleet. */}}
 {{- define "rag-monitor.pod" -}}
 metadata:
   labels:
