@@ -12,8 +12,7 @@ from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.output import report, writing
 from monitor.clock import SystemClock
-from monitor.operations.export import SHAPES, Export, ExportFilter, collect
-from monitor.operations.export.collect import MAX_RESULTS
+from monitor.operations.export import MAX_RESULTS, SHAPES, Export, ExportFilter, collect
 from monitor.quantities import parse_duration
 from monitor.storage.history.rows import dump
 

@@ -22,7 +22,8 @@ from monitor.cli.console.output import echo_json, echo_lines, writing
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
-from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side
+from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side, SumsSource
+from monitor.operations.gate.sums import HistorySums, PrometheusSums
 from monitor.quantities import parse_duration, percent
 from monitor.statistics.gating import MOST_MORE, GateDecision
 from monitor.storage import files
@@ -125,13 +126,13 @@ def gate(
         times=times,
     )
     if prometheus is not None:
-        source: operation.SumsSource = _options.read(
-            "--prometheus", partial(operation.PrometheusSums, token=token_of(token_file), ca_file=ca_file), prometheus
+        source: SumsSource = _options.read(
+            "--prometheus", partial(PrometheusSums, token=token_of(token_file), ca_file=ca_file), prometheus
         )
     elif token_file is not None or ca_file is not None:
         raise ConfigError("--token-file and --ca-file need --prometheus")
     else:
-        source = operation.HistorySums(configuration.load(config).storage.path / files.HISTORY)
+        source = HistorySums(configuration.load(config).storage.path / files.HISTORY)
     report = operation.decide(criteria, source, SystemClock().now())
     if junit is not None:
         write_junit(report, junit)

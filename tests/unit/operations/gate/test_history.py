@@ -10,8 +10,8 @@ from monitor.errors import ConfigError
 from monitor.model.outcome import RateScope
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.operations.gate import ResultKey, Side
-from monitor.operations.gate import history as module
-from monitor.operations.gate.history import HistorySums, newest
+from monitor.operations.gate import sums as module
+from monitor.operations.gate.sums import HistorySums, newest
 from monitor.storage.history.tables import create, insert
 from tests.support.results import judged
 

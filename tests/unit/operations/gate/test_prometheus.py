@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import ConfigError
-from monitor.operations.gate import PrometheusSums
+from monitor.operations.gate.sums import PrometheusSums
 from tests.support.http_api import HttpApi, Says
 
 NOTHING = Says(data={"data": {"result": []}})

@@ -1,13 +1,14 @@
-"""Collecting results from the history for a data set: each answer once, personal data masked."""
+"""Exports scored answers from the history as a data set: each answer once, personal data masked, room for a label."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from monitor.config.sections import StorageSettings
@@ -95,7 +96,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
         )
     chosen = list(_once(complete))
     if wanted.sample is not None:
-        chosen = sorted(chosen, key=lambda one: _hash(one[0]["id"]))[: wanted.sample]
+        chosen = sorted(chosen, key=lambda one: _draw(one[0]["id"]))[: wanted.sample]
     masks = _Masks() if redact else None
     rows = [_row(row, seen, masks) for row, seen in chosen]
     if rows:
@@ -193,5 +194,54 @@ def _row(row: Mapping[str, Any], seen: int, masks: _Masks | None) -> dict[str, A
     }
 
 
-def _hash(text: str) -> bytes:
+def _draw(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16, person=b"export").digest()
+
+
+_LABEL: Final = ("id", "request_id", "evaluator", "verdict", "defect")
+"""The fields that `calibrate` needs: every shape has them."""
+_ABOUT: Final = ("app", "version", "score", "explanation", "timestamp", "seen")
+
+
+def _flat(row: Mapping[str, Any], question: str, contexts: str, answer: str, reference: str) -> dict[str, Any]:
+    return {
+        question: row["request"]["query"],
+        contexts: [one["content"] for one in row["retrieved_context"]],
+        answer: row["response"],
+        reference: None,
+        "history": row["request"]["history"],
+        **{name: row[name] for name in _LABEL + _ABOUT},
+    }
+
+
+def _nested(row: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    given = {**row["request"], "retrieved_context": row["retrieved_context"]}
+    about, answer = {name: row[name] for name in _ABOUT}, {"response": row["response"]}
+    fields: dict[str, Any]
+    match tool:
+        case "mlflow":
+            tags = {key: str(row[key]) for key in ("app", "evaluator", "version", "verdict")}
+            fields = {"inputs": given, "outputs": row["response"], "expectations": {}, "tags": tags}
+        case "langfuse":
+            fields = {"input": given, "expectedOutput": None, "metadata": answer | about}
+            fields["sourceTraceId"] = row["request_id"]
+        case _:
+            fields = {"input": given, "output": answer, "metadata": about}
+    return fields | {name: row[name] for name in _LABEL}
+
+
+SHAPES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = MappingProxyType(
+    {
+        "case": dict,
+        "ragas": lambda row: _flat(row, "user_input", "retrieved_contexts", "response", "reference"),
+        "deepeval": lambda row: _flat(row, "input", "retrieval_context", "actual_output", "expected_output"),
+        "mlflow": lambda row: _nested(row, "mlflow"),
+        "langfuse": lambda row: _nested(row, "langfuse"),
+        "phoenix": lambda row: _nested(row, "phoenix"),
+    }
+)
+"""Give a row the field names of a tool that imports it.
+
+Ragas (`SingleTurnSample`), DeepEval (`LLMTestCase`), MLflow 3 (records of `mlflow.genai.datasets`), Langfuse (dataset
+items of its public API), Phoenix (examples of its data sets).
+"""

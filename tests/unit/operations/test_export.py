@@ -12,8 +12,7 @@ from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import RateScope
-from monitor.operations.export import SHAPES, ExportFilter, collect
-from monitor.operations.export.collect import mask, normalised
+from monitor.operations.export import SHAPES, ExportFilter, collect, mask, normalised
 from monitor.privacy.detectors import pieces
 from monitor.storage.history.tables import create, insert
 from tests.support.results import judged
