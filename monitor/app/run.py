@@ -28,7 +28,7 @@ from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
-from monitor.web.responses import mount
+from monitor.web.mount import mount
 
 
 async def run(

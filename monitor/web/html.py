@@ -12,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from monitor.quantities import human_duration
 from monitor.web import charts, highlights, texts
 from monitor.web.cases import unsupported
-from monitor.web.responses import STYLE
 from monitor.web.views import EvidenceView, ResultView
 
 _FOLD: Final = 4000
@@ -104,7 +103,6 @@ def _environment() -> Environment:
         "stamp": texts.stamp,
     }
     made.globals |= {
-        "style": STYLE,
         "states": STATES,
         "outcomes": OUTCOMES,
         "interval": texts.interval,

@@ -1,4 +1,4 @@
-"""HTTP responses of the UI, and its mount on the metrics port.
+"""HTTP responses of the UI.
 
 Pages are rendered in a thread. Their headers let a browser load and run nothing but the one style sheet.
 """
@@ -9,22 +9,16 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 from pydantic import BaseModel
 
 from monitor.telemetry.site import WebResponse
-from monitor.web.context import PageContext
-from monitor.web.settings import UiSettings
-
-if TYPE_CHECKING:
-    from monitor.web.pages import Pages
 
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
-POST_PATHS: Final = frozenset({"/try", "/api/v1/try"})
 
 STYLE: Final = files("monitor.web").joinpath("templates/style.css").read_text(encoding="utf-8").strip()
 _HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -55,34 +49,6 @@ async def html_response(name: str, status: int = 200, **values: object) -> WebRe
     def write() -> bytes:
         from monitor.web import html  # noqa: PLC0415 - jinja2 takes a while to import, and JSON needs none
 
-        return html.render(name, **values)  # type: ignore[arg-type] # `now` is among the values
+        return html.render(name, style=STYLE, **values)  # type: ignore[arg-type] # `now` is among the values
 
     return WebResponse(status, HTML, await anyio.to_thread.run_sync(write), HEADERS)
-
-
-def mount(context: PageContext, settings: UiSettings) -> None:
-    """Serve the UI on the metrics port. The pages are imported with the first request, to start fast."""
-    started_at, making = context.runtime.clock.now(), anyio.Lock()
-    made: list[Pages] = []
-
-    def make() -> Pages:
-        from monitor.web.pages import Pages  # noqa: PLC0415 - see above
-
-        return Pages(context, settings, started_at=started_at)
-
-    async def pages() -> Pages:
-        if not made:
-            async with making:
-                if not made:
-                    made.append(await anyio.to_thread.run_sync(make))
-        return made[0]
-
-    async def get(path: str, query: str, headers: Mapping[str, str]) -> WebResponse | None:
-        return await (await pages())(path, query, headers)
-
-    async def post(path: str, headers: Mapping[str, str], body: bytes) -> WebResponse:
-        return await (await pages()).post(path, headers, body)
-
-    context.runtime.site.mount(get, names=settings.names)
-    if context.trials is not None:
-        context.runtime.site.mount_post(post, POST_PATHS)

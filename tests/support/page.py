@@ -35,8 +35,8 @@ from monitor.statistics.slice_sums import Sliced
 from monitor.statistics.windows import Windows
 from monitor.telemetry.site import WebResponse
 from monitor.web.context import PageContext
+from monitor.web.mount import mount
 from monitor.web.pages import Pages
-from monitor.web.responses import mount
 from monitor.web.settings import UiSettings
 from tests.support.runtime import runtime
 from tests.support.tools import free_port
