@@ -200,7 +200,7 @@ def test_a_shipped_rubric_can_be_copied_as_a_rubric_of_ones_own(tmp_path, name):
     assert from_file(own).name == "my_own"
 
 
-def test_every_name_in_the_table_of_names_elsewhere_is_one_that_ships():
-    page = (ROOT / "docs" / "evaluators" / "judged.md").read_text().split("## Their names elsewhere")[1]
+def test_every_name_in_the_table_of_names_in_other_tools_is_one_that_ships():
+    page = (ROOT / "docs" / "evaluators" / "judged.md").read_text().split("## Names in other tools")[1]
     rows = " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))
     assert set(re.findall(r"`(\w+)`", rows)) <= set(registry.types("evaluators"))
