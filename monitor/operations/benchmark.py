@@ -98,14 +98,7 @@ async def benchmark_file(
         results.append(one)
 
     with progress.steps(len(cases), path.name) as scored, unwrap_errors():
-        await score(
-            config,
-            evaluators,
-            cases,
-            runtime=runtime,
-            deliver=deliver,
-            scored=scored,
-        )
+        await score(config, evaluators, cases, runtime=runtime, deliver=deliver, scored=scored)
     results.sort(key=lambda one: int(one.case.request_id))  # judges answer in any order, the draws must not
     return FileBenchmark(
         path,

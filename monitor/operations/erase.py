@@ -6,10 +6,10 @@ erase(config, user="u-4711", dry_run=True).rows  # {"history.db, results": 12, .
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from monitor.clock import Clock, SystemClock
 from monitor.config.model import Config
@@ -30,22 +30,12 @@ SETTLE: Final = 1.5
 _LEAST_RETENTION: Final = 7 * 86400.0
 
 
-class _Erase(Protocol):
-    """Deletes what a file holds about requests. Returns the rows by table."""
-
-    def __call__(self, path: Path, traces: Collection[str], /, *, dry_run: bool) -> dict[str, int]: ...
-
-
-class _TracesOf(Protocol):
-    """Finds the trace ids of a user in a file, by pseudonyms or by the id itself."""
-
-    def __call__(self, path: Path, users: Collection[str], user_id: str, /) -> set[str]: ...
-
-
 class _Store(NamedTuple):
+    """A file, and what erases requests in it (rows by table) and finds those of a user (pseudonyms, or the id)."""
+
     path: Path
-    erase: _Erase
-    traces_of: _TracesOf | None = None
+    erase: Callable[..., dict[str, int]]
+    traces_of: Callable[[Path, Collection[str], str], set[str]] = lambda _path, _users, _user: set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +76,7 @@ def erase(
                 if at.is_dir():
                     _mark(at, trace, users, now, max(config.storage.retention, _LEAST_RETENTION))
             time.sleep(SETTLE)
-        traces = {trace} if trace else _traces_of(user, users, stores)
+        traces = {trace} if trace else set().union(*(one.traces_of(one.path, users, user) for one in stores))
         if retained.exists():
             rows |= _named(retained, deliveries.erase(retained, {*traces, user}, dry_run=dry_run))
         for one in stores:
@@ -96,7 +86,10 @@ def erase(
     if not dry_run and folder.is_dir():
         ids = {"requests": sorted(traces)} if trace else {"users": sorted(users), "requests": sorted(traces)}
         audit.record(folder, Event.TEXTS_FORGOTTEN, rows=sum(rows.values()), **ids)
-    return Erased(rows, len(traces) if rows else 0, list(_copies(config)), list(_damaged(config, stores)))
+    copies = [*(sink.external_copies() for sink in config.sinks), *(one.external_copies() for one in config.sources)]
+    kept = (config.storage.path / files.SPOOL, *(one.path for one in stores))
+    damaged = [copy for path in kept for copy in damaged_copies(path)]
+    return Erased(rows, len(traces) if rows else 0, [name for name in copies if name], damaged)
 
 
 def _named(path: Path, rows: Mapping[str, int]) -> dict[str, int]:
@@ -117,36 +110,16 @@ def _mark(folder: Path, trace: str, users: set[str], now: float, retention: floa
         erasure.add(folder, marks, since=now - retention)
 
 
-def _traces_of(user: str, users: set[str], stores: Sequence[_Store]) -> set[str]:
-    found: set[str] = set()
-    for one in stores:
-        if one.traces_of is not None:
-            found |= one.traces_of(one.path, users, user)
-    return found
-
-
 def _stores(config: Config) -> list[_Store]:
     """The files that exist, each with the functions that find and erase requests in it."""
     folder = config.storage.path
     own = [
         _Store(folder / files.HISTORY, history.erase, history.traces_of),
-        _Store(folder / files.BACKFILL, backfill.erase, _waiting_of),
+        _Store(
+            folder / files.BACKFILL, backfill.erase, lambda path, users, user: backfill.traces_of(path, {user, *users})
+        ),
         _Store(folder / files.REQUEST_LOG, request_log.erase),
     ]
     others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink) and sink.path is not None)
     found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}
     return [one for one in found.values() if one.path.exists()]
-
-
-def _waiting_of(path: Path, users: Collection[str], user_id: str, /) -> set[str]:
-    return backfill.traces_of(path, {user_id, *users})
-
-
-def _copies(config: Config) -> Iterator[str]:
-    named = [*(sink.external_copies() for sink in config.sinks), *(one.external_copies() for one in config.sources)]
-    yield from (name for name in named if name)
-
-
-def _damaged(config: Config, stores: Sequence[_Store]) -> Iterator[Path]:
-    for path in (config.storage.path / files.SPOOL, *(one.path for one in stores)):
-        yield from damaged_copies(path)
