@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.app.parts import Parts
 from monitor.config import Config
-from monitor.jobs.backfill.context import BackfillContext
+from monitor.jobs.backfill.evaluation import BackfillContext
 from monitor.jobs.backfill.run import Backfill
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
@@ -48,7 +48,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     counting = ResultMetrics(runtime.metrics, slicing, running.generations)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
-    backfill = Backfill(settings, config.storage, runtime, parts.versions)
+    backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
     scorer = Scorer(
         running.assignments,
         parts.judges,

@@ -6,7 +6,6 @@ those of the present versions: a version is an instrument, and labels of another
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import InvalidData
 from monitor.stages import Runtime
-from monitor.storage.files import make_private, sync_folder
+from monitor.storage.files import write_whole
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 
@@ -85,14 +84,7 @@ class Calibration(_Saved):
 def save(calibration: Calibration, folder: Path) -> Path:
     """Write the file atomically into `folder`, which is created if missing. Raises `OSError`."""
     path = folder / FILE
-    beside = folder / f"{FILE}.new"
-    make_private(beside)
-    with beside.open("wb") as file:
-        file.write(calibration.model_dump_json(indent=1).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_folder(folder)
+    write_whole(path, calibration.model_dump_json(indent=1).encode())
     return path
 
 

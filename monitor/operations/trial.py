@@ -11,8 +11,7 @@ from pathlib import Path
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.trial import run
-from monitor.jobs.trial.kept import of_row
-from monitor.jobs.trial.run import TrialResult, TrialRun
+from monitor.jobs.trial.run import TrialResult, TrialRun, of_row
 from monitor.model.case import EVALUABLE, Case, Reading
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.scoring import choose_evaluators

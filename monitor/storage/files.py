@@ -35,6 +35,18 @@ def make_private(path: Path) -> None:
         os.close(descriptor)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a private file at once: after a crash it holds the old content or the new one. Raises `OSError`."""
+    building = path.with_name(f"{path.name}.new")
+    make_private(building)
+    with building.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    building.replace(path)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames within `folder` durable. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,67 +1,159 @@
-"""Working the queue off: behind all live judgements, under its own budget, once each, also over restarts."""
+"""Works on the backfill queue: behind all live evaluations, within its own budget, each item once, over restarts."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
 from monitor.errors import MonitorError
-from monitor.jobs.backfill.context import BackfillContext, BackfillScorer
-from monitor.jobs.backfill.lock import QueueLock
-from monitor.jobs.backfill.missed import Missing
-from monitor.jobs.backfill.requests import BackfillEvaluator
-from monitor.jobs.backfill.series import BackfillSeries
-from monitor.jobs.backfill.settings import BackfillSettings
-from monitor.jobs.backfill.store import NAME, BackfillQueue, Missed, Waiting
+from monitor.jobs.backfill import BackfillSettings
+from monitor.jobs.backfill.cases import BackfillOrigin, Item
+from monitor.jobs.backfill.evaluation import BackfillContext, BackfillEvaluator, BackfillScorer, BackfillSeries
+from monitor.jobs.backfill.store import NAME, BackfillGroup, BackfillQueue, Missed, Waiting
 from monitor.model.case import Case
-from monitor.model.outcome import EvaluationResult
+from monitor.model.outcome import EvaluationResult, Selection
 from monitor.stages import Runtime
+from monitor.storage.files import make_private
 from monitor.telemetry.events import Event
-
-__all__ = ["Backfill", "BackfillContext"]
 
 _LOOK_EVERY: Final = 1.0  # seconds between two looks at the queue
 _TIDY_EVERY: Final = 5.0
+_WRITE_EVERY: Final = 0.5  # seconds between two writes of missed evaluations
+_ITEMS_AT_ONCE: Final = 200  # in one write
+_REQUESTS_AT_ONCE: Final = 4  # enough to keep a modest pace, few enough that live ones hardly notice
+_HELD_AT_MOST: Final = 16 * 1024**2  # characters of cases that wait in memory for the disk
+
 UntilDone: TypeAlias = Callable[[Mapping[str, str]], bool]
-"""Called when nothing is under way, with the reasons for which judges are not asked at present, by their names."""
-Summarise: TypeAlias = Callable[[], Awaitable[None]]
-
-_AT_ONCE: Final = 4  # requests: enough to keep a modest pace, few enough that live ones hardly notice
+"""Called when nothing is in progress, with the reasons why judges get no calls at present, by their names."""
+_Summarise: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class BackfillStorage(Protocol):
-    """The folder, and what may be stored in it: `texts` is `none` where no text may."""
+class QueueLock:
+    """The right to work on the queue in `folder`: one process at a time holds it, until `leave` or until it exits."""
 
-    @property
-    def path(self) -> Path:
-        """The storage folder."""
-        ...
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "backfill.lock"
+        self._held: int | None = None
 
-    @property
-    def texts(self) -> str:
-        """`all`, `verdicts` or `none`."""
-        ...
+    def take(self) -> bool:
+        """Try to take the lock; whether this process holds it now. Raises `MonitorError` without access to the file."""
+        if self._held is not None:
+            return True
+        try:
+            make_private(self._path)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise MonitorError(f"{self._path} cannot be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return False
+        self._held = descriptor
+        return True
+
+    def leave(self) -> None:
+        """Release the lock."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def somebody_works(folder: Path) -> bool:
+    """Whether some process, usually a running monitor, works on the queue in `folder`."""
+    turn = QueueLock(folder)
+    free = turn.take()
+    turn.leave()
+    return not free
+
+
+class Missing:
+    """Writes missed evaluations to `store`. A crash of the process loses at most the last second."""
+
+    def __init__(self, store: BackfillQueue, series: BackfillSeries, runtime: Runtime) -> None:
+        self._store = store
+        self._series = series
+        self._runtime = runtime
+        self._waiting: deque[Item] = deque()
+        self._held = 0
+        self._said = False
+
+    def miss(self, case: Case, judged: EvaluationResult) -> None:
+        """Add an evaluation of `case` that was due and failed, with the result `judged`. Never waits, never raises."""
+        size = case.text_length
+        if self._held + size > _HELD_AT_MOST:
+            self._series.missed([BackfillGroup(case.app, judged.evaluator, BackfillOrigin.MISSED)], "dropped")
+            return
+        self._held += size
+        drawn = judged.selection or Selection(1.0, 1.0)
+        self._waiting.append(
+            Item(
+                case=case,
+                evaluator=judged.evaluator,
+                version=judged.version,
+                origin=BackfillOrigin.MISSED,
+                probability=drawn.probability,
+                target=drawn.target,
+            )
+        )
+
+    async def run(self) -> None:
+        """Write until cancelled, then write the rest."""
+        try:
+            while True:
+                await anyio.sleep(_WRITE_EVERY)
+                await self._write()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._write()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(_ITEMS_AT_ONCE, len(self._waiting)))]
+            self._held -= sum(one.case.text_length for one in batch)
+            groups = [BackfillGroup(one.case.app, one.evaluator, one.origin) for one in batch]
+            now = self._runtime.clock.now()
+            try:
+                dropped, displaced = await anyio.to_thread.run_sync(self._store.miss, batch, now)
+            except MonitorError as error:
+                self._series.missed(groups, "dropped")
+                if not self._said:
+                    self._said = True
+                    self._runtime.events.error(Event.BACKFILL_FAILED, f"missed evaluations are lost: {error}")
+                continue
+            self._said = False
+            kept = Counter(groups)
+            kept.subtract(dropped)
+            self._series.missed(kept.elements(), "kept")
+            self._series.missed([*dropped, *displaced], "dropped")
 
 
 class Backfill:
     """The queue in the storage folder and, in `run`, its worker.
 
-    `versions` are those of the evaluators of this process. Where no texts are to be stored nothing missed is kept.
+    `versions` are those of the evaluators of this process. Without `texts` no text may be stored, so nothing missed is.
     """
 
     def __init__(
-        self, settings: BackfillSettings, storage: BackfillStorage, runtime: Runtime, versions: Mapping[str, str]
+        self,
+        settings: BackfillSettings,
+        folder: Path,
+        runtime: Runtime,
+        versions: Mapping[str, str],
+        *,
+        texts: bool = True,
     ) -> None:
-        folder = storage.path
         self._settings = settings
-        self._keeps = settings.retention > 0 and storage.texts != "none"
+        self._keeps = settings.retention > 0 and texts
         self._folder = folder
         self._runtime = runtime
         self._versions = versions
@@ -73,18 +165,18 @@ class Backfill:
         self._summary: Sequence[Missed] = ()
 
     def miss(self, case: Case, judged: EvaluationResult) -> None:
-        """The judgement of `case` is due and its judge refuses. Never waits, never raises."""
+        """Keep an evaluation of `case` that is due and whose judge is unavailable. Never waits, never raises."""
         if self._keeps:
             self._missing.miss(case, judged)
 
     def missed(self) -> Sequence[Missed]:
-        """What was missed and is not asked for yet, by evaluator, as it was some seconds ago."""
+        """Return what was missed and is not requested yet, by evaluator, as of some seconds ago."""
         return self._summary
 
     async def run(self, context: BackfillContext, *, until_done: UntilDone | None = None) -> None:
         """Work until cancelled, or until `until_done` says so. While another process works on the queue it waits.
 
-        Faults are told as events and tried again; with `until_done` they are raised, as `MonitorError`. Raises
+        Faults are reported as events and retried; with `until_done` they are raised, as `MonitorError`. Raises
         `ConfigError` at once where the budget can never be spent.
         """
         if self._settings.retention <= 0:
@@ -106,12 +198,12 @@ class Backfill:
         self._summary = [one for one in found if one.evaluator in self._versions]
 
     def _damaged(self, aside: Path) -> None:
-        message = "the backfill queue was damaged; it is kept aside and a new one is begun"
+        message = "the backfill queue was damaged: it was set aside and a new one begun"
         self._runtime.events.error(Event.BACKFILL_FAILED, message, aside=str(aside))
 
 
 class _Worker:
-    """The loop, which finds what is due, and as many requests at once as it judges."""
+    """The loop that finds what is due, and evaluates some requests at once."""
 
     def __init__(
         self,
@@ -133,7 +225,9 @@ class _Worker:
         self._tidied = float("-inf")
         self._paid = 0.0
 
-    async def run(self, turn: QueueLock, summarise: Summarise, until_done: UntilDone | None) -> None:
+    async def run(
+        self, turn: QueueLock, summarise: Callable[[], Awaitable[None]], until_done: UntilDone | None
+    ) -> None:
         """See `Backfill.run`."""
         troubled = False
         async with AsyncExitStack() as stack, anyio.create_task_group() as work:
@@ -146,26 +240,26 @@ class _Worker:
                         await self._tidy(summarise)
                         found = await self._look()
                         if found and opened is None:
-                            opened = await stack.enter_async_context(self._open())
+                            opening = self._context.open_scorer(self._settings.budget, self._runtime)
+                            opened = await stack.enter_async_context(opening)
                         if opened is not None:
-                            self._begin(found, opened, work)
+                            for waiting in found:
+                                self._busy.add(waiting[0].request_id)
+                                work.start_soon(self._one, waiting, opened)
                     troubled = False
                 except Exception as error:  # whatever it is, the live monitor goes on
                     if until_done is not None:
                         raise
                     if not troubled:
                         troubled = True
-                        message = f"nothing is judged afterwards: {_told(error)}"
+                        message = f"backfill does not run: {_told(error)}"
                         self._runtime.events.error(Event.BACKFILL_FAILED, message)
                 if until_done is not None and not self._busy and until_done(self._requests.held_for):
                     return
                 with anyio.move_on_after(_LOOK_EVERY):
                     await self._wake.wait()
 
-    def _open(self) -> AbstractAsyncContextManager[BackfillScorer]:
-        return self._context.open_scorer(self._settings.budget, self._runtime)
-
-    async def _tidy(self, summarise: Summarise) -> None:
+    async def _tidy(self, summarise: _Summarise) -> None:
         clock = self._runtime.clock
         if clock.monotonic() - self._tidied < _TIDY_EVERY:
             return
@@ -178,39 +272,33 @@ class _Worker:
                 self._series.ended(group, "expired", number=number)
         self._series.missed(missed, "expired")
         await summarise()
-        if not self._busy:  # else what ends meanwhile would seem to be gone
+        if not self._busy:  # an item that ends meanwhile would seem to be gone
             left = await anyio.to_thread.run_sync(self._store.asked_up_to, self._seen)
             for group, number in list(self._series.pending.items()):
                 if number > left.get(group, 0):  # `rag-monitor forget` has deleted them, or the file was lost
                     self._series.ended(group, "forgotten", number=number - left.get(group, 0))
 
     async def _look(self) -> list[list[Waiting]]:
-        """Take note of what is new, and find what can be judged now."""
+        """Count what is new, and find what can be evaluated now."""
         self._seen, new = await anyio.to_thread.run_sync(self._store.asked_after, self._seen)
-        self._series.asked(
-            {group: number for group, number in new.items() if group.evaluator in self._context.versions}
-        )
-        among, room = self._requests.askable(), _AT_ONCE - len(self._busy)
+        own = {group: number for group, number in new.items() if group.evaluator in self._context.versions}
+        self._series.asked(own)
+        among, room = self._requests.askable(), _REQUESTS_AT_ONCE - len(self._busy)
         if room <= 0 or not among:
             return []
         query = partial(self._store.next, room, up_to=self._seen, among=among, without=set(self._busy))
         return await anyio.to_thread.run_sync(query)
 
-    def _begin(self, found: Sequence[list[Waiting]], opened: BackfillScorer, work: TaskGroup) -> None:
-        for waiting in found:
-            self._busy.add(waiting[0].request_id)
-            work.start_soon(self._one, waiting, opened)
-
     async def _one(self, waiting: Sequence[Waiting], opened: BackfillScorer) -> None:
         try:
             await self._requests.judge(waiting, opened.scorer)
         except Exception as error:  # noqa: BLE001 - as above
-            self._runtime.events.error(Event.BACKFILL_FAILED, f"a request was not judged afterwards: {_told(error)}")
+            self._runtime.events.error(Event.BACKFILL_FAILED, f"a request was not backfilled: {_told(error)}")
             await anyio.sleep(_LOOK_EVERY)  # it is found again at once
         finally:
             self._busy.discard(waiting[0].request_id)
             paid = opened.paid
-            self._series.paid(paid - self._paid)
+            self._runtime.metrics.backfill_cost.inc(paid - self._paid)
             self._paid = paid
             self._wake.set()
 

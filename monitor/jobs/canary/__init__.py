@@ -4,6 +4,52 @@ A provider may change what stands behind a model's name; rates then move though 
 touches the series, samplers or history of production.
 """
 
-from monitor.jobs.canary.settings import CanarySettings
+from __future__ import annotations
 
-__all__ = ["CanarySettings"]
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from monitor.jobs.canary.cases import load
+from monitor.quantities import Rate, parse_duration
+from monitor.stages import Component
+
+_LONGEST: Final = 8 * 3600.0
+
+
+class CanarySettings(Component):
+    """A fixed set of cases that the judge scores on a schedule, to detect when the judge itself changes."""
+
+    interval: Annotated[float | None, BeforeValidator(parse_duration)] = 8 * 3600.0
+    """Time from the start of one run to the start of the next, at most `8h`; `off` disables the canary. Each run makes
+    one evaluation per case and judged evaluator, uncached and within the judge's budget: by default 72 a day per
+    evaluator and process."""
+
+    cases: Path | None = None
+    """File with your own cases, in the format of `rag-monitor evaluate`. A relative path starts at the configuration
+    file. Include clear and borderline cases: borderline ones shift first. Default: the 24 built-in cases."""
+
+    initial_delay: Annotated[float, BeforeValidator(parse_duration)] = 600.0
+    """Minimum time from start to the first run, so that a short-lived process costs nothing. A restart does not bring
+    the next run forward."""
+
+    tolerance: Annotated[Rate, Field(gt=0, lt=1)] = 0.05
+    """Share of scores that may differ from the reference, beyond the judge's own noise. See docs/statistics.md."""
+
+    @field_validator("interval", mode="wrap")
+    @classmethod
+    def _off_or_often(cls, given: object, read: Callable[[object], float]) -> float | None:
+        if given is None or given is False or given == "off":  # YAML reads a bare `off` as false
+            return None
+        seconds = read(given)
+        if not 0 < seconds <= _LONGEST:
+            raise ValueError("must be above 0 and at most 8h, because the alert compares several runs a day; or `off`")
+        return seconds
+
+    @model_validator(mode="after")
+    def _cases_can_be_read(self) -> CanarySettings:
+        if self.interval is not None and self.cases is not None:
+            load(self.cases)
+        return self

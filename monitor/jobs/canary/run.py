@@ -1,48 +1,149 @@
-"""Judges the canary set on a schedule and holds the verdicts against those of the first runs.
+"""Evaluates the canary set on a schedule and compares the verdicts with those of the first runs.
 
-The evaluations are those of production (same evaluators, groups, judges, budget), but no sampler draws, no cache
-answers, and nothing that production counts or keeps hears of them.
+The evaluations are those of production (same evaluators, groups, judges, budget), but nothing is sampled or cached, and
+production neither counts nor stores them. References, the runs of the last day and the time of the last run are kept in
+one small file in the storage folder.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from monitor.errors import MonitorError
-from monitor.jobs.canary import state
-from monitor.jobs.canary.settings import CanarySettings
-from monitor.jobs.canary.state import CanaryReference, CanaryState
+from monitor.jobs.canary import CanarySettings
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score, Skipped
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import REPEAT_STEP, Scorer
 from monitor.stages import Judge, Runtime
+from monitor.statistics.reference import WINDOW, Reference, Tally
+from monitor.storage.files import write_whole
 from monitor.telemetry.events import Event
 
+_MOST: Final = 5
+"""References that are kept of an evaluator, so that a version that comes back is known."""
+
 _HOPELESS: Final = 3
-"""Cases in a row without any verdict after which a run is given up: the judge cannot be reached, or its budget is
-spent."""
+"""Cases in a row without a verdict after which a run ends early: the judge is out of reach, or its budget is spent."""
 
 AGREEMENTS: Final = ("same", "stricter", "milder", "unscored")
 
 
+@dataclass(slots=True)
+class CanaryReference:
+    """What is known of one version of an evaluator on one set of cases."""
+
+    reference: Reference = field(default_factory=Reference)
+    runs: list[CanaryRun] = field(default_factory=list)
+
+    def ran(self, run: CanaryRun) -> None:
+        """Add a run that was compared with the reference; drop those older than the window."""
+        self.runs = [one for one in self.runs if one.at > run.at - WINDOW] + [run]
+
+
+class CanaryState:
+    """The references of all evaluators. `last_run`: the wall-clock second at which the last run began, 0: never."""
+
+    def __init__(self) -> None:
+        self.last_run = 0.0
+        self._known: dict[tuple[str, str], CanaryReference] = {}
+
+    def of(self, evaluator: str, key: str) -> CanaryReference:
+        """Return what is known of an evaluator under `key`: its version, its defect rule and the cases."""
+        known = self._known.pop((evaluator, key), None) or CanaryReference()
+        self._known[evaluator, key] = known  # the last one used comes last
+        mine = [one for one in self._known if one[0] == evaluator]
+        for old in mine[:-_MOST]:
+            del self._known[old]
+        return known
+
+    def items(self) -> Iterator[tuple[tuple[str, str], CanaryReference]]:
+        """Yield all by evaluator and key, the last used ones at the end."""
+        yield from self._known.items()
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Run(_Stored):
+    at: float = Field(allow_inf_nan=False)
+    version: str
+    same: int = Field(ge=0)
+    stricter: int = Field(ge=0)
+    milder: int = Field(ge=0)
+    tolerance: float = Field(ge=0, allow_inf_nan=False)
+
+
+class _StoredReference(_Stored):
+    evaluator: str
+    key: str
+    reference_runs: int = Field(ge=0)
+    cases: dict[str, tuple[int, int]]
+    runs: list[_Run]
+
+
+class _StateFile(_Stored):
+    last_run: float = Field(allow_inf_nan=False)
+    known: list[_StoredReference]
+
+
+def read(path: Path) -> CanaryState:
+    """Read the file at `path`; an empty state where there is none. Raises `MonitorError` where it cannot be read."""
+    state = CanaryState()
+    try:
+        found = _StateFile.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return state
+    except OSError as error:
+        raise MonitorError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise MonitorError(f"{path} is damaged: {error.error_count()} faults in what it holds") from None
+    state.last_run = found.last_run
+    for entry in found.known:
+        known = state.of(entry.evaluator, entry.key)
+        tallies = {case: Tally(*verdicts) for case, verdicts in entry.cases.items()}
+        known.reference = Reference(entry.reference_runs, tallies)
+        known.runs = [CanaryRun(evaluator=entry.evaluator, **dict(run)) for run in entry.runs]
+    return state
+
+
+def write(path: Path, state: CanaryState) -> None:
+    """Replace the file at `path`. Raises `OSError`."""
+    content = _StateFile(
+        last_run=state.last_run,
+        known=[
+            _StoredReference(
+                evaluator=evaluator,
+                key=key,
+                reference_runs=known.reference.runs,
+                cases={case: (one.good, one.defects) for case, one in known.reference.cases.items()},
+                runs=[_Run(**{name: getattr(run, name) for name in _Run.model_fields}) for run in known.runs],
+            )
+            for (evaluator, key), known in state.items()
+        ],
+    )
+    write_whole(path, content.model_dump_json().encode())
+
+
 class Canary:
-    """The canary set at work.
+    """Runs the canary set.
 
     Args:
-        assignments: who evaluates; those that ask no judge are left out.
-        judges: by name, those of production.
+        assignments: the evaluators; those without a judge are left out.
+        judges: those of production, by name.
         cases: by id.
-        path: the file that it remembers by.
-        heard: is told of each run that was held against a reference; of those of the last day at the beginning.
+        path: the file of its state.
+        heard: gets each run that was compared with a reference, and at the start those of the last day.
     """
 
     def __init__(
@@ -71,7 +172,7 @@ class Canary:
         self._number = 0
 
     async def run(self) -> None:
-        """Judge the set every `every` seconds, until cancelled. Without a schedule or a judge returns at once."""
+        """Evaluate the set on schedule, until cancelled. Without a schedule or a judge it returns at once."""
         every = self._settings.interval
         if every is None or not self._assignments:
             return
@@ -85,7 +186,7 @@ class Canary:
             wait = max(0.0, began + every - clock.monotonic())
 
     async def once(self) -> None:
-        """One run."""
+        """Evaluate the set once."""
         self._number += 1
         self._state.last_run = self._runtime.clock.now()
         self._runtime.metrics.canary_last_run.set(self._state.last_run)
@@ -104,23 +205,23 @@ class Canary:
             self._take(name, results)
         self._runtime.events.info(
             Event.CANARY_JUDGED,
-            "the canary set was judged" if hopeless < _HOPELESS else "the canary set was given up: no verdicts come",
+            "the canary set was evaluated" if hopeless < _HOPELESS else "the canary run ended early: no verdicts come",
             evaluators=sorted(found),
             dollars=round(dollars, 6),
         )
         try:
-            await anyio.to_thread.run_sync(state.write, self._path, self._state)
+            await anyio.to_thread.run_sync(write, self._path, self._state)
         except OSError as error:
-            self._failed(f"what the canary has learned cannot be kept: {error.strerror}")
+            self._failed(f"the canary's reference cannot be saved: {error.strerror}")
 
     def _take(self, name: str, results: Mapping[str, EvaluationResult]) -> None:
-        """What one evaluator has said in one run. Where less than half of it came about, the run tells nothing."""
+        """Take the results of one evaluator in one run. With fewer than half of them the run says nothing."""
         scored = {case: one.defect for case, one in results.items() if isinstance(one.outcome, Score)}
         due = len(self._cases) - sum(isinstance(one.outcome, Skipped) for one in results.values())
         self._count(name, "unscored", due - len(scored))
         if not scored or 2 * len(scored) < due:
             return
-        known = self._known(name)
+        known = self._state.of(name, self._keys[name])
         if known.reference.complete:
             self._compare(name, known, scored)
             return
@@ -129,7 +230,7 @@ class Canary:
             self._expose(name, known)
             self._runtime.events.info(
                 Event.CANARY_LEARNED,
-                "it is known what the judge says of the canary set; from now on it is watched",
+                "the judge's reference on the canary set is complete; from now on drift is detected",
                 evaluator=name,
                 version=self._versions[name],
                 noise=round(known.reference.noise, 4),
@@ -154,24 +255,21 @@ class Canary:
         self._heard(run)
 
     async def _recall(self) -> None:
-        """Take up what earlier processes have learned; create all series, at 0."""
+        """Load the references of earlier processes; create all series at 0."""
         try:
-            self._state = await anyio.to_thread.run_sync(state.read, self._path)
+            self._state = await anyio.to_thread.run_sync(read, self._path)
         except MonitorError as error:
-            self._failed(f"what the canary has learned is lost, it begins anew: {error}")
+            self._failed(f"the canary's reference is lost and is built again: {error}")
         self._runtime.metrics.canary_last_run.set(self._state.last_run)
         for name in self._versions:
             for agreement in AGREEMENTS:
                 self._count(name, agreement, 0)
             self._runtime.metrics.canary_runs.labels(name, self._versions[name])
-            known = self._known(name)
+            known = self._state.of(name, self._keys[name])
             if known.reference.complete:
                 self._expose(name, known)
             for run in known.runs:
                 self._heard(replace(run, tolerance=self._tolerance(known)))
-
-    def _known(self, name: str) -> CanaryReference:
-        return self._state.of(name, self._keys[name])
 
     def _tolerance(self, known: CanaryReference) -> float:
         return known.reference.noise + self._settings.tolerance
@@ -188,6 +286,6 @@ class Canary:
 
 
 def _key(version: str, assignment: ConfiguredEvaluator, cases: Mapping[str, Case]) -> str:
-    """What a reference belongs to: another version, defect rule or set of cases has other verdicts."""
+    """Identify a reference: another version, defect rule or set of cases has other verdicts."""
     told = "\n".join([version, str(assignment.defect), *cases])
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()

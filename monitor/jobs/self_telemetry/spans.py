@@ -5,20 +5,25 @@ It samples by itself: work that is not sampled creates no SDK object at all.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Final, Self
 
+from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
 
 from monitor import __version__
 from monitor.clock import Clock
+from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import NO_FACTS, NOTHING, Fact, Kind, Tracer, Work
 from monitor.transport.otlp.exporter_settings import SERVICE
 
@@ -148,3 +153,34 @@ def plain(value: object) -> Fact:
 
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e6) * 1000  # seconds as a float have no more than microseconds
+
+
+_SEVERITIES: Final = {
+    logging.INFO: (SeverityNumber.INFO, "INFO"),
+    logging.WARNING: (SeverityNumber.WARN, "WARN"),
+    logging.ERROR: (SeverityNumber.ERROR, "ERROR"),
+}
+_SCOPE: Final = InstrumentationScope(SERVICE, __version__)
+
+
+def record(
+    level: int, event: Event, message: str, fields: Mapping[str, object], *, at: float, resource: Resource
+) -> ReadableLogRecord:
+    """Make the record of an event that happened at the wall-clock second `at`."""
+    number, text = _SEVERITIES[level]
+    told = {f"rag_monitor.{name}": plain(value) for name, value in fields.items() if value is not None}
+    nanoseconds = round(at * 1e6) * 1000
+    return ReadableLogRecord(
+        LogRecord(
+            timestamp=nanoseconds,
+            observed_timestamp=nanoseconds,
+            context=current(),
+            severity_number=number,
+            severity_text=text,
+            body=plain(message),
+            event_name=f"rag_monitor.{event.value}",
+            attributes=told,
+        ),
+        resource,
+        _SCOPE,
+    )

@@ -14,8 +14,7 @@ import anyio.to_thread
 
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.jobs.trial import run as trials
-from monitor.jobs.trial.kept import of_row
-from monitor.jobs.trial.run import TrialResult
+from monitor.jobs.trial.run import TrialResult, of_row
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
 from monitor.model.outcome import Score

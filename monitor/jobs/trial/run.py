@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from monitor import registry
+from monitor.errors import InvalidData
+from monitor.extraction import compose, rows
 from monitor.judge.recording import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
@@ -16,6 +19,36 @@ from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import REPEAT_STEP, open_scorer
 from monitor.stages import Runtime
 from monitor.telemetry.metrics import total
+
+
+def of_row(row: Mapping[str, Any]) -> Case | None:
+    """Return the case of a result that was stored with its texts; None where it has none, or they cannot be read.
+
+    The service's own prompt and expected answers are missing: the history does not store them.
+    """
+    if "response" not in row:
+        return None
+    own = {key: row.get(key) for key in ("request", "retrieved_context", "response", "model", "session_id", "user_id")}
+    given: dict[str, Any] = {
+        "request_id": row.get("trace_id"),
+        **own,
+        "usage": {},
+        "context_source": "row",
+        "app": row.get("app"),
+    }
+    read_trace = partial(compose.read, conventions=registry.conventions())
+    try:
+        reading = rows.read(rows.recognise(given), read_trace, source="history")
+    except InvalidData:
+        return None
+    attributes = row.get("attributes")
+    return replace(
+        reading.case,
+        span_id=str(row.get("span_id") or ""),
+        convention=str(row.get("convention") or ""),
+        answered_at=float(row.get("answered_at") or 0.0),
+        attributes={str(name): str(value) for name, value in attributes.items()} if attributes else {},
+    )
 
 
 @dataclass(frozen=True, slots=True)

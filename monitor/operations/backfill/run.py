@@ -18,9 +18,8 @@ from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
-from monitor.jobs.backfill.context import BackfillContext
-from monitor.jobs.backfill.lock import somebody_works
-from monitor.jobs.backfill.run import Backfill, UntilDone
+from monitor.jobs.backfill.evaluation import BackfillContext
+from monitor.jobs.backfill.run import Backfill, UntilDone, somebody_works
 from monitor.jobs.backfill.store import NAME, BackfillQueue
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.prices import tariff
@@ -243,7 +242,7 @@ class BackfillClient:
                 turn=lambda _judge: nullcontext(),
                 slices=config.slices,
             )
-            await Backfill(config.backfill, storage, runtime, current).run(context, until_done=done)
+            await Backfill(config.backfill, storage.path, runtime, current).run(context, until_done=done)
 
     def _progress(self, batch: str, reason: str = "") -> BackfillProgress:
         standing = self._store.standing(batch or None)

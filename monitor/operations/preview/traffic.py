@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.jobs.trial.kept import of_row
+from monitor.jobs.trial.run import of_row
 from monitor.model.case import EVALUABLE, Case, Traffic
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ import pytest
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import ConfigError, JudgeError
-from monitor.jobs.backfill import requests
+from monitor.jobs.backfill import BackfillSettings, evaluation
 from monitor.jobs.backfill import run as running
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
-from monitor.jobs.backfill.context import BackfillContext
-from monitor.jobs.backfill.lock import QueueLock
-from monitor.jobs.backfill.run import Backfill
-from monitor.jobs.backfill.settings import BackfillSettings
+from monitor.jobs.backfill.evaluation import BackfillContext
+from monitor.jobs.backfill.run import Backfill, QueueLock
 from monitor.jobs.backfill.store import NAME, BackfillQueue
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document
@@ -37,12 +34,6 @@ pytestmark = pytest.mark.anyio
 GOOD, BAD = {"score": 5}, {"score": 1}
 
 
-@dataclass
-class Storage:
-    path: Path
-    texts: str = "verdicts"
-
-
 class Bench:
     """A worker on a queue in `folder`, whose judge answers by a script."""
 
@@ -53,7 +44,7 @@ class Bench:
         self.assignment = ConfiguredEvaluator(self.evaluator, Uniform(), self.evaluator.default_defect)
         self.versions = {"judged": "v"}
         self.settings = BackfillSettings(**settings)
-        self.backfill = Backfill(self.settings, Storage(folder), self.runtime, self.versions)
+        self.backfill = Backfill(self.settings, folder, self.runtime, self.versions)
         self.store = BackfillQueue(folder / NAME, at_most=10**6, clock=ManualClock())
         self.delivered: list[Result] = []
         self.known: set[str] = set()
@@ -112,8 +103,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
     """Sets what the judge answers. Waiting is short, so that the tests are."""
     monkeypatch.setattr(running, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(running, "_TIDY_EVERY", 0.0)
-    monkeypatch.setattr(requests, "_PAUSE", 0.02)
-    monkeypatch.setattr(requests, "HOLDS", dict.fromkeys(requests.HOLDS, 0.02))
+    monkeypatch.setattr(evaluation, "_PAUSE", 0.02)
+    monkeypatch.setattr(evaluation, "HOLDS", dict.fromkeys(evaluation.HOLDS, 0.02))
 
     def use(*answers: Any) -> ScriptedJudge:
         judge = ScriptedJudge(answers)
@@ -277,7 +268,7 @@ async def test_what_was_missed_is_written_soon_and_also_when_it_ends_before(benc
 async def test_what_is_not_to_be_kept_is_not(tmp_path, script, way) -> None:
     bench = Bench(tmp_path, **({"retention": 0} if way == "no time" else {}))
     if way == "no texts":
-        bench.backfill = Backfill(bench.settings, Storage(tmp_path, "none"), bench.runtime, bench.versions)
+        bench.backfill = Backfill(bench.settings, tmp_path, bench.runtime, bench.versions, texts=False)
     bench.backfill.miss(*paused(bench, 1))
     await bench.run(lambda _held: True)
     assert bench.store.missed() == []

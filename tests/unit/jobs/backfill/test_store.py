@@ -11,7 +11,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.errors import MonitorError
 from monitor.jobs.backfill.cases import BackfillOrigin, Item
-from monitor.jobs.backfill.lock import QueueLock, somebody_works
+from monitor.jobs.backfill.run import QueueLock, somebody_works
 from monitor.jobs.backfill.store import BackfillGroup, BackfillQueue, EnqueueResult, Missed
 from monitor.model.case import Case
 

@@ -13,9 +13,9 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.config.entries import assignment
 from monitor.errors import JudgeError
+from monitor.jobs.canary import CanarySettings
 from monitor.jobs.canary.cases import load
 from monitor.jobs.canary.run import AGREEMENTS, Canary
-from monitor.jobs.canary.settings import CanarySettings
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case
 from monitor.model.outcome import UnscoredReason

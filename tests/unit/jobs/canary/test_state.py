@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import MonitorError
-from monitor.jobs.canary import state
-from monitor.jobs.canary.state import CanaryReference, CanaryState
+from monitor.jobs.canary import run as state
+from monitor.jobs.canary.run import CanaryReference, CanaryState
 from monitor.model.canary import CanaryRun
 from monitor.statistics.reference import WINDOW, Reference, Tally
 

@@ -9,8 +9,8 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import MonitorError, Overloaded
-from monitor.jobs.self_telemetry import outbox
-from monitor.jobs.self_telemetry.outbox import LIMIT, Outbox
+from monitor.jobs.self_telemetry import run as outbox
+from monitor.jobs.self_telemetry.run import LIMIT, Outbox
 from monitor.telemetry.metrics import Metrics
 from monitor.transport.otlp.exporter import Target
 from tests.support.runtime import total

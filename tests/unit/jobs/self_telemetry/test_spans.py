@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, JudgeError
 from monitor.jobs.self_telemetry import TelemetrySettings
-from monitor.jobs.self_telemetry.records import record
-from monitor.jobs.self_telemetry.spans import RecordingTracer, plain
+from monitor.jobs.self_telemetry.spans import RecordingTracer, plain, record
 from monitor.model.outcome import UnscoredReason
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
