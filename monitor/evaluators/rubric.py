@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from monitor.evaluators._rubric_file import RubricFile, read_rubric
 from monitor.evaluators._rubric_scoring import RubricEvaluator
 from monitor.stages import Evaluator
@@ -15,7 +17,7 @@ from monitor.stages import Evaluator
 class Rubric(RubricEvaluator):
     """A rubric of your own: `type: rubric` and the path of a Markdown file like those in `rubrics/`."""
 
-    file: Path
+    file: Path = Field(examples=["rubrics/tone.md"])
     """The Markdown file. A relative path starts at the working directory."""
 
     @classmethod

@@ -12,10 +12,10 @@ from monitor.stages import FixedSampler
 class ByAttribute(FixedSampler):
     """A rate for each kind of case. Defect rates over all kinds stay unbiased: each result counts by its weight."""
 
-    attribute: str = Field(min_length=1)
+    attribute: str = Field(min_length=1, examples=["tenant"])
     """What distinguishes the kinds: `app`, `model`, or the name of an attribute of the request (`metadata.tenant`)."""
 
-    rates: dict[str, Rate] = Field(min_length=1)
+    rates: dict[str, Rate] = Field(min_length=1, examples=[{"gold": 0.5}])
     """The share of cases to evaluate, by value of the attribute: `{gold: 50%, free: 1%}`."""
 
     default: Rate = 1.0

@@ -24,7 +24,7 @@ from monitor.storage.history.rows import as_json, dump
 class JsonLines(Sink):
     """Append each result to a file, one JSON object per line."""
 
-    path: Path
+    path: Path = Field(examples=["results.jsonl"])
     """The file. It is created, with its folder, if missing."""
 
     include_texts: bool = False

@@ -36,7 +36,7 @@ class KafkaSink(KafkaConnection, Sink):
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "fleet"
 
-    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["rag-results"])
     """Topic for results. It must exist."""
 
     dead_letters: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._-]{1,249}$")

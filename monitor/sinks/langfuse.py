@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from monitor.model.outcome import EvaluationResult
 from monitor.sinks._http import Api, HttpSink
@@ -24,10 +24,10 @@ class LangfuseSink(HttpSink):
     `request_id`, which must be the id of a trace in Langfuse.
     """
 
-    public_key: str
+    public_key: str = Field(examples=["pk-lf-1"])
     """Public key of the project, `pk-lf-...`."""
 
-    secret_key: SecretStr
+    secret_key: SecretStr = Field(examples=["sk-lf-1"])
     """Secret key of the project. Use an environment variable: `${LANGFUSE_SECRET_KEY}`."""
 
     def headers(self) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ class Log(Notifier):
 class _Http(Notifier):
     """A receiver over HTTP. Redirects are not followed: token and data go only where the configuration says."""
 
-    url: Annotated[str, AfterValidator(webhook_url)]
+    url: Annotated[str, AfterValidator(webhook_url)] = Field(examples=["https://hooks.example/alerts"])
     """URL of the receiver, `http://` or `https://`."""
 
     token: SecretStr | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from monitor.errors import ConfigError, MonitorError
 from monitor.stages import Component
@@ -27,7 +27,7 @@ def receiver_address(url: str) -> str:
     return url.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(receiver_address)]
+Address = Annotated[str, AfterValidator(receiver_address), Field(examples=["http://127.0.0.1:8080"])]
 
 
 class ClientTls(Component):

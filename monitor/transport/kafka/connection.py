@@ -106,7 +106,7 @@ class KafkaSasl(Component):
 class KafkaConnection(Component):
     """The options of every component that connects to Kafka."""
 
-    brokers: tuple[str, ...] = Field(min_length=1)
+    brokers: tuple[str, ...] = Field(min_length=1, examples=["127.0.0.1:9092"])
     """Bootstrap brokers, as `host:port`: a list, or one text with commas. The others are discovered."""
 
     client_id: str = Field(default="rag-monitor", min_length=1, pattern=r"^[A-Za-z0-9._-]+$")

@@ -1,0 +1,32 @@
+"""A configuration for any component, from what its options give as examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from monitor.stages import Component
+
+
+def options(component: type[Component], folder: Path, api: str = "", brokers: str = "") -> dict[str, Any]:
+    """The options of `component` that give an example, with it. What needs a place gets one of the test's.
+
+    Files lie in `folder`, addresses are `api`, a port is any free one, Kafka is at `brokers`.
+    """
+    found: dict[str, Any] = {}
+    for name, field in component.model_fields.items():
+        example = (field.examples or [None])[0]
+        if name == "brokers":
+            found[name] = brokers or example
+        elif field.annotation in (Path, Path | None):
+            if example or name == "path":
+                found[name] = folder / (example or "file")
+        elif isinstance(example, str) and example.startswith("http"):
+            found[name] = api or example
+        elif name == "port":
+            found[name] = 0
+        elif name == "protocol" and api:
+            found[name] = "http"
+        elif example is not None:
+            found[name] = example
+    return found
