@@ -21,13 +21,12 @@ from monitor.alerts.prometheus.promtool import Test
 from monitor.alerts.state import ConditionResult, Subject
 from monitor.clock import Clock
 from monitor.model.canary import CanaryRun
-from monitor.model.outcome import EvaluationResult
+from monitor.model.external import ScoreSource
+from monitor.model.outcome import EvaluationResult, RateScope, Score
+from monitor.statistics.windows import Windows
+from monitor.telemetry.metrics import UNKNOWN_APP
 
 _FOLDER = "monitor.alerts.self_alerts"
-
-
-def _nothing_waits() -> float:
-    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Observed:
     """
 
     clock: Clock
-    oldest_pending: Callable[[], float] = _nothing_waits
+    oldest_pending: Callable[[], float] = lambda: 0.0
     pauses: Callable[[], Iterable[tuple[str, str]]] = tuple
 
 
@@ -156,28 +155,28 @@ def _only_alert(module_name: str) -> SelfAlert:
 
 
 class SelfAlertChecks:
-    """The conditions of all alerts on the monitor itself, in one process."""
+    """The conditions of all alerts on the monitor itself, in one process; see `Condition` for what they hear."""
 
     def __init__(self, observed: Observed) -> None:
         self._conditions = tuple((one, one.condition(observed)) for one in self_alerts() if one.condition is not None)
 
     def on_received(self, app: str, traces: int) -> None:
-        """So many traces arrived; `app` is a label value."""
+        """Pass on that traces arrived."""
         for _, condition in self._conditions:
             condition.on_received(app, traces)
 
     def on_result(self, result: EvaluationResult, app: str) -> None:
-        """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
+        """Pass on a live evaluation by an evaluator of this monitor."""
         for _, condition in self._conditions:
             condition.on_result(result, app)
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
-        """So many answers were scored at the wall-clock second `at`, before this process began."""
+        """Pass on what was scored before this process began."""
         for _, condition in self._conditions:
             condition.on_history(app, evaluator, at, scored)
 
     def on_canary_run(self, run: CanaryRun) -> None:
-        """A run of the canary set was compared with its reference."""
+        """Pass on a run of the canary set."""
         for _, condition in self._conditions:
             condition.on_canary_run(run)
 
@@ -186,3 +185,32 @@ class SelfAlertChecks:
         for alert, condition in self._conditions:
             for subject, finding in condition.find(now):
                 yield alert, subject, finding
+
+
+class AlertFeed:
+    """Passes results on to the rate windows and to the alerts on the monitor itself.
+
+    Only live results count, as in the series that the Prometheus rules read. External scores count in the rates; but
+    that they are missing or cannot be read says nothing about this monitor.
+
+    Args:
+        windows: the sums that defect-rate alerts look at.
+        checks: the alerts on the monitor itself.
+        app_label: makes a label value of the name of an app.
+    """
+
+    def __init__(self, windows: Windows, checks: SelfAlertChecks, app_label: Callable[[str], str]) -> None:
+        self._windows = windows
+        self._checks = checks
+        self._app_label = app_label
+
+    def on_result(self, result: EvaluationResult) -> None:
+        """Count a result. A score counts at the time of its answer, where that is known."""
+        if result.standing is not RateScope.LIVE:
+            return
+        app = self._app_label(result.case.app or UNKNOWN_APP)
+        if result.via is ScoreSource.OWN:
+            self._checks.on_result(result, app)
+        if isinstance(result.outcome, Score):
+            at = result.case.answered_at or result.judged_at
+            self._windows.add(app, result.evaluator, at, result.weight, result.defect)

@@ -13,9 +13,8 @@ from typing import TypeVar
 import anyio
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
-from monitor.alerts.feed import AlertFeed
 from monitor.alerts.policy import longest_window, needs_baselines
-from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
@@ -71,7 +70,6 @@ class Parts:
 
     running: Running
     checks: SelfAlertChecks
-    feed: AlertFeed
     listeners: Sequence[Callable[[EvaluationResult], None]]
     spool: Spool
     judges: Mapping[str, JudgeClient]
@@ -104,7 +102,6 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     judges = await _open_judges(config, runtime, listening, stack)
     statuses = _statuses(config, judges, runtime)
     checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), statuses.pauses))
-    feed = AlertFeed(windows, checks, metrics.app)
     history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
@@ -116,8 +113,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     return Parts(
         running=running,
         checks=checks,
-        feed=feed,
-        listeners=(statuses.on_result, feed.on_result),
+        listeners=(statuses.on_result, AlertFeed(windows, checks, metrics.app).on_result),
         spool=spool,
         judges=judges,
         sinks=sinks,

@@ -85,7 +85,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
     running, now = parts.running, parts.running.runtime.clock.now()
     seen = await warm_start.fill(running.windows, running.history, now, parts.versions)
     own = {one.evaluator.name for one in config.assignments}
-    await warm_start.recount(parts.feed.on_history, running.history, now, own)
+    await warm_start.recount(parts.checks.on_history, running.history, now, own)
     with contextlib.suppress(MonitorError):
         known = await running.history.generations()
         label = running.runtime.metrics.app
@@ -119,7 +119,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         runtime=runtime,
         rate=config.sampling.traces,
         traffic=TrafficRules(config.traffic, config.sampling.salt, runtime),
-        alerts=parts.feed,
+        alerts=parts.checks,
         recorder=parts.recorder,
         private=parts.private,
         desk=made.desk,
@@ -134,7 +134,7 @@ def _canary(config: Config, parts: Parts) -> Canary:
         cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
         runtime=parts.running.runtime,
         path=config.storage.path / "canary.json",
-        heard=parts.feed.on_canary_run,
+        heard=parts.checks.on_canary_run,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 
-from monitor.alerts.conditions import missing
+from monitor.alerts.self_alerts import evaluations_missing as missing
 from monitor.errors import MonitorError
 from monitor.model.external import ScoreSource
 from monitor.sinks.history import HistorySink

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from prometheus_client import Counter, Gauge
 
-from monitor.alerts.feed import AlertFeed
+from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.model.request_log import RequestStep
 from monitor.storage.request_log import Recorder
 from monitor.telemetry.metrics import Metrics
@@ -60,7 +60,7 @@ class Ledger:
         metrics: Metrics,
         first_seen: Callable[[str], None] = lambda _: None,
         *,
-        alerts: AlertFeed | None = None,
+        alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self._metrics = metrics

@@ -15,7 +15,7 @@ from functools import partial
 
 import anyio
 
-from monitor.alerts.feed import AlertFeed
+from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.extraction.settings import ReadingSettings
 from monitor.pipeline.assembly import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -66,7 +66,7 @@ class Pipeline:
         traffic: TrafficRules,
         closed_limit: int = 5_000,
         drain: float = 6.0,
-        alerts: AlertFeed | None = None,
+        alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
         private: PrivacyFilter | None = None,
         desk: FeedbackProcessor | None = None,

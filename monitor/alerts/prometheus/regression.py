@@ -24,20 +24,8 @@ from monitor.alerts.prometheus.format import (
     record,
 )
 from monitor.quantities import format_duration
-from monitor.statistics.change import (
-    BASELINE_DAYS,
-    CLEAN_DAYS_NEEDED,
-    DAY,
-    DAYS_LOST,
-    FLOOR,
-    HELD,
-    HOUR,
-    HOURS_LOST,
-    MARGIN,
-    WINDOWS,
-    ChangeWindow,
-    IncidentLimit,
-)
+from monitor.statistics import change
+from monitor.statistics.change import DAY, HOUR, MARGIN, WINDOWS, ChangeWindow, IncidentLimit
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
 SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)
@@ -47,7 +35,7 @@ _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
 """How far back the rule looks for its own alert: this many evaluations, but at least so many seconds."""
-_SPREAD_FACTOR = f"{BASELINE_DAYS + 1} / {BASELINE_DAYS}"
+_SPREAD_FACTOR = f"{change.BASELINE_DAYS + 1} / {change.BASELINE_DAYS}"
 
 
 def records() -> list[Rule]:
@@ -65,7 +53,7 @@ def records() -> list[Rule]:
     for window in WINDOWS:
         rules += _comparison(window)
     for block in sorted({window.block for window in WINDOWS}):
-        lost = _lost(DAYS_LOST if block == DAY else HOURS_LOST)
+        lost = _lost(change.DAYS_LOST if block == DAY else change.HOURS_LOST)
         span = format_duration(block)
         rules += [
             record(f"{VERSION}{family}:clean{span}", f"{VERSION}{family}:increase{span}\nunless {ON_VERSION}\n{lost}")
@@ -85,7 +73,7 @@ def alerts(runbooks: str, interval: float) -> list[Rule]:
 
 def _base(gap: float) -> str:
     """The name of the baseline that ended `gap` seconds ago."""
-    return f"base{BASELINE_DAYS}d" + ("" if gap == DAY else f"_{format_duration(gap)}")
+    return f"base{change.BASELINE_DAYS}d" + ("" if gap == DAY else f"_{format_duration(gap)}")
 
 
 def _baseline(gap: float) -> list[Rule]:
@@ -144,7 +132,7 @@ def _spread(window: ChangeWindow) -> str:
         f"    ) * {count} / ({count} - 1 > 0)\n"
         f"    - {over('sum_over_time', squares)}\n"
         f"  ) / (({some_rate}) ^ 2 * {weights}),\n"
-        f"  {FLOOR**2:g}\n)\nor\n{VERSION}evaluation_weight:{_base(window.gap)} * 0 + {FLOOR**2:g}"
+        f"  {change.FLOOR**2:g}\n)\nor\n{VERSION}evaluation_weight:{_base(window.gap)} * 0 + {change.FLOOR**2:g}"
     )
 
 
@@ -171,15 +159,15 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         lately = f"\n  and {ON_VERSION}\n  {VERSION}defect_ratio:ratio_to_base{format_duration(DAY)} > {MARGIN:g}"
         also = lately if window.length > DAY else ""
         fires.append(f"  {z} > {OF_PAIR} {needed}{also}")
-        if HELD[window.length] < math.inf:
-            holds.append(f"  {z} > {HELD[window.length]:g}{also}")
+        if change.HELD[window.length] < math.inf:
+            holds.append(f"  {z} > {change.HELD[window.length]:g}{also}")
     firing = f'ALERTS{{alertname="{NAME}",alertstate="firing",severity="{severity}"}}'
     before = f"last_over_time({firing}[{format_duration(max(_MISSED * interval, _LOOKED_BACK))}])"
     days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
     hour, day = (_said(window) for window in (HOUR, DAY))
     description = (
         "According to {{ $labels.evaluator }}, more answers from {{ $labels.app }} are defective than in the"
-        f" {BASELINE_DAYS} days before ("
+        f" {change.BASELINE_DAYS} days before ("
         + lookup(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
     )
@@ -190,7 +178,7 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         + "\n  or\n  (\n"
         + indent("\n  or\n".join(holds), "  ")
         + f"\n  )\n  and {ON_VERSION}\n  {before}"
-        + f"\n)\nand {ON_VERSION}\n{days} >= {CLEAN_DAYS_NEEDED}\n{JUDGING}",
+        + f"\n)\nand {ON_VERSION}\n{days} >= {change.CLEAN_DAYS_NEEDED}\n{JUDGING}",
         keep_firing_for=HOLD,
         labels={"severity": severity.value},
         texts=annotate(NAME, SUMMARY, description, runbooks),

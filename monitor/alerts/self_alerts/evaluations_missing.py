@@ -1,11 +1,19 @@
-"""`RagEvaluationsMissing`: requests arrive that used to be evaluated, and none is."""
+"""`RagEvaluationsMissing`: requests arrive that used to be evaluated, and none is.
+
+The expected number is the usual number of evaluations in an hour, times how the traffic of the last hour compares with
+the usual traffic. In process, evaluations from before a restart are restored from the history, arrivals are not. So for
+the first day after a restart the usual traffic is unknown, and no more evaluations are expected than took place at the
+same time of day on the days before: a restart during a quiet night raises no alarm.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
-from monitor.alerts.conditions.missing import AT_LEAST, NAME, PENDING, EvaluationsMissing
+from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.format import EVALUATIONS, OWN_EVALUATORS, record
 from monitor.alerts.prometheus.promtool import (
     HOUR,
@@ -19,7 +27,125 @@ from monitor.alerts.prometheus.promtool import (
     input_series,
     promtool_test,
 )
-from monitor.alerts.self_alert import PrometheusRule, SelfAlert
+from monitor.alerts.self_alert import Condition, Observed, PrometheusRule, SelfAlert
+from monitor.alerts.state import AlertStatus, ConditionResult, Subject
+from monitor.model.outcome import EvaluationResult, Score
+
+NAME: Final = "RagEvaluationsMissing"
+
+AT_LEAST: Final = 10
+"""Evaluations that must have been expected in an hour that had none: by chance that happens once in 22 000 hours."""
+PENDING: Final = 600.0
+"""Seconds for which that must hold before the alert fires."""
+USUAL: Final = 3 * 86400.0
+"""Seconds of the past that define what is usual."""
+
+_HOUR, _DAY, _STEP = 3600.0, 86400.0, 600
+_KEPT = math.ceil(USUAL / _STEP) + 1
+
+
+class _TrafficCounts:
+    """Counts events in steps of ten minutes; `since` is how far back they are known."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self._newest = since
+        self._steps: dict[int, int] = {}
+
+    def add(self, at: float, number: int) -> None:
+        step = math.floor(at / _STEP)
+        self.since, self._newest = min(self.since, at), max(self._newest, at)
+        if step not in self._steps:
+            for old in [one for one in self._steps if one <= step - _KEPT]:
+                del self._steps[old]
+        self._steps[step] = self._steps.get(step, 0) + number
+
+    def between(self, since: float, until: float) -> float:
+        """The number between two times; a step that one of them cuts counts in proportion."""
+        total = 0.0
+        for step in range(math.floor(since / _STEP), math.floor(until / _STEP) + 1):
+            number = self._steps.get(step)
+            if number:
+                start, end = step * _STEP, (step + 1) * _STEP
+                share = end - max(start, since)
+                if end <= self._newest:  # all of a step that has not ended lies before now
+                    share -= max(end - until, 0.0)
+                total += number * share / _STEP
+        return total
+
+    def per_hour(self, now: float) -> float:
+        """The mean per hour over what is known of the last three days."""
+        known = min(max(now - self.since, _HOUR), USUAL)
+        return self.between(now - known, now) * _HOUR / known
+
+
+class EvaluationsMissing(Condition):
+    """Compares evaluations by app and evaluator with what the traffic and the last three days let expect."""
+
+    def __init__(self, observed: Observed) -> None:
+        super().__init__(observed)
+        self._clock = observed.clock
+        self._began = self._clock.now()
+        self._arrived: defaultdict[str, int] = defaultdict(int)
+        self._received: dict[str, _TrafficCounts] = {}
+        self._scored: dict[tuple[str, str], _TrafficCounts] = {}
+        self._missing_since: dict[tuple[str, str], float] = {}
+
+    def on_received(self, app: str, traces: int) -> None:
+        """Count arrivals. Quick: it is called for every trace."""
+        self._arrived[app] += traces
+
+    def on_result(self, result: EvaluationResult, app: str) -> None:
+        """Count a score."""
+        if isinstance(result.outcome, Score):
+            self.on_history(app, result.evaluator, result.judged_at, 1)
+
+    def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
+        """Count answers that were scored at `at`; what is older than three days is ignored."""
+        now = self._clock.now()
+        if at <= now - USUAL:
+            return
+        counts = self._scored.setdefault((app, evaluator), _TrafficCounts(now))
+        counts.add(min(at, now), scored)
+
+    def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
+        """One finding for each app and evaluator."""
+        for app, number in self._arrived.items():
+            self._received.setdefault(app, _TrafficCounts(now)).add(now, number)
+        self._arrived.clear()
+        for (app, evaluator), scored in self._scored.items():
+            yield Subject(NAME, Severity.WARNING, app, evaluator), self._decide(app, evaluator, scored, now)
+
+    def _decide(self, app: str, evaluator: str, scored: _TrafficCounts, now: float) -> ConditionResult:
+        expected = 0.0 if scored.between(now - _HOUR, now) else self._expected(app, scored, now)
+        if expected <= AT_LEAST:
+            self._missing_since.pop((app, evaluator), None)
+            text = f"{evaluator} scores answers from {app}, or too few are expected to tell."
+            return ConditionResult(AlertStatus.OK, text, window=_HOUR)
+        since = min(self._missing_since.setdefault((app, evaluator), now), now)
+        text = (
+            f"{evaluator} scored no answers from {app} in the last hour. Given its traffic and the last three days,"
+            f" about {expected:.0f} were expected."
+        )
+        return ConditionResult(AlertStatus.FIRING if now - since >= PENDING else AlertStatus.OK, text, window=_HOUR)
+
+    def _expected(self, app: str, scored: _TrafficCounts, now: float) -> float:
+        """How many evaluations the last hour should have had."""
+        received = self._received.get(app)
+        arrived = received.between(now - _HOUR, now) if received is not None else 0.0
+        if received is None or not arrived:
+            return 0.0
+        expected = scored.per_hour(now) * arrived / received.per_hour(now)
+        if scored.since < self._began and now - self._began < _DAY:
+            return min(expected, _same_hour(scored, now))
+        return expected
+
+
+def _same_hour(scored: _TrafficCounts, now: float) -> float:
+    """The mean at this time of day over the previous days that are known; 0 where none is."""
+    days = [now - day * _DAY for day in (1, 2, 3) if scored.since <= now - day * _DAY - _HOUR]
+    return sum(scored.between(at - _HOUR, at) for at in days) / len(days) if days else 0.0
+
 
 _RECEIVED = record(
     "app:ragmonitor_traces_received:increase1h", "sum by (app) (increase(ragmonitor_traces_received_total[1h]))"
@@ -52,11 +178,7 @@ def _tests() -> Iterator[Test]:
     idle = received([(4 * HOUR, 100), (4 * HOUR, 0)])
     cases: tuple[tuple[str, list[Series], bool], ...] = (
         ("requests, but no evaluations", [*busy, *evaluation_counters(*pair, stops)], True),
-        (
-            "no evaluations after a restart",
-            [*busy, *evaluation_counters(*pair, stops, reset_at=4 * HOUR + STEP)],
-            True,
-        ),
+        ("no evaluations after a restart", [*busy, *evaluation_counters(*pair, stops, reset_at=4 * HOUR + STEP)], True),
         ("evaluations", [*busy, *evaluation_counters(*pair, steady)], False),
         ("evaluations, one replica gone", [*busy, *evaluation_counters(*pair, steady, gone_at=4 * HOUR)], False),
         ("evaluations by a new version of the evaluator", [*busy, *replaced], False),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from monitor.alerts.conditions import missing
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import HOUR, REPLICAS, Series, Test, expect_firing, input_series, promtool_test
 from monitor.alerts.self_alert import Condition, Inhibits, PrometheusRule, SelfAlert
-from monitor.alerts.self_alerts import unscored_high
+from monitor.alerts.self_alerts import evaluations_missing, unscored_high
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 
 NAME: Final = "RagEvaluatorPaused"
+_SAME: Final = ("evaluator",)
+_EXPLAINED: Final = (unscored_high.NAME, evaluations_missing.NAME)
 
 
 class _EvaluatorPaused(Condition):
@@ -55,13 +56,6 @@ ALERT = SelfAlert(
             " not have the model. The web UI and the log (event judge_paused) say which, and how to fix it.",
         ),
     ),
-    inhibits=(
-        Inhibits(
-            (unscored_high.NAME, missing.NAME),
-            "a paused judge is why there are no scores",
-            target_severity=Severity.WARNING,
-            equal=("evaluator",),
-        ),
-    ),
+    inhibits=(Inhibits(_EXPLAINED, "a paused judge is why there are no scores", None, Severity.WARNING, _SAME),),
     tests=_tests,
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from monitor.alerts.conditions import missing
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promtool import HOUR, STEP, Test, expect_firing, promtool_test, unscored_counter
 from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusRule, ResultSelector, SelfAlert
+from monitor.alerts.self_alerts import evaluations_missing
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.outcome import EvaluationResult, Unscored, UnscoredReason
 from monitor.quantities import format_duration
 from monitor.statistics.windows import Windows
 
 NAME: Final = "RagJudgeBudgetSpent"
+_EXPLAINED: Final = (evaluations_missing.NAME,)
 _WINDOW: Final = 900.0
 """Seconds for which a single evaluation that the budget left out means that the budget is spent."""
 _SPAN: Final = format_duration(_WINDOW)
@@ -45,32 +46,19 @@ def _tests() -> Iterator[Test]:
     pair, labels = ("shop", "any"), {"evaluator": "any", "severity": "warning"}
     end = 5 * HOUR
     spent = [(2 * HOUR, 0.0), (HOUR, 3.0), (2 * HOUR, 0.0)]
-    before, during, after = (
-        expect_firing(NAME, 2 * HOUR),
-        expect_firing(NAME, 3 * HOUR, labels),
-        expect_firing(NAME, end),
-    )
-    yield promtool_test(
-        f"{NAME}: evaluations left out: fires, and ends when none is",
-        unscored_counter(*pair, "budget", spent),
-        [before, during, after],
-    )
-    yield promtool_test(
-        f"{NAME}: evaluations left out after a restart: fires",
-        unscored_counter(*pair, "budget", spent, reset_at=2 * HOUR + 2 * STEP),
-        [before, during, after],
-    )
-    yield promtool_test(
-        f"{NAME}: a restart alone: silent",
-        unscored_counter(*pair, "budget", [(end, 0.0)], reset_at=HOUR),
-        [before],
-    )
-    yield promtool_test(
-        f"{NAME}: another reason: silent",
-        unscored_counter(*pair, "timeout", spent),
-        [expect_firing(NAME, 3 * HOUR)],
-    )
-    yield promtool_test(f"{NAME}: no data: silent", [], [after])
+    before, after = expect_firing(NAME, 2 * HOUR), expect_firing(NAME, end)
+    around = [before, expect_firing(NAME, 3 * HOUR, labels), after]
+    restarted = unscored_counter(*pair, "budget", spent, reset_at=2 * HOUR + 2 * STEP)
+    restart_alone = unscored_counter(*pair, "budget", [(end, 0.0)], reset_at=HOUR)
+    other_reason = unscored_counter(*pair, "timeout", spent)
+    for title, series, checks in (
+        ("evaluations left out: fires, and ends when none is", unscored_counter(*pair, "budget", spent), around),
+        ("evaluations left out after a restart: fires", restarted, around),
+        ("a restart alone: silent", restart_alone, [before]),
+        ("another reason: silent", other_reason, [expect_firing(NAME, 3 * HOUR)]),
+        ("no data: silent", [], [after]),
+    ):
+        yield promtool_test(f"{NAME}: {title}", series, checks)
 
 
 ALERT = SelfAlert(
@@ -85,7 +73,7 @@ ALERT = SelfAlert(
         ),
     ),
     keep_firing_for=1800.0,
-    inhibits=(Inhibits((missing.NAME,), "a spent budget is why nothing is evaluated", equal=("evaluator",)),),
+    inhibits=(Inhibits(_EXPLAINED, "a spent budget is why nothing is evaluated", equal=("evaluator",)),),
     answers=ResultSelector(("evaluator",), "unscored"),
     tests=_tests,
 )

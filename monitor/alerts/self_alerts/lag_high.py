@@ -29,29 +29,24 @@ class _LagHigh(Condition):
             f"The oldest unfinished trace has been waiting for {waited / 60:.0f} minutes."
             f" The limit is {format_duration(_LIMIT)}."
         )
-        yield (
-            Subject(NAME, Severity.WARNING),
-            ConditionResult(AlertStatus.FIRING if waited > _LIMIT else AlertStatus.OK, text),
-        )
+        status = AlertStatus.FIRING if waited > _LIMIT else AlertStatus.OK
+        yield Subject(NAME, Severity.WARNING), ConditionResult(status, text)
 
 
 def _tests() -> Iterator[Test]:
     one, other = ({"instance": replica} for replica in REPLICAS)
     stuck, idle = "0x12 3600x24", "0x36"  # since the first hour
-    fresh = f"0+{60 * STEP}x36"
+    beside = input_series(_OLDEST, other, f"0+{60 * STEP}x36")  # the newest trace of the other replica
+    fires = [expect_firing(NAME, HOUR), expect_firing(NAME, 2 * HOUR, {"severity": "warning"})]
     silent = [expect_firing(NAME, 2 * HOUR)]
-    yield promtool_test(
-        f"{NAME}: a trace waits in one of two replicas: fires",
-        [input_series(_OLDEST, one, stuck), input_series(_OLDEST, other, fresh)],
-        [expect_firing(NAME, HOUR), expect_firing(NAME, 2 * HOUR, {"severity": "warning"})],
-    )
-    yield promtool_test(
-        f"{NAME}: the replica in which it waits is gone: silent",
-        [input_series(_OLDEST, one, "0x12 3600x3 _x20"), input_series(_OLDEST, other, fresh)],
-        silent,
-    )
-    yield promtool_test(f"{NAME}: nothing waits: silent", [input_series(_OLDEST, one, idle)], silent)
-    yield promtool_test(f"{NAME}: no data: silent", [], silent)
+    gone = input_series(_OLDEST, one, "0x12 3600x3 _x20")
+    for title, series, checks in (
+        ("a trace waits in one of two replicas: fires", [input_series(_OLDEST, one, stuck), beside], fires),
+        ("the replica in which it waits is gone: silent", [gone, beside], silent),
+        ("nothing waits: silent", [input_series(_OLDEST, one, idle)], silent),
+        ("no data: silent", [], silent),
+    ):
+        yield promtool_test(f"{NAME}: {title}", series, checks)
 
 
 ALERT = SelfAlert(

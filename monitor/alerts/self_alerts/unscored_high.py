@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from monitor.alerts.conditions import missing, regression, threshold
+from monitor.alerts.conditions import regression, threshold
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.format import EVALUATIONS, OWN_EVALUATORS, PAIR, record
 from monitor.alerts.prometheus.promtool import (
@@ -18,6 +18,7 @@ from monitor.alerts.prometheus.promtool import (
     unscored_counter,
 )
 from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusRule, ResultSelector, SelfAlert
+from monitor.alerts.self_alerts import evaluations_missing
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.outcome import EvaluationResult, Score, Unscored, UnscoredReason
 from monitor.quantities import format_duration, precise_percent
@@ -66,14 +67,12 @@ class _UnscoredHigh(Condition):
             f" the last {span} produced no score (at least {precise_percent(found.lower)})."
             f" The limit is {precise_percent(limit)}."
         )
-        return ConditionResult(
-            AlertStatus.FIRING if found.lower > limit else AlertStatus.OK, text, limit, _WINDOW, found
-        )
+        status = AlertStatus.FIRING if found.lower > limit else AlertStatus.OK
+        return ConditionResult(status, text, limit, _WINDOW, found)
 
 
 _UNSCORED = record(
-    f"{PAIR}unscored:increase1h",
-    'sum by (app, evaluator) (increase(ragmonitor_unscored_total{reason!="budget"}[1h]))',
+    f"{PAIR}unscored:increase1h", 'sum by (app, evaluator) (increase(ragmonitor_unscored_total{reason!="budget"}[1h]))'
 )
 _LOST, _SCORED = _UNSCORED["record"], EVALUATIONS["record"]
 _RATIO = record(f"{PAIR}unscored_ratio:rate1h", f"{_LOST} / ({_LOST} + {_SCORED} > 0)")
@@ -116,6 +115,7 @@ def _tests() -> Iterator[Test]:
 
 
 _RATES = (threshold.NAME, regression.NAME)
+_BELOW = (*_RATES, evaluations_missing.NAME)
 
 ALERT = SelfAlert(
     name=NAME,
@@ -125,13 +125,9 @@ ALERT = SelfAlert(
     rules=tuple(_rule(severity, limit) for severity, limit in LIMITS.items()),
     keep_firing_for=900.0,
     inhibits=(
-        Inhibits(
-            (NAME,), "the critical alert replaces its warning", Severity.CRITICAL, target_severity=Severity.WARNING
-        ),
+        Inhibits((NAME,), "the critical alert replaces its warning", Severity.CRITICAL, Severity.WARNING),
         Inhibits(_RATES, "most scores are missing: no rate can be trusted", Severity.CRITICAL),
-        Inhibits(
-            (*_RATES, missing.NAME), "many scores are missing: fix the judge first", target_severity=Severity.WARNING
-        ),
+        Inhibits(_BELOW, "many scores are missing: fix the judge first", target_severity=Severity.WARNING),
     ),
     answers=ResultSelector(("app", "evaluator"), "unscored"),
     tests=_tests,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.alerts.feed import AlertFeed
-from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
 from monitor.clock import ManualClock
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Unscored, UnscoredReason

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerts.conditions.missing import EvaluationsMissing
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.self_alert import Observed, SelfAlertChecks
+from monitor.alerts.self_alerts.evaluations_missing import EvaluationsMissing
 from monitor.alerts.state import AlertState, AlertStatus, ConditionResult
 from monitor.clock import ManualClock
 from monitor.statistics.windows import Windows
