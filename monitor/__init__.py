@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from monitor.errors import ConfigError, InvalidData
     from monitor.model.case import Case, Document, Message
     from monitor.operations.offline.evaluate import Evaluation, aevaluate, evaluate
+    from monitor.operations.offline.summary import DefectRate, EvaluatorSummary
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Case",
     "ConfigError",
+    "DefectRate",
     "Document",
     "Evaluation",
+    "EvaluatorSummary",
     "InvalidData",
     "Message",
     "__version__",
@@ -31,8 +34,10 @@ __all__ = [
 _HOME = {
     "Case": "monitor.model.case",
     "ConfigError": "monitor.errors",
+    "DefectRate": "monitor.operations.offline.summary",
     "Document": "monitor.model.case",
     "Evaluation": "monitor.operations.offline.evaluate",
+    "EvaluatorSummary": "monitor.operations.offline.summary",
     "InvalidData": "monitor.errors",
     "Message": "monitor.model.case",
     "aevaluate": "monitor.operations.offline.evaluate",

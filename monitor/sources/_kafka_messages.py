@@ -180,7 +180,7 @@ class Messages:
 
     def _read_rows(self, body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
-        return rows.take(body, app=app, at_most=self._bounds.items, largest=self._bounds.item_bytes)
+        return rows.take(body, app=app, max_rows=self._bounds.items, max_row_bytes=self._bounds.item_bytes)
 
     async def _put_aside(self, record: Any, reason: str, error: str, receipt: Ack) -> None:
         letter = Letter(

@@ -27,7 +27,7 @@ def route(options: OtlpReceiver, intake: Intake) -> Route:
 
     def read(body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
-        return rows.take(body, app=app, at_most=options.max_spans, largest=options.max_span_bytes)
+        return rows.take(body, app=app, max_rows=options.max_spans, max_row_bytes=options.max_span_bytes)
 
     async def take(delivery: PostedBody) -> bytes:
         body = delivery.content

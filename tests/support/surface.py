@@ -1,50 +1,76 @@
-"""`python -m tests.support.surface`: what packages outside may build on, one line a name, as the source states it."""
+"""`python -m tests.support.surface`: what programs and plug-ins may build on, as the source states it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("monitor.errors", "monitor.model", "monitor.stages")
-"""Public: these modules, with all that is in them. `docs/stability.md` says what that means."""
-
-_PAGES = ("monitor.stages",)
-"""Imported from as a whole, whatever files they consist of."""
+MODULES = ("monitor", "monitor.plugins", "monitor.testing")
+"""Public: every name in `__all__` of these. `docs/stability.md` says what that means."""
 
 
 def render() -> str:
-    """Every public name of `MODULES` with its fields, methods and their signatures, in the order of the names."""
+    """Every public name with its fields, methods and their signatures, under the first module that offers it."""
     lines: list[str] = []
-    for module, files in _files():
-        entries = sorted(entry for path in files for entry in _entries(ast.parse(path.read_text())))
-        if entries:
-            lines += [f"# {module}", ""]
-        for _, entry in entries:
-            lines += [*entry, ""]
+    told: dict[tuple[str, str], str] = {}
+    for module in MODULES:
+        lines += [f"# {module}", ""]
+        for name in names(module):
+            home = home_of(module, name)
+            if home in told:
+                lines += [f"{name}: see {told[home]}", ""]
+            else:
+                told[home] = module
+                lines += [*_entry(*home, shown=name), ""]
     return "\n".join(lines)
 
 
-def _files() -> Iterator[tuple[str, list[Path]]]:
-    for module in MODULES:
-        place = ROOT.joinpath(*module.split("."))
-        inner = sorted(place.glob("*.py"))
-        if module in _PAGES or not inner:
-            yield module, inner or [place.with_suffix(".py")]
-        else:
-            yield from ((f"{module}.{path.stem}", [path]) for path in inner)
+def names(module: str) -> list[str]:
+    """The names in `__all__` of a module."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return sorted(ast.literal_eval(node.value))
+    raise AssertionError(f"{module} has no __all__")
 
 
-def _entries(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    for node in tree.body:
-        for name, line in _stated(node):
-            inner = [f"    {one}" for part in getattr(node, "body", ()) for _, one in _stated(part)]
-            yield name, [line, *(inner if isinstance(node, ast.ClassDef) else [])]
+def home_of(module: str, name: str) -> tuple[str, str]:
+    """The module that defines what `module` offers as `name`, and its name there."""
+    body = [inner for node in _tree(module).body for inner in (node.body if isinstance(node, ast.If) else [node])]
+    for node in body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return home_of(str(node.module), alias.name)
+        elif any(stated == name for stated, _ in _stated(node)):
+            return module, name
+    raise AssertionError(f"{module} does not define {name}")
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    place = ROOT.joinpath(*module.split("."))
+    return ast.parse((place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).read_text())
+
+
+def _entry(module: str, name: str, shown: str) -> list[str]:
+    for node in _tree(module).body:
+        for stated, line in _stated(node):
+            if stated == name:
+                parts = node.body if isinstance(node, ast.ClassDef) else []
+                inner = [f"    {one}" for part in parts for own, one in _stated(part) if _public(own)]
+                return [line if shown == name else f"{shown} = {line}", *inner]
+    raise AssertionError(f"{module} does not define {name}")
+
+
+def _public(name: str) -> bool:
+    return not name.startswith("_") or name in ("__init__", "__getitem__")
 
 
 def _stated(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """The public name that a statement gives something, and the statement without what is behind it."""
+    """The name that a statement gives something, and the statement without what is behind it."""
     match node:
         case ast.ClassDef(name=name):
             line = f"class {name}({', '.join(map(ast.unparse, [*node.bases, *node.keywords]))})".replace("()", "")
@@ -56,9 +82,8 @@ def _stated(node: ast.stmt) -> Iterator[tuple[str, str]]:
             line = ast.unparse(node)
         case _:
             return
-    if not name.startswith("_") or name == "__init__":
-        decorators = [f"@{ast.unparse(one)} " for one in getattr(node, "decorator_list", ())]
-        yield name, "".join(decorators) + line
+    decorators = [f"@{ast.unparse(one)} " for one in getattr(node, "decorator_list", ())]
+    yield name, "".join(decorators) + line
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from monitor.model.outcome import Score
 from monitor.model.row import RowBatch
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
+from tests.support import surface
 from tests.support.intakes import RecordingIntake
 from tests.support.runtime import runtime
 from tests.support.traces import Builder
 from tests.support.written import module, of_page
 
+WRITING = ("writing-a-dialect.md", "writing-a-source.md", "writing-an-evaluator.md")
 CASE = Case(
     request_id="7" * 32,
     request=Request("How long is the warranty?"),
@@ -55,6 +58,11 @@ def test_the_evaluator_that_asks_a_judge_asks_and_scores() -> None:
     assert judge.questions[0].material == {"response": CASE.response}
 
 
+def test_the_test_that_the_page_shows_passes() -> None:
+    algorithm, asking, test = of_page("writing-an-evaluator.md", "python")
+    module("written_test", f"{algorithm}\n{asking}\n{test}").test_a_promise_is_a_defect()
+
+
 def test_the_rubric_is_an_evaluator_under_the_configuration_beside_it(tmp_path: Path) -> None:
     (rubric,) = of_page("writing-an-evaluator.md", "markdown")
     (entry,) = of_page("writing-an-evaluator.md", "yaml")
@@ -64,6 +72,15 @@ def test_the_rubric_is_an_evaluator_under_the_configuration_beside_it(tmp_path: 
     assert assignment.evaluator.name == "tone"
     judge = ScriptedJudge(lambda question: {"explanation": "'Do it yourself.'", "score": question.schema and 1})
     assert score(assignment.evaluator, judge).label in ("rude", "")
+
+
+@pytest.mark.parametrize("page", ["python.md", "extending.md", *WRITING])
+def test_a_page_imports_nothing_but_what_is_promised(page: str) -> None:
+    for code in of_page(page, "python"):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "monitor":
+                assert node.module in surface.MODULES
+                assert {alias.name for alias in node.names} <= set(surface.names(node.module))
 
 
 def test_the_source_hands_on_what_is_appended_and_says_when_it_cannot_work(tmp_path: Path) -> None:

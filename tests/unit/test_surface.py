@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 import re
 
 import pytest
@@ -19,28 +18,31 @@ GOLDEN = ROOT / "tests" / "golden" / "public_surface.txt"
 REGENERATE = "python -m tests.support.surface > tests/golden/public_surface.txt, after a look at docs/stability.md"
 
 
-def public_modules():
-    for name in surface.MODULES:
-        module = importlib.import_module(name)
-        yield module
-        for inner in pkgutil.iter_modules(getattr(module, "__path__", ())):
-            yield importlib.import_module(f"{name}.{inner.name}")
+PUBLIC = [f"{module}.{name}" for module in surface.MODULES for name in surface.names(module)]
 
 
 def test_names_fields_and_signatures_are_those_written_down():
     assert GOLDEN.read_text() == surface.render(), REGENERATE
 
 
-@pytest.mark.parametrize("module", list(public_modules()), ids=lambda module: module.__name__)
-def test_every_public_class_and_function_has_a_docstring(module):
-    own = [
-        member
-        for name, member in vars(module).items()
-        if not name.startswith("_")
-        and (inspect.isclass(member) or inspect.isfunction(member))
-        and member.__module__ == module.__name__
-    ]
-    assert not [member.__qualname__ for member in own if not inspect.getdoc(member)]
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_imported_and_every_class_and_function_has_a_docstring(name):
+    module, _, name = name.rpartition(".")
+    member = getattr(importlib.import_module(module), name)
+    assert inspect.getdoc(member) or not (inspect.isclass(member) or inspect.isfunction(member))
+
+
+def test_a_name_means_the_same_in_every_public_module():
+    homes = {}
+    for module in surface.MODULES:
+        for name in surface.names(module):
+            home = surface.home_of(module, name)
+            assert homes.setdefault(name, home) == home
+
+
+def test_what_is_promised_is_little():
+    """Whatever is promised to others can be changed no more."""
+    assert len(surface.names("monitor.plugins")) <= 50
 
 
 def test_the_page_names_every_public_module():

@@ -32,20 +32,20 @@ class ParsedRows(NamedTuple):
     faults: list[RowFault]
 
 
-def take(body: bytes, *, app: str = "", at_most: int | None = None, largest: int | None = None) -> ParsedRows:
-    """The rows in `body`. `app` stands where a row names none.
+def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_bytes: int | None = None) -> ParsedRows:
+    """Cut a JSON object, a JSON array or JSON Lines into rows. `app` is that of a row that names none.
 
-    Raises `InvalidData` for what is neither JSON nor lines of it, `TooLarge` for more than `at_most` rows. A row of
-    more than `largest` bytes is a fault.
+    A row that is too large, or of no known shape, is among the faults. Raises `InvalidData` for a body that is neither
+    JSON nor lines of it, `TooLarge` (an `InvalidData`) for more than `max_rows`.
     """
     found = ParsedRows([], [])
-    for number, value in enumerate(_values(body.removeprefix(_MARK).strip(_BLANK), at_most)):
+    for number, value in enumerate(_values(body.removeprefix(_MARK).strip(_BLANK), max_rows)):
         try:
             if isinstance(value, InvalidData):
                 raise value
             row = recognise(value, app=app)
-            if largest is not None and len(row.content) > largest:
-                raise TooLarge(f"the row has {len(row.content)} bytes, at most {largest} are taken")
+            if max_row_bytes is not None and len(row.content) > max_row_bytes:
+                raise TooLarge(f"the row has {len(row.content)} bytes, at most {max_row_bytes} are taken")
         except InvalidData as error:
             found.faults.append(RowFault(number, str(error)))
         else:
@@ -67,18 +67,18 @@ def parse(line: bytes, place: str) -> object:
         raise InvalidData(f"{place}: not JSON: {error.msg} at character {error.pos}") from None
 
 
-def _values(body: bytes, at_most: int | None) -> Iterable[object]:
+def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
     if not body:
         raise InvalidData("there are no rows: the body is empty")
     if body.startswith(b"["):
         whole = parse(body, "the array of rows")
         found = whole if isinstance(whole, list) else [whole]
-        _check(len(found), at_most)
+        _check(len(found), max_rows)
         return found
     lines = body.split(b"\n")
     if len(lines) > 1 and not _is_json(lines[0]) and _is_json(body):
         return [orjson.loads(body)]  # one object over many lines
-    _check(sum(1 for line in lines if line.strip(_BLANK)), at_most)
+    _check(sum(1 for line in lines if line.strip(_BLANK)), max_rows)
     return _of_lines(lines)
 
 
@@ -99,6 +99,6 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _check(rows: int, at_most: int | None) -> None:
-    if at_most is not None and rows > at_most:
-        raise TooLarge(f"{rows} rows came at once, at most {at_most} are taken")
+def _check(rows: int, max_rows: int | None) -> None:
+    if max_rows is not None and rows > max_rows:
+        raise TooLarge(f"{rows} rows came at once, at most {max_rows} are taken")

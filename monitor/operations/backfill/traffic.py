@@ -177,7 +177,7 @@ def _of_message(source: KafkaSource, record: Any, replay: Replay) -> Iterator[Ca
     if record.value is None:
         return
     if topic.encoding == "case":
-        taken = rows.take(record.value, app=topic.app, at_most=source.max_spans, largest=source.max_span_bytes)
+        taken = rows.take(record.value, app=topic.app, max_rows=source.max_spans, max_row_bytes=source.max_span_bytes)
         replay.unreadable += len(taken.faults)
         yield from replay.rows(taken.rows, SOURCE, at)
         return
