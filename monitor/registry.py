@@ -158,5 +158,5 @@ def _only_class(module_name: str, contract: type[T]) -> type[T]:
         and member.__module__ == module_name
     ]
     if len(found) != 1:
-        raise ConfigError(f"{module_name} must define one {contract.__name__}, it defines {len(found)}")
+        raise ConfigError(f"{module_name} must define exactly one {contract.__name__}, but defines {len(found)}")
     return found[0]

@@ -206,11 +206,11 @@ class AlertFeed:
 
     def on_result(self, result: EvaluationResult) -> None:
         """Count a result. A score counts at the time of its answer, where that is known."""
-        if result.standing is not RateScope.LIVE:
+        if result.scope is not RateScope.LIVE:
             return
         app = self._app_label(result.case.app or UNKNOWN_APP)
-        if result.via is ScoreSource.OWN:
+        if result.score_source is ScoreSource.OWN:
             self._checks.on_result(result, app)
         if isinstance(result.outcome, Score):
-            at = result.case.answered_at or result.judged_at
+            at = result.case.answered_at or result.evaluated_at
             self._windows.add(app, result.evaluator, at, result.weight, result.defect)

@@ -192,7 +192,7 @@ def _statuses(config: Config, judges: Mapping[str, JudgeClient], runtime: Runtim
         TrackedEvaluator(
             one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=not config.works(one)
         )
-        for one in config.assignments
+        for one in config.configured_evaluators
     ]
     return StatusTracker(known, judges, runtime.clock, runtime.metrics)
 
@@ -208,11 +208,11 @@ def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
 def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]:
     """The evaluators that can work; says once which cannot, and why."""
     active = []
-    for assignment in config.assignments:
+    for assignment in config.configured_evaluators:
         if not config.works(assignment):
             runtime.events.info(
                 Event.EVALUATOR_OFF,
-                "a judged evaluator is off: its judge has no model",
+                "a judged evaluator is off: set `model` of its judge",
                 evaluator=assignment.evaluator.name,
             )
         else:

@@ -84,7 +84,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
     """Fill windows, baselines and generations from the history; the apps that it knows."""
     running, now = parts.running, parts.running.runtime.clock.now()
     seen = await warm_start.fill(running.windows, running.history, now, parts.versions)
-    own = {one.evaluator.name for one in config.assignments}
+    own = {one.evaluator.name for one in config.configured_evaluators}
     await warm_start.recount(parts.checks.on_history, running.history, now, own)
     with contextlib.suppress(MonitorError):
         known = await running.history.generations()

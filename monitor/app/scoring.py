@@ -120,7 +120,7 @@ def _desk(
     counting: ResultMetrics,
     agreement: Agreement,
 ) -> FeedbackProcessor:
-    own = {one.evaluator.name for one in config.assignments}
+    own = {one.evaluator.name for one in config.configured_evaluators}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return FeedbackProcessor(
         config.feedback,

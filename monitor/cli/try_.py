@@ -88,7 +88,7 @@ def _result_object(result: EvaluationResult) -> dict[str, Any]:
         "defect": result.defect if score else None,
         "explanation": score.explanation if score else None,
         "evidence": [asdict(one) for one in score.evidence] if score else [],
-        "spent": asdict(result.spending),
+        "spent": asdict(result.cost),
     }
 
 

@@ -49,15 +49,15 @@ def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], p
     evaluator = one.evaluator
     if evaluator.cost == "local":
         if one.judge or one.group:
-            raise ConfigError(f"{place}: {evaluator.name} asks no judge, so it takes no judge or group")
+            raise ConfigError(f"{place}: {evaluator.name} uses no judge, so remove `judge` and `group`")
         return
     if one.judge not in judges:
         known = ", ".join(sorted(name for name in judges if name)) or "none"
-        raise ConfigError(f"{place}.judge: there is no {one.judge!r} in judges; there are: {known}")
+        raise ConfigError(f"{place}.judge: {one.judge!r} is not in `judges`; known: {known}")
     settings = judges[one.judge]
     if settings.model is not None and settings.is_classifier != (evaluator.asks == "classifier"):
         name = "`classifier/NAME`" if evaluator.asks == "classifier" else "a language model"
-        raise ConfigError(f"{place}: {evaluator.name} asks {name}, and its judge is {settings.model!r}")
+        raise ConfigError(f"{place}: {evaluator.name} needs {name}, but the model of its judge is {settings.model!r}")
 
 
 def _sampler(given: object, place: str) -> Sampler:
@@ -85,9 +85,7 @@ def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
     scale = evaluator.scale
     bad_end = "at_least" if scale.better == "lower" else "below"
     if kind != bad_end:
-        raise ConfigError(
-            f"{place}: on {evaluator.name} {scale.better} is better, so a defect is `{bad_end}` something, not {kind!r}"
-        )
+        raise ConfigError(f"{place}: on {evaluator.name} {scale.better} is better, so use `{bad_end}`, not {kind!r}")
     levels = {level.name: level.start for level in scale.levels}
     threshold = levels.get(str(value), value)
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):

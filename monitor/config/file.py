@@ -116,7 +116,10 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
         key = loader.construct_object(key_node, deep=True)
         if key in seen:
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands twice, line {key_node.start_mark.line + 1}", key_node.start_mark
+                None,
+                None,
+                f"the key {key!r} occurs twice, first in line {key_node.start_mark.line + 1}",
+                key_node.start_mark,
             )
         seen.add(key)
     return loader.construct_mapping(node, deep=True)

@@ -37,7 +37,7 @@ Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,1
 class EvaluatorEntry(Section):
     """One entry of `evaluators`."""
 
-    assignment: ConfiguredEvaluator
+    configured: ConfiguredEvaluator
 
 
 DEFAULT_EVALUATORS: tuple[Mapping[str, Any], ...] = (
@@ -132,7 +132,7 @@ class Config(Section):
     def _slices_differ(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for index, name in enumerate(value):
             if name in value[:index]:
-                raise ConfigError(f"slices[{index}]: {name!r} stands twice")
+                raise ConfigError(f"slices[{index}]: {name!r} is listed twice")
         return value
 
     @field_validator("sources", mode="before")
@@ -154,13 +154,13 @@ class Config(Section):
     @classmethod
     def _read_evaluators(cls, value: object) -> object:
         return tuple(
-            EvaluatorEntry(assignment=assignment(entry, place)) for place, entry in listed("evaluators", value)
+            EvaluatorEntry(configured=assignment(entry, place)) for place, entry in listed("evaluators", value)
         )
 
     @field_validator("alerts", mode="after")
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
-        names = [entry.assignment.evaluator.name for entry in info.data.get("evaluators", ())]
+        names = [entry.configured.evaluator.name for entry in info.data.get("evaluators", ())]
         names += known_names(info.data.get("feedback", ForeignSettings()), names)
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
@@ -169,19 +169,19 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Config:
-        names = [entry.assignment.evaluator.name for entry in self.evaluators]
+        names = [entry.configured.evaluator.name for entry in self.evaluators]
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise ConfigError(f"evaluators[{index}]: {name!r} is configured twice")
-            seen = self.evaluators[index].assignment.sampler.sees
+            seen = self.evaluators[index].configured.sampler.sees
             if seen and seen not in names:
-                raise ConfigError(f"evaluators[{index}].sample: goes by {seen!r}, which is not among the evaluators")
+                raise ConfigError(f"evaluators[{index}].sample: uses {seen!r}, which is not a configured evaluator")
         return self
 
     @model_validator(mode="after")
     def _judges_are_known(self) -> Config:
         for index, entry in enumerate(self.evaluators):
-            check_judge(entry.assignment, self.all_judges, f"evaluators[{index}]")
+            check_judge(entry.configured, self.all_judges, f"evaluators[{index}]")
         return self
 
     @property
@@ -198,6 +198,6 @@ class Config(Section):
         return assignment.evaluator.cost == "local" or self.judge_of(assignment).model is not None
 
     @property
-    def assignments(self) -> tuple[ConfiguredEvaluator, ...]:
+    def configured_evaluators(self) -> tuple[ConfiguredEvaluator, ...]:
         """All configured evaluators, judged ones included, whether or not there is a judge."""
-        return tuple(entry.assignment for entry in self.evaluators)
+        return tuple(entry.configured for entry in self.evaluators)

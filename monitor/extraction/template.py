@@ -60,9 +60,9 @@ class PromptTemplate:
             raise ValueError("a prompt template needs {context} once, and {question} once or not at all")
         for name, following, piece in zip(names, names[1:], pieces[1:-1], strict=False):
             if not piece.strip() and {name, following} & {CONTEXT, QUESTION}:
-                raise ValueError(f"nothing but white space stands between {{{name}}} and {{{following}}}")
+                raise ValueError(f"{{{name}}} and {{{following}}} need text between them, not only white space")
         if len(names) == 1 and not (pieces[0].strip() or pieces[1].strip()):
-            raise ValueError("a prompt template needs some text of its own beside {context}")
+            raise ValueError("a prompt template needs some text besides {context}")
         return cls(tuple(map(_literal, pieces)), tuple(names))
 
     def invert(self, prompt: str) -> Filled | None:

@@ -166,7 +166,7 @@ def _look(path: Path) -> _Look | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise OSError("is no file")
+        raise OSError("not a regular file")
     return _Look(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
@@ -174,7 +174,7 @@ async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str
     if found is None:
         export((), runtime.metrics)
         runtime.events.info(
-            Event.CALIBRATION_READ, "the labels file is gone: rates are not corrected now", file=str(path)
+            Event.CALIBRATION_READ, "the labels file is gone: rates are no longer corrected", file=str(path)
         )
         return
     try:
@@ -182,14 +182,14 @@ async def _take(path: Path, found: _Look | OSError | None, versions: Mapping[str
             raise found
         calibration = await anyio.to_thread.run_sync(load, path)
     except (OSError, InvalidData) as error:
-        message = "the labels file cannot be read; the labels read before stay in use"
+        message = "cannot read the labels file; the earlier labels stay in use"
         runtime.events.warning(Event.CALIBRATION_FAILED, message, file=str(path), error=str(error))
         return
     current = [one for one in calibration.judges if versions.get(one.evaluator) == one.version]
     export(current, runtime.metrics)
     runtime.events.info(
         Event.CALIBRATION_READ,
-        "labels were read; only rates of these versions are corrected",
+        "labels read; rates of these versions are corrected",
         evaluators=", ".join(sorted(one.evaluator for one in current)) or "none",
         of_other_versions=len(calibration.judges) - len(current),
     )

@@ -12,7 +12,7 @@ class Ack:
     committed). Each holder settles its own share; when the last share is settled the `settled` callback runs, once.
     The only way back in the pipeline.
 
-    `part_of`: the receipt that this one is a share of; where that one is void, so is this.
+    `part_of`: the ack that this one is a share of; where that one is void, so is this.
     """
 
     __slots__ = ("_outstanding", "_part_of", "_settled", "_void")
@@ -33,16 +33,16 @@ class Ack:
         self._void = True
 
     def share(self) -> Ack:
-        """One more holder; returns the receipt itself, for handing on."""
+        """One more holder; returns the ack itself, for handing on."""
         if self._outstanding <= 0:
-            raise RuntimeError("a settled receipt cannot be shared")
+            raise RuntimeError("a settled ack cannot be shared")
         self._outstanding += 1
         return self
 
     def settle(self) -> None:
         """This holder's part is safe. Settling more often than shared is a fault."""
         if self._outstanding <= 0:
-            raise RuntimeError("a receipt was settled more often than it was shared")
+            raise RuntimeError("an ack was settled more often than it was shared")
         self._outstanding -= 1
         if self._outstanding == 0 and not self._void:
             self._settled()

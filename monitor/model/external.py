@@ -40,7 +40,7 @@ class ExternalScore:
 
     request_id: str
     evaluator: str
-    via: ScoreSource
+    score_source: ScoreSource
     value: float | None = None
     label: str = ""
     explanation: str = ""
@@ -59,7 +59,9 @@ class ExternalScore:
     def by_user(self) -> bool:
         """Whether it is a user's word on the answer as a whole."""
         person = self.annotator.upper() == "HUMAN"
-        return self.via is ScoreSource.FEEDBACK or (person and is_vote(self.via, self.evaluator, self.label))
+        return self.score_source is ScoreSource.FEEDBACK or (
+            person and is_vote(self.score_source, self.evaluator, self.label)
+        )
 
     @property
     def identity(self) -> str:
@@ -68,7 +70,7 @@ class ExternalScore:
         Without a key of its author's it is what was said by whom: who changes his mind has given two verdicts.
         """
         said = (self.key,) if self.key else (self.user, repr(self.value), self.label, self.error)
-        text = "\x1f".join((self.via, self.span_id, *said))
+        text = "\x1f".join((self.score_source, self.span_id, *said))
         return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 

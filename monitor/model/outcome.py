@@ -240,8 +240,8 @@ class EvaluationResult:
 
     `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
     where the outcome is a `Score`. `level` and `defect` are set exactly then. Of the case's attributes only those are
-    left that may leave the monitor. `selection` is None where no sampler chose. `via` is how it came to be here; of
-    others `key` tells several verdicts on one case apart. `origin` says where a case that was judged afterwards came
+    left that may leave the monitor. `selection` is None where no sampler chose. `score_source` is where it came from;
+    of others `key` tells several verdicts on one case apart. `origin` says where a case that was judged afterwards came
     from: `kafka`, `spool`, `file` or `missed`.
     """
 
@@ -252,12 +252,12 @@ class EvaluationResult:
     weight: float
     level: str = ""
     defect: bool = False
-    spending: Cost = field(default_factory=Cost)
-    judged_at: float = 0.0
-    standing: RateScope = RateScope.LIVE
-    generation: ServiceVersion = field(default_factory=ServiceVersion)
+    cost: Cost = field(default_factory=Cost)
+    evaluated_at: float = 0.0
+    scope: RateScope = RateScope.LIVE
+    service_version: ServiceVersion = field(default_factory=ServiceVersion)
     selection: Selection | None = None
-    via: ScoreSource = ScoreSource.OWN
+    score_source: ScoreSource = ScoreSource.OWN
     key: str = ""
     origin: str = ""
 
@@ -265,7 +265,7 @@ class EvaluationResult:
     def lag(self) -> float | None:
         """Seconds from the answer to the verdict, never below 0; None where no clock says when the answer was given."""
         answered_at = self.case.answered_at
-        return max(0.0, self.judged_at - answered_at) if answered_at > 0 else None
+        return max(0.0, self.evaluated_at - answered_at) if answered_at > 0 else None
 
     @property
     def id(self) -> str:

@@ -33,7 +33,7 @@ class EvaluatorDecision:
     outcome: str = ""
     reason: str = ""
     detail: str = ""
-    standing: str = ""
+    scope: str = ""
     waited: float | None = None
     seconds: float = 0.0
     cached: bool = False

@@ -28,11 +28,11 @@ class Row(NamedTuple):
 class RowBatch:
     """One delivery of rows: those that can be read, and how many of its rows can never become readable.
 
-    `app` is what the sender calls itself; it stands for the rows that name no app. `receipt` as in `SpanBatch`.
+    `app` is what the sender calls itself; it stands for the rows that name no app. `ack` as in `SpanBatch`.
     """
 
     source: str
     rows: Sequence[Row]
     invalid: int = 0
     app: str = ""
-    receipt: Ack | None = None
+    ack: Ack | None = None

@@ -47,7 +47,7 @@ class SeenVersion(NamedTuple):
 
     app: str
     evaluator: str
-    generation: ServiceVersion
+    service_version: ServiceVersion
     began: float
     seen: float
 

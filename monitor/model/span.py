@@ -30,14 +30,14 @@ class EncodedGroup(NamedTuple):
 class SpanBatch:
     """One delivery by a sender, as protobuf, cut into its spans or log records and not further decoded.
 
-    With a `receipt` the sender holds the durable copy: it is not written to the spool, and whoever takes the batch
-    settles the receipt.
+    With a `ack` the sender holds the durable copy: it is not written to the spool, and whoever takes the batch
+    settles the ack.
     """
 
     source: str
     signal: Signal
     groups: Sequence[EncodedGroup]
-    receipt: Ack | None = None
+    ack: Ack | None = None
 
 
 class Part(NamedTuple):

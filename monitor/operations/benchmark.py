@@ -149,12 +149,12 @@ def _measure(
             answers.append(Labelled(row.group, row.defective, result.outcome.value, result.defect))
         else:
             not_scored[result.outcome.kind, str(result.outcome.reason)] += 1
-    paid = [result.spending for result in results if isinstance(result.outcome, Score) and not result.spending.cached]
+    paid = [result.cost for result in results if isinstance(result.outcome, Score) and not result.cost.cached]
     return EvaluatorBenchmark(
         one,
         measure(answers, one.evaluator.scale.better, random.Random(0)),
         not_scored,
         spread([spent.seconds for spent in paid]),
         spread([spent.dollars for spent in paid]),
-        sum(result.spending.dollars for result in results),
+        sum(result.cost.dollars for result in results),
     )

@@ -36,7 +36,7 @@ def evaluators(config: Config) -> list[EvaluatorDescription]:
             sample=getattr(one.sampler, "rate", None),
             defect=str(one.defect),
         )
-        for one in config.assignments
+        for one in config.configured_evaluators
     ]
 
 
@@ -45,7 +45,7 @@ def describe(config: Config) -> Iterator[str]:
     yield from _sources(config)
     yield from _extraction(config)
     yield from _traffic(config)
-    for one in config.assignments:
+    for one in config.configured_evaluators:
         yield _evaluator(config, one)
     yield from _canary(config)
     yield from _alerts(config)
@@ -124,7 +124,11 @@ def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
 
 
 def _canary(config: Config) -> Iterator[str]:
-    judged = [one.evaluator.name for one in config.assignments if one.evaluator.cost == "judge" and config.works(one)]
+    judged = [
+        one.evaluator.name
+        for one in config.configured_evaluators
+        if one.evaluator.cost == "judge" and config.works(one)
+    ]
     canary = config.canary
     if canary.interval is None or not judged:
         return
@@ -137,7 +141,7 @@ def _canary(config: Config) -> Iterator[str]:
 
 
 def _alerts(config: Config) -> Iterator[str]:
-    active = {one.evaluator.name for one in config.assignments if config.works(one)}
+    active = {one.evaluator.name for one in config.configured_evaluators if config.works(one)}
     for policy in config.alerts:
         levels = [
             f"{severity} above {precise_percent(threshold)}"

@@ -128,7 +128,7 @@ class Diagnostics:
 
     @property
     def _own(self) -> list[str]:
-        return [one.evaluator.name for one in self._config.assignments]
+        return [one.evaluator.name for one in self._config.configured_evaluators]
 
     def _external(self, facts: EvaluatorFacts) -> ExternalScores | None:
         """The external scores of this name; None where nothing is known of such scores."""
@@ -151,7 +151,7 @@ class Diagnostics:
     def _setup(self) -> MonitorSetup:
         config = self._config
         return MonitorSetup(
-            evaluators=[evaluating(config, index, one) for index, one in enumerate(config.assignments)],
+            evaluators=[evaluating(config, index, one) for index, one in enumerate(config.configured_evaluators)],
             head_rate=config.sampling.traces,
             idle_timeout=config.assembly.idle_timeout,
             grace_period=config.assembly.grace_period,

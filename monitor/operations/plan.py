@@ -127,7 +127,7 @@ def price_for(
     config: Config, evaluator: str | None = None, *, input_tokens: int = 2000, output_tokens: int = 200
 ) -> EvaluationPrice:
     """Return the price of one evaluation with so many tokens, by the evaluator's judge or by the default one."""
-    found = next((one for one in config.assignments if one.evaluator.name == evaluator), None)
+    found = next((one for one in config.configured_evaluators if one.evaluator.name == evaluator), None)
     if found is not None and found.evaluator.cost == "local":
         return EvaluationPrice(0.0, f"{evaluator} uses no judge")
     settings = config.judge_of(found) if found is not None else config.judge

@@ -33,7 +33,7 @@ async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: in
     an evaluator that does not exist, and where its judge cannot work.
     """
     (tried,) = choose_evaluators(config, [evaluator])
-    together = run.group(tried, [one for one in config.assignments if config.works(one)])
+    together = run.group(tried, [one for one in config.configured_evaluators if config.works(one)])
     settings = config.judge_of(tried) if tried.evaluator.cost == "judge" else None
     return await run.run(together, case, times, settings=settings, runtime=Runtime.standalone())
 

@@ -39,7 +39,7 @@ _QUEUE: Final = "closed_traces"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Complete(ABC):
-    """One request with all that will ever come of it. Whoever holds it settles each of its receipts once.
+    """One request with all that will ever come of it. Whoever holds it settles each of its acks once.
 
     `app` and `source` are those it was received under, `received_at` the wall-clock second of its first part,
     `probability` that with which it was kept.
@@ -47,14 +47,14 @@ class Complete(ABC):
 
     app: str
     source: str
-    receipts: tuple[Ack, ...]
+    acks: tuple[Ack, ...]
     received_at: float
     probability: float
 
     @property
     def void(self) -> bool:
         """Whether another process receives it again, from the start."""
-        return any(receipt.void for receipt in self.receipts)
+        return any(ack.void for ack in self.acks)
 
     @property
     @abstractmethod
@@ -90,8 +90,8 @@ class WholeTrace(Complete):
 
     @classmethod
     def of(cls, trace: ClosedTrace) -> WholeTrace:
-        """Take the closed `trace`, with its receipts."""
-        return cls(trace.app, trace.source, trace.receipts, trace.received_at, trace.probability, trace)
+        """Take the closed `trace`, with its acks."""
+        return cls(trace.app, trace.source, trace.acks, trace.received_at, trace.probability, trace)
 
     @property
     def request_id(self) -> str:
@@ -107,7 +107,7 @@ class WholeTrace(Complete):
         """See `Complete`."""
         trace = self.trace
         if trace.closed is Closed.TOO_LARGE:
-            raise TooLarge(f"trace {self.request_id} is larger than a trace may be")
+            raise TooLarge(f"trace {self.request_id} exceeds the size limit")
         return read_trace(
             decode.decode(
                 trace.trace_id,
@@ -205,11 +205,11 @@ class InFlight:
         if due is not None and due < self._sleeps_until:
             self._wake.set()
 
-    def repeated(self, request_id: str, receipt: Ack) -> None:
+    def repeated(self, request_id: str, ack: Ack) -> None:
         """Have a delivery that repeats a request wait for its end, if the request is being worked on."""
         repeats = self._repeats.get(request_id)
         if repeats is not None:
-            repeats.append(receipt.share())
+            repeats.append(ack.share())
 
     async def run(self) -> None:
         """Close traces that are due, until cancelled. Waits while the readers are behind."""
@@ -308,8 +308,8 @@ class InFlight:
         self._settle(complete, [])
 
     def _settle(self, complete: Complete, repeats: list[Ack]) -> None:
-        for receipt in (*complete.receipts, *repeats):
-            receipt.settle()
+        for ack in (*complete.acks, *repeats):
+            ack.settle()
         self._all.pop(complete, None)
         if not self._all:
             self._empty.set()

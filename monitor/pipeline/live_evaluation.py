@@ -148,7 +148,7 @@ class LiveEvaluation:
 
     async def score_disliked(self, case: Case, evaluators: Sequence[ConfiguredEvaluator]) -> None:
         """As `score_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
-        how = SamplingDecision(1.0, 1.0, standing=RateScope.USER_DISLIKED)
+        how = SamplingDecision(1.0, 1.0, scope=RateScope.USER_DISLIKED)
         new = [one for one in evaluators if not self._publisher.has(self._scorer.result_id(one, case))]
         await self.score_judged(case, [(one, how) for one in new])
 
@@ -173,7 +173,7 @@ class LiveEvaluation:
             one, how = chosen_by_name[result.evaluator]
             self._finish(one, how, case, result)
             await self._publisher.one(result)
-            asked = result.spending.attempts > 0 or result.spending.cached  # else it was scored by rule
+            asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
             if asked and isinstance(result.outcome, Score):
                 await self._rechecks.check(one, how, case, result)
 
@@ -192,7 +192,7 @@ class LiveEvaluation:
             await finish(self._scorer.result(one, case, full, how, Cost()))
 
     def _finish(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult) -> None:
-        self._counting.finished(result, result.spending.seconds)
+        self._counting.finished(result, result.cost.seconds)
         self._drawing.judged(how, case, result)
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.PAUSED:
             self._missed(one, case, result)

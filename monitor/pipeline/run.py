@@ -141,7 +141,9 @@ class Pipeline:
         deliveries = await self._ingest.recover()
         if deliveries:
             self._runtime.events.info(
-                Event.SPOOL_REPLAYED, "took up what the previous process left in the spool", deliveries=deliveries
+                Event.SPOOL_REPLAYED,
+                "resumed deliveries that the previous process left in the spool",
+                deliveries=deliveries,
             )
 
     def _oldest(self) -> float:

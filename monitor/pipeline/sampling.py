@@ -146,9 +146,9 @@ class CaseSampler:
         if not sampling.adaptive:
             return
         counts = isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION
-        counts = counts and drawn.standing is None
+        counts = counts and drawn.scope is None
         teaches = counts and self._teaches(judged.id)
-        sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.spending.dollars)
+        sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.cost.dollars)
         if counts:
             series = self._of(case.app, judged.evaluator)
             series.largest.add(judged.weight)

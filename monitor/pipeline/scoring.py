@@ -89,7 +89,7 @@ class Scorer:
     ) -> None:
         for one in evaluators:
             if one.evaluator.cost == "judge" and one.judge not in judges:
-                raise ConfigError(f"{one.evaluator.name}: needs a judge; none is open under the name {one.judge!r}")
+                raise ConfigError(f"{one.evaluator.name}: needs the judge {one.judge!r}, which is not open")
         self.evaluators = tuple(evaluators)
         self.versions = versions(evaluators, {name: judge.model for name, judge in judges.items()})
         """By evaluator, its version with these options, this judge and this group."""
@@ -168,7 +168,7 @@ class Scorer:
         evaluator, now = one.evaluator, self._runtime.clock.now() if now is None else now
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
-        standing = how.standing or self._standing or standing_of(case, now, self.late_after)
+        standing = how.scope or self._standing or standing_of(case, now, self.late_after)
         generation = ServiceVersion(
             evaluator=version,
             judge=spending.model,
@@ -184,10 +184,10 @@ class Scorer:
             weight=1 / (case.probability * how.probability),
             level=evaluator.scale.level(scored.value) if scored else "",
             defect=bool(scored and one.defect.matches(scored)),
-            spending=spending,
-            judged_at=now,
-            standing=standing,
-            generation=generation,
+            cost=spending,
+            evaluated_at=now,
+            scope=standing,
+            service_version=generation,
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
 
@@ -328,7 +328,7 @@ def run_local(evaluator: Evaluator, case: Case) -> Outcome:
         outcome: Outcome = end.value
         return outcome
     steps.close()
-    raise RuntimeError(f"the local evaluator {evaluator.name} waits for something; declare cost = 'judge'")
+    raise RuntimeError(f"the local evaluator {evaluator.name} must not wait; declare cost = 'judge'")
 
 
 def scores_of(results: Iterable[EvaluationResult]) -> dict[str, Score]:
@@ -349,9 +349,9 @@ def _describe(result: EvaluationResult, work: Work) -> None:
             "rag_monitor.evaluator": result.evaluator,
             "rag_monitor.version": result.version,
             "rag_monitor.outcome": result.outcome.kind,
-            "rag_monitor.attempts": result.spending.attempts,
-            "rag_monitor.dollars": result.spending.dollars,
-            "rag_monitor.cached": result.spending.cached,
+            "rag_monitor.attempts": result.cost.attempts,
+            "rag_monitor.dollars": result.cost.dollars,
+            "rag_monitor.cached": result.cost.cached,
         }
     )
     if isinstance(result.outcome, Unscored):

@@ -48,11 +48,13 @@ class ServiceVersions:
         for one in sorted(known, key=lambda one: one.began):
             running = self._running.setdefault((one.app, one.evaluator), {})
             before = _last(running)
-            running[one.generation.fingerprint] = _Running(one.generation, one.began, one.seen)
-            self._expose(one.app, one.evaluator, one.generation)
+            running[one.service_version.fingerprint] = _Running(one.service_version, one.began, one.seen)
+            self._expose(one.app, one.evaluator, one.service_version)
             if before is not None:
                 self._note(
-                    one.app, one.evaluator, VersionChange(one.began, one.generation.changes_from(before.generation))
+                    one.app,
+                    one.evaluator,
+                    VersionChange(one.began, one.service_version.changes_from(before.generation)),
                 )
             self._expire(one.app, one.evaluator, one.seen)
 
@@ -77,7 +79,7 @@ class ServiceVersions:
             self._note(app, evaluator, change)
             self._events.info(
                 Event.SERVICE_VERSION_CHANGED,
-                "verdicts of another generation: numbers from before it are not to be compared with those since",
+                "new service version: do not compare rates before and after it",
                 app=app,
                 evaluator=evaluator,
                 change=change.text,

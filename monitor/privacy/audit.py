@@ -47,7 +47,9 @@ class Audit:
             if self._events is not None and now - self._said >= _SAY_AGAIN:
                 self._said = now
                 why = error.strerror or error
-                self._events.error(Event.AUDIT_FAILED, f"{self._path} cannot be written, the log alone has it: {why}")
+                self._events.error(
+                    Event.AUDIT_FAILED, f"cannot write {self._path}, this entry is only in the log: {why}"
+                )
 
     def write(self, event: Event, **fields: object) -> None:
         """Write a line. Raises `OSError`."""

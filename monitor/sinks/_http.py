@@ -98,8 +98,8 @@ class HttpSink(Sink):
                     with anyio.fail_after(self.timeout):
                         await self.write(api, results)
                 except TimeoutError:
-                    why = api.trouble or "it does not answer"
-                    raise Overloaded(f"{name}: not within {self.timeout:g} s: {why}") from None
+                    why = api.trouble or "no response"
+                    raise Overloaded(f"{name}: not delivered within {self.timeout:g} s: {why}") from None
 
             async with together(send, at_once=self.at_once, in_flight=self.in_flight, clock=runtime.clock) as deliver:
                 yield deliver
@@ -164,7 +164,7 @@ class Api:
             return None, 0.0
         self.trouble = f"{self.where} answered {got.status_code}"
         if got.is_success and not _is_json(text):
-            raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is this the address of its API?")
+            raise MonitorError(f"{self._name}: {self.trouble}, but not in JSON: is `url` the address of its API?")
         return SinkResponse(got.status_code, text), self._asked_for(got)
 
     def _asked_for(self, answer: httpx.Response) -> float:

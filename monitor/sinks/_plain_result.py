@@ -47,12 +47,12 @@ def to_plain(judged: EvaluationResult, *, explanations: bool) -> PlainResult:
         "app": clean(case.app),
         "version": clean(judged.version),
         "outcome": outcome.kind,
-        "standing": judged.standing.value,
+        "standing": judged.scope.value,
         "weight": judged.weight,
-        "model": clean(judged.spending.model),
+        "model": clean(judged.cost.model),
     }
-    if judged.via is not ScoreSource.OWN:
-        facts["score_source"] = judged.via.value
+    if judged.score_source is not ScoreSource.OWN:
+        facts["score_source"] = judged.score_source.value
     if score is not None:
         facts |= {"defect": judged.defect, "level": clean(judged.level)}
     return PlainResult(
@@ -65,7 +65,7 @@ def to_plain(judged: EvaluationResult, *, explanations: bool) -> PlainResult:
         skipped=isinstance(outcome, Skipped),
         trouble="" if isinstance(outcome, Score) else outcome.reason.value,
         detail=clean(detail)[:_LONGEST] if explanations else "",
-        by_model=bool(judged.spending.model),
+        by_model=bool(judged.cost.model),
         facts={key: value for key, value in facts.items() if value != ""},
     )
 

@@ -47,7 +47,7 @@ class _Line:
         """Raise `Overloaded` where the receiver has just failed."""
         if self._pause:
             if self._tries or self._clock.monotonic() < self._until:
-                raise Overloaded(f"not tried: {self._why}")
+                raise Overloaded(f"not attempted: {self._why}")
             self._tries = True
 
     def works(self) -> None:
@@ -123,7 +123,7 @@ class _Together:
         try:
             await self._send([judged for judged, _ in taken])
         except asyncio.CancelledError:
-            _settle(taken, MonitorError("the sink was stopped meanwhile"))
+            _settle(taken, MonitorError("the sink was stopped"))
             raise
         except Overloaded as error:
             self._line.broken(error)

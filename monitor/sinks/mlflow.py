@@ -56,7 +56,7 @@ class Mlflow(HttpSink):
             plain = to_plain(one, explanations=self.include_explanations)
             trace = f"tr-{plain.trace_id}" if plain.trace_id else clean(one.case.request_id)
             if trace.startswith("tr-") and not plain.skipped:
-                await _assess(api, trace, _assessment(trace, plain, one.judged_at))
+                await _assess(api, trace, _assessment(trace, plain, one.evaluated_at))
 
 
 async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
@@ -71,9 +71,9 @@ async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
                 raise Overloaded(f"mlflow: {api.where} answered 500")
         elif answer.status == _NOT_THERE:
             if _NO_TRACE not in answer.text:
-                raise MonitorError(f"mlflow: {api.where} answered 404: is this the address of an MLflow 3?")
+                raise MonitorError(f"mlflow: {api.where} answered 404: is `url` the address of an MLflow 3 server?")
             if last:
-                raise InvalidData(f"mlflow: it has no trace {trace}")
+                raise InvalidData(f"mlflow: unknown trace {trace}")
         else:
             return
         await anyio.sleep(_AGAIN_AFTER)

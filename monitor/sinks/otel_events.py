@@ -119,8 +119,8 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
             trace_flags=TraceFlags(TraceFlags.SAMPLED if trace_id else TraceFlags.DEFAULT),
         )
         record = LogRecord(
-            timestamp=_nanoseconds(judged.case.answered_at or judged.judged_at),
-            observed_timestamp=_nanoseconds(judged.judged_at),
+            timestamp=_nanoseconds(judged.case.answered_at or judged.evaluated_at),
+            observed_timestamp=_nanoseconds(judged.evaluated_at),
             context=set_span_in_context(NonRecordingSpan(span), Context()),
             severity_number=SeverityNumber.INFO,
             severity_text="INFO",

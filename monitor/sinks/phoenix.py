@@ -50,7 +50,7 @@ class Phoenix(HttpSink):
             absent = await _annotate(api, absent)
         if absent:
             ids = {str(one.facts["result_id"]) for one in absent}
-            raise ResultsRefused(f"phoenix: it has no span {absent[0].span_id}", ids)
+            raise ResultsRefused(f"phoenix: unknown span {absent[0].span_id}", ids)
 
 
 async def _annotate(api: Api, plain: list[PlainResult]) -> list[PlainResult]:
@@ -63,7 +63,7 @@ async def _annotate(api: Api, plain: list[PlainResult]) -> list[PlainResult]:
     named = set(_MISSING.findall(answer.text))
     absent = [one for one in plain if one.span_id in named]
     if not absent:
-        raise MonitorError(f"phoenix: {api.where} answered 404: is this the address of a Phoenix?")
+        raise MonitorError(f"phoenix: {api.where} answered 404: is `url` the address of a Phoenix server?")
     return absent + await _annotate(api, [one for one in plain if one.span_id not in named])
 
 

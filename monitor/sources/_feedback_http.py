@@ -26,7 +26,7 @@ def route(intake: Intake) -> Route:
         delivery.lease.start()
         delivery.lease.hold(len(body))
         if len(body) > _LARGEST:
-            raise TooLarge(f"the body has {len(body)} bytes, at most {_LARGEST} are taken")
+            raise TooLarge(f"the body has {len(body)} bytes; the limit is {_LARGEST}")
         json_mapping.check_values(body)
         named = parse_qs(delivery.query.decode("latin-1")).get("service", [""])
         found = feedback.take(body, app=named[0].strip()[:LONGEST_NAME])

@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
 
 
 class Messages:
-    """Takes messages from a consumer to the intake, in order, each with the receipt of its offset."""
+    """Takes messages from a consumer to the intake, in order, each with the ack of its offset."""
 
     def __init__(
         self,
@@ -104,37 +104,37 @@ class Messages:
         self._since.clear()
 
     async def _take(self, partition: Partition, record: Any) -> None:
-        receipt = partition.offsets.take(record.offset, timestamp=max(record.timestamp, 0) / 1000)
+        ack = partition.offsets.take(record.offset, timestamp=max(record.timestamp, 0) / 1000)
         if record.value is None:
             self._empty[record.topic].inc()
-            receipt.settle()
+            ack.settle()
             return
         if record.key is None and record.topic not in self._unkeyed:
             self._warn_of_scattering(record.topic)
-        receipt.share()  # one for the intake, one for us
+        ack.share()  # one for the intake, one for us
         while True:
             try:
-                await self._deliver(record, receipt)
+                await self._deliver(record, ack)
             except Overloaded:
                 await anyio.sleep(_AGAIN)
-                if receipt.void:
+                if ack.void:
                     return
                 continue
             except _AllRejected as error:
-                await self._put_aside(record, "rejected", str(error), receipt)
+                await self._put_aside(record, "rejected", str(error), ack)
             except InvalidData as error:
-                receipt.settle()  # the intake's share, which it did not take
+                ack.settle()  # the intake's share, which it did not take
                 await self._put_aside(
-                    record, "too_large" if isinstance(error, TooLarge) else "invalid", str(error), receipt
+                    record, "too_large" if isinstance(error, TooLarge) else "invalid", str(error), ack
                 )
             except Exception as error:  # noqa: BLE001 - a message that brings out a fault of ours must not stop the others
                 self._say(record, error)
-                receipt.settle()
-                await self._put_aside(record, "fault", type(error).__name__, receipt)
+                ack.settle()
+                await self._put_aside(record, "fault", type(error).__name__, ack)
             else:
                 messages, size = self._since.get(record.topic, (0, 0))
                 self._since[record.topic] = messages + 1, size + len(record.value)
-                receipt.settle()
+                ack.settle()
             return
 
     def _warn_of_scattering(self, topic: str) -> None:
@@ -144,16 +144,16 @@ class Messages:
         self._unkeyed.add(topic)
         self._runtime.events.warning(
             Event.KAFKA_UNKEYED,
-            "messages have no key: spans of one trace may reach several replicas, and a part of it be judged as a"
-            " whole; let the Collector partition by trace id",
+            "messages have no key: spans of one trace may reach several replicas and be evaluated as separate"
+            " traces; let the Collector partition by trace id",
             source=_NAME,
             topic=topic,
         )
 
-    async def _deliver(self, record: Any, receipt: Ack) -> None:
+    async def _deliver(self, record: Any, ack: Ack) -> None:
         topic, body = self._topics[record.topic], record.value
         if topic.encoding == "case":
-            await self._deliver_rows(body, topic.app, receipt)
+            await self._deliver_rows(body, topic.app, ack)
             return
         signal, bounds = self._signals[record.topic], self._bounds
         if topic.encoding == "otlp_json":
@@ -165,16 +165,16 @@ class Messages:
         if oversized and not any(group.items for group in groups):
             self._too_large[signal].inc(oversized)
             raise TooLarge(f"all {oversized} are larger than {bounds.item_bytes} bytes or have too many attributes")
-        accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, receipt))
+        accepted = await self._intake.accept(SpanBatch(_NAME, signal, groups, ack))
         if oversized:
             self._too_large[signal].inc(oversized)
         if accepted.rejected and accepted.rejected >= sum(len(group.items) for group in groups):
             raise _AllRejected(accepted.message)
 
-    async def _deliver_rows(self, body: bytes, app: str, receipt: Ack) -> None:
+    async def _deliver_rows(self, body: bytes, app: str, ack: Ack) -> None:
         large = len(body) > _LARGE
         found = await asyncio.to_thread(self._read_rows, body, app) if large else self._read_rows(body, app)
-        await self._intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app, receipt))
+        await self._intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app, ack))
         if found.faults and not found.rows:
             raise _AllRejected(found.faults[0].error)
 
@@ -182,7 +182,7 @@ class Messages:
         json_mapping.check_values(body)
         return rows.take(body, app=app, max_rows=self._bounds.items, max_row_bytes=self._bounds.item_bytes)
 
-    async def _put_aside(self, record: Any, reason: str, error: str, receipt: Ack) -> None:
+    async def _put_aside(self, record: Any, reason: str, error: str, ack: Ack) -> None:
         letter = Letter(
             topic=record.topic,
             partition=record.partition,
@@ -195,10 +195,10 @@ class Messages:
             trace_id=self._trace_id(record),
             timestamp=record.timestamp,
         )
-        await self._letters.put(letter, receipt)
+        await self._letters.put(letter, ack)
 
     async def _put_aside_unread(self, partition: Partition, fault: Unreadable) -> None:
-        receipt = partition.offsets.take(fault.offset, fault.following)
+        ack = partition.offsets.take(fault.offset, fault.following)
         letter = Letter(
             topic=partition.topic,
             partition=partition.number,
@@ -207,7 +207,7 @@ class Messages:
             reason=fault.reason,
             error=fault.error,
         )
-        await self._letters.put(letter, receipt)
+        await self._letters.put(letter, ack)
 
     def _trace_id(self, record: Any) -> str:
         """Hex: the key, where the Collector has put it there; else that of the first span, where there is one."""
@@ -229,7 +229,7 @@ class Messages:
         where = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}" if trace is not None else ""
         self._runtime.events.error(
             Event.RECEIVER_FAILED,
-            f"a message failed for a fault of ours: {type(error).__name__}",
+            f"a message failed because of an internal error: {type(error).__name__}",
             source=_NAME,
             topic=record.topic,
             partition=record.partition,

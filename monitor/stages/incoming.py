@@ -27,17 +27,17 @@ class Intake(Protocol):
     """The way into the pipeline, held open to sources. Made by the pipeline."""
 
     async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
-        """Take a batch; returns once its data is safe at the promised level (on disk, unless the batch has a receipt).
+        """Take a batch; returns once its data is safe at the promised level (on disk, unless the batch has a ack).
 
-        A batch with a receipt is safe where it comes from: then the receipt says when it is done with. A row whose id
+        A batch with a ack is safe where it comes from: then the ack says when it is done with. A row whose id
         was seen lately is not taken again.
         Raises `Overloaded` when there is no room now: nothing of the batch was taken, the sender should try again.
         Raises `InvalidData` when nothing of it can be read. Never blocks the event loop; may wait for a group commit.
         """
         ...
 
-    def hand_over(self, receipts: Iterable[Ack]) -> None:
-        """What hangs on these receipts belongs to another process now, which will receive it again from the start.
+    def hand_over(self, acks: Iterable[Ack]) -> None:
+        """What hangs on these acks belongs to another process now, which will receive it again from the start.
 
         Makes them void. What is not yet being judged is dropped, counted as handed over, and taken anew should it come
         back here; what is being judged is finished.

@@ -16,7 +16,7 @@ class ReplicaShare:
     def set(self, source: str, share: float) -> None:
         """`source` now brings `share` of what the group receives by it. Raises `ValueError` off the range 0 to 1."""
         if not 0 <= share <= 1:
-            raise ValueError(f"a share is between 0 and 1, not {share}")
+            raise ValueError(f"a share must be between 0 and 1, not {share}")
         self._by_source[source] = share
         self._held = self.value or self._held
 

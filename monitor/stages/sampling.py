@@ -19,7 +19,7 @@ class SamplingDecision:
 
     `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
     sees it (None: it does not), `inputs` what it saw, `shift` what was added to the log odds of a defect for what is
-    known besides. `thinned`: a cap has lowered the probability. `standing` is that of the result, where the case does
+    known besides. `thinned`: a cap has lowered the probability. `scope` is that of the result, where the case does
     not decide it.
     """
 
@@ -29,7 +29,7 @@ class SamplingDecision:
     inputs: tuple[float, ...] = ()
     thinned: bool = False
     shift: float = 0.0
-    standing: RateScope | None = None
+    scope: RateScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

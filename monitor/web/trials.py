@@ -236,8 +236,8 @@ def _run(tried: TrialResult, one: TrialRun, number: int, cut: list[str]) -> Tria
             "defect": result.defect if score else False,
             "explanation": whole(score.explanation)[:TEXT] if score else "",
             "evidence": [_evidence(one) for one in score.evidence] if score else [],
-            "dollars": result.spending.dollars,
-            "seconds": result.spending.seconds,
+            "dollars": result.cost.dollars,
+            "seconds": result.cost.seconds,
             "calls": [
                 _call(tried, call, f"evaluation {number}, call {place}", cut)
                 for place, call in enumerate(one.exchanges, 1)

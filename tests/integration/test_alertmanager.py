@@ -66,7 +66,7 @@ class Monitor:
 
     def lose(self, count: int) -> None:
         """As many evaluations come to no verdict."""
-        lost = judged(1, evaluator="grounded", outcome=Unscored(UnscoredReason.TIMEOUT), judged_at=self.clock.now())
+        lost = judged(1, evaluator="grounded", outcome=Unscored(UnscoredReason.TIMEOUT), evaluated_at=self.clock.now())
         for _ in range(count):
             self.checks.on_result(lost, "shop")
 

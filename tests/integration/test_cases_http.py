@@ -281,7 +281,7 @@ def test_the_limits_of_otlp_hold_for_rows() -> None:
     assert answered(bomb, headers={"content-encoding": "gzip"}).status_code == 413
     told = answered(lines(row("a"), row("b", GOOD * 100)), max_span_bytes=1000).json()
     assert (told["accepted"], told["rejected"]) == (1, 1)
-    assert "at most 1000 are taken" in told["errors"][0]["error"]
+    assert "the limit is 1000" in told["errors"][0]["error"]
 
 
 def test_without_the_token_nothing_is_taken(tmp_path: Path) -> None:

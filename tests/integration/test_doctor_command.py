@@ -193,7 +193,7 @@ def test_a_token_file_without_a_token_is_a_failure(tmp_path):
     (tmp_path / "tokens").write_text("# none\n")
     source = {"type": "otlp_http", "port": 0, "auth": {"token_file": str(tmp_path / "tokens")}}
     found = examined(written(tmp_path, sources=[source]), "--no-judge", failed=1)
-    assert level(found, "holds no token") == "failed"
+    assert level(found, "contains no token") == "failed"
 
 
 def test_a_receiver_that_cannot_be_reached_is_a_failure(tmp_path):

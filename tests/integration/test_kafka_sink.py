@@ -216,7 +216,7 @@ async def test_leaving_without_a_broker_takes_seconds_and_says_what_was_not_sent
             await anyio.sleep(0.5)
             began = time.monotonic()
         assert time.monotonic() - began < 12
-    assert [str(error) for error in failed] == ["the monitor stops"]
+    assert [str(error) for error in failed] == ["the monitor is stopping"]
     del broker
 
 

@@ -200,7 +200,7 @@ async def test_partitions_that_are_given_up_are_committed_and_the_rest_of_them_i
             done |= set(first.traces) | set(second.traces)
             assert done == set(range(1, 101))
             assert first.void
-            assert not any(receipt in first.held for receipt in first.void)
+            assert not any(ack in first.held for ack in first.void)
             assert total(one.runtime.metrics, "ragmonitor_consumer_assigned_partitions") == 2
             lags = one.runtime.metrics.consumer_lag.collect()[0].samples
             assert len(lags) <= 2
@@ -243,11 +243,11 @@ async def test_what_was_lost_is_void_and_comes_again(broker: Broker, topic: str)
         intake.settle(2)
         await until(lambda: committed(broker, topic) == 2, "a commit", 5)
         expel(broker, topic)
-        await until(lambda: intake.void, "void receipts")
+        await until(lambda: intake.void, "void acks")
         held = list(intake.held)
         await until(lambda: len(intake.batches) >= 18, "the messages again", 40)
-        for receipt in held[:8]:
-            receipt.settle()  # too late: nothing is committed for it
+        for ack in held[:8]:
+            ack.settle()  # too late: nothing is committed for it
         assert len(intake.void) >= 8
         del intake.held[:8]
         intake.settle()

@@ -186,7 +186,7 @@ def test_the_history_of_a_running_monitor_stands_for_the_requests_behind_it(tmp_
                     version="1",
                     outcome=Score(5, ""),
                     weight=10,
-                    judged_at=now - 10,
+                    evaluated_at=now - 10,
                     selection=Selection(0.1, 0.1),
                 )
                 await deliver(judged)

@@ -37,7 +37,7 @@ async def test_the_week_before_is_known_again_after_a_restart(tmp_path: Path) ->
             at = clock.now() - 60
             before.add("shop", "grounded", at, 2.0, defect)
             one = judged(number, evaluator="grounded", defect=defect)
-            await deliver(replace(one, judged_at=at, case=replace(one.case, app="shop"), weight=2.0))
+            await deliver(replace(one, evaluated_at=at, case=replace(one.case, app="shop"), weight=2.0))
         after = Windows(clock, baselines=True)
         assert await fill(after, history, clock.now(), {"grounded": "v1"}) == {"shop"}
     changes, days = before.changes("shop", "grounded", clock.now())
@@ -50,7 +50,7 @@ async def test_windows_without_baselines_read_no_more_than_they_need(tmp_path: P
     clock = ManualClock(MIDNIGHT)
     history = HistorySink(path=tmp_path / "history.db")
     async with history.open(runtime(clock)) as deliver:
-        await deliver(replace(judged(1), judged_at=clock.now() - 2 * DAY))
+        await deliver(replace(judged(1), evaluated_at=clock.now() - 2 * DAY))
         windows = Windows(clock)
         assert await fill(windows, history, clock.now(), {"groundedness": "v1"}) == set()
     assert windows.keys() == ()
@@ -71,7 +71,7 @@ class Days:
                 for each in range(20):
                     self.number += 1
                     one = judged(self.number, evaluator="grounded", version=version, defect=each < 20 * rate)
-                    await deliver(replace(one, judged_at=self.clock.now() - 60, weight=2.0))
+                    await deliver(replace(one, evaluated_at=self.clock.now() - 60, weight=2.0))
 
     async def state_after_a_restart(self, version: str) -> AlertState:
         """The alert as a new process sees it that has the evaluator in `version`."""

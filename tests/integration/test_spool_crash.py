@@ -40,10 +40,10 @@ async def sender(spool, who, rng):
     while True:
         name = b"%s-%d-%d:" % (sys.argv[2].encode(), who, n)
         n += 1
-        receipt = await spool.append(record(name + rng.randbytes(rng.randrange(20_000))))
+        ack = await spool.append(record(name + rng.randbytes(rng.randrange(20_000))))
         settle = rng.random() < 0.3
         if settle:
-            receipt.settle()
+            ack.settle()
         sys.stdout.buffer.write(name + (b" settled" if settle else b" acked") + b"\\n")
         sys.stdout.buffer.flush()
 
@@ -102,17 +102,17 @@ async def main(disk):
             payload = rng.randbytes(50_000)
             began = time.monotonic()
             try:
-                receipt = await spool.append(record(payload))
+                ack = await spool.append(record(payload))
             except Overloaded:
                 assert time.monotonic() - began < 2, "a refusal took too long"
                 return
-            acked.append((payload, receipt))
+            acked.append((payload, ack))
 
     async with opened(path) as spool:
         await fill(spool)
         assert 10 < len(acked) < 80, len(acked)
-        for _, receipt in acked[:-5]:  # the reserve must leave room to delete
-            receipt.settle()
+        for _, ack in acked[:-5]:  # the reserve must leave room to delete
+            ack.settle()
         del acked[:-5]
         for _ in range(50):
             await asyncio.sleep(0.1)
@@ -143,7 +143,7 @@ async def main(disk):
         os.unlink(disk / "ballast")
     async with opened(path) as spool:
         async for one in spool.replay():
-            one.receipt.settle()
+            one.ack.settle()
         for _ in range(50):
             try:
                 await spool.append(record(b"again"))
@@ -248,9 +248,9 @@ def good_spool(folder: Path, count: int) -> tuple[Path, list[bytes]]:
     async def fill() -> None:
         async with opened(path) as spool:
             for n, payload in enumerate(payloads):
-                receipt = await spool.append(record(payload))
+                ack = await spool.append(record(payload))
                 if n % 4 == 0:
-                    receipt.settle()
+                    ack.settle()
 
     asyncio.run(fill())
     return path, [payload for n, payload in enumerate(payloads) if n % 4]

@@ -158,7 +158,7 @@ def kept(folder: Path, *, texts: str) -> Path:
         response=ANSWER,
     )
     judged = EvaluationResult(
-        case=case, evaluator="groundedness", version="1", outcome=Score(5, ""), weight=1, judged_at=1e9
+        case=case, evaluator="groundedness", version="1", outcome=Score(5, ""), weight=1, evaluated_at=1e9
     )
 
     async def write() -> None:

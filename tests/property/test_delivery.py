@@ -58,7 +58,7 @@ class Monitor:
                     app="a",
                     source="s",
                     probability=kept.probability,
-                    receipt=None,
+                    ack=None,
                     now=self.clock.monotonic(),
                     received_at=0.0,
                 )

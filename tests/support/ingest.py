@@ -60,7 +60,7 @@ class ScriptedInFlight:
     def parts_came(self) -> None:
         pass
 
-    def repeated(self, request_id: str, receipt: Any) -> None:
+    def repeated(self, request_id: str, ack: Any) -> None:
         pass
 
 
@@ -71,7 +71,7 @@ class ScriptedDesk:
         self.backlog = ""
         self.told: list[Any] = []
 
-    def take(self, verdicts: Any, receipt: Any) -> None:
+    def take(self, verdicts: Any, ack: Any) -> None:
         self.told.extend(verdicts)
 
 

@@ -29,10 +29,10 @@ class RecordingIntake:
         self._take(batch)
         return Accepted(self.reject, "invalid" if self.reject else "")
 
-    def hand_over(self, receipts: Iterable[Ack]) -> None:
-        for receipt in receipts:
-            receipt.make_void()
-            self.void.append(receipt)
+    def hand_over(self, acks: Iterable[Ack]) -> None:
+        for ack in acks:
+            ack.make_void()
+            self.void.append(ack)
 
     def settle(self, number: int | None = None) -> None:
         """Settle the first `number` of what is held, all by default."""
@@ -56,9 +56,9 @@ class RecordingIntake:
         if self.fault is not None:
             raise self.fault
         self.batches.append(batch)
-        if batch.receipt is None:
+        if batch.ack is None:
             return
         if self.hold:
-            self.held.append(batch.receipt)
+            self.held.append(batch.ack)
         else:
-            batch.receipt.settle()
+            batch.ack.settle()

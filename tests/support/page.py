@@ -83,8 +83,8 @@ def answer(
         "weight": 1.0,
         "level": "unsupported" if value < 0.45 else "supported",
         "defect": value < 0.45,
-        "judged_at": NOW - 10 + number / 1000,
-        "spending": Cost(),
+        "evaluated_at": NOW - 10 + number / 1000,
+        "cost": Cost(),
         **fields,
     }
     return EvaluationResult(case=case, **chosen)

@@ -43,16 +43,16 @@ class At:
         self.results = []
         self.settled = []
 
-    def receipt(self, name):
+    def ack(self, name):
         return Ack(lambda: self.settled.append(name))
 
-    async def rows(self, *ids, receipt):
+    async def rows(self, *ids, ack):
         said = {"request": "Why?", "response": "So.", "retrieved_context": [{"content": "facts"}]}
         found = rows.take(json.dumps([{"request_id": one, **said} for one in ids]).encode())
-        await Handed.intake.accept(RowBatch("cases", found.rows, receipt=receipt))
+        await Handed.intake.accept(RowBatch("cases", found.rows, ack=ack))
 
-    async def spans(self, *numbers, receipt, children=1):
-        batch = replace(spans(*map(trace_id, numbers), children=children), source="kafka", receipt=receipt)
+    async def spans(self, *numbers, ack, children=1):
+        batch = replace(spans(*map(trace_id, numbers), children=children), source="kafka", ack=ack)
         await Handed.intake.accept(batch)
 
     async def deliver(self, judged):

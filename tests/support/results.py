@@ -28,7 +28,7 @@ def judged(number: int, value: float = 4.0, **fields: Any) -> EvaluationResult:
         "weight": 10.0,
         "level": "high",
         "defect": value < 3,
-        "judged_at": 1_700_000_000.0 + number,
+        "evaluated_at": 1_700_000_000.0 + number,
         **fields,
     }
     return EvaluationResult(case=case, **chosen)

@@ -68,7 +68,7 @@ def test_the_rubric_is_an_evaluator_under_the_configuration_beside_it(tmp_path: 
     (entry,) = of_page("writing-an-evaluator.md", "yaml")
     (tmp_path / "tone.md").write_text(rubric)
     (tmp_path / "config.yaml").write_text(entry + "alerts: []\n")
-    (assignment,) = config.load(tmp_path / "config.yaml").assignments
+    (assignment,) = config.load(tmp_path / "config.yaml").configured_evaluators
     assert assignment.evaluator.name == "tone"
     judge = ScriptedJudge(lambda question: {"explanation": "'Do it yourself.'", "score": question.schema and 1})
     assert score(assignment.evaluator, judge).label in ("rude", "")

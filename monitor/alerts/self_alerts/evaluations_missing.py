@@ -98,7 +98,7 @@ class EvaluationsMissing(Condition):
     def on_result(self, result: EvaluationResult, app: str) -> None:
         """Count a score."""
         if isinstance(result.outcome, Score):
-            self.on_history(app, result.evaluator, result.judged_at, 1)
+            self.on_history(app, result.evaluator, result.evaluated_at, 1)
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:
         """Count answers that were scored at `at`; what is older than three days is ignored."""

@@ -31,7 +31,7 @@ class _JudgeBudgetSpent(Condition):
     def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: ARG002 - a budget is not an app's
         """Count an evaluation that the budget left out."""
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.BUDGET:
-            self._lost.add("", result.evaluator, result.judged_at, 1.0, defect=True)
+            self._lost.add("", result.evaluator, result.evaluated_at, 1.0, defect=True)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each evaluator."""

@@ -48,7 +48,7 @@ class _UnscoredHigh(Condition):
         outcome = result.outcome
         unscored = isinstance(outcome, Unscored) and outcome.reason is not UnscoredReason.BUDGET
         if unscored or isinstance(outcome, Score):
-            self._outcomes.add(app, result.evaluator, result.judged_at, 1.0, defect=unscored)
+            self._outcomes.add(app, result.evaluator, result.evaluated_at, 1.0, defect=unscored)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
         """One finding for each app, evaluator and severity."""

@@ -96,10 +96,10 @@ class Latest(Sink):
 
     def worst(self, since: float) -> list[WorstAnswer]:
         """Return the answers with the lowest scores since the wall-clock second `since`, each question once."""
-        recent = [one for one in self._kept if one.judged_at >= since]
+        recent = [one for one in self._kept if one.evaluated_at >= since]
         found: dict[str, WorstAnswer] = {}
         scored = [(one.outcome, one) for one in recent if isinstance(one.outcome, Score)]
-        for score, judged in sorted(scored, key=lambda one: (one[0].value, -one[1].judged_at)):
+        for score, judged in sorted(scored, key=lambda one: (one[0].value, -one[1].evaluated_at)):
             evidence = [one for one in score.evidence if one.start >= 0 and one.verdict != "supported"]
             answer = WorstAnswer(
                 evaluator=judged.evaluator,

@@ -54,9 +54,9 @@ def take(body: bytes, *, app: str = "") -> ParsedFeedback:
         raise InvalidData(f"the body is not JSON: {error.msg} at character {error.pos}") from None
     entries = given if isinstance(given, list) else [given]
     if not entries:
-        raise InvalidData("there is no feedback: the list is empty")
+        raise InvalidData("no feedback: the list is empty")
     if len(entries) > AT_MOST:
-        raise TooLarge(f"{len(entries)} entries came at once, at most {AT_MOST} are taken")
+        raise TooLarge(f"{len(entries)} entries in one request; the limit is {AT_MOST}")
     found = ParsedFeedback([], [])
     for number, entry in enumerate(entries):
         try:
@@ -74,14 +74,14 @@ def _read(entry: object, app: str) -> ExternalScore:
         raise InvalidData(f"unknown key {_shown(unknown)}; allowed: {', '.join(_FIELDS)}")
     said = {key: read(key, entry[key]) for key, read in _FIELDS.items() if entry.get(key) is not None}
     if ("trace_id" in said) == ("request_id" in said):
-        raise InvalidData("needs either trace_id or request_id, of the answer that the feedback is on")
+        raise InvalidData("needs exactly one of trace_id and request_id: the answer that it is about")
     words = [key for key in ("thumbs", "score", "label") if key in said]
     if not words or ("thumbs" in said and len(words) > 1):
-        raise InvalidData("needs thumbs (`up` or `down`), or score or label or both")
+        raise InvalidData("needs thumbs (`up` or `down`), or score, label or both")
     return ExternalScore(
         request_id=said.get("trace_id") or said["request_id"],
         evaluator=said.get("name", USER_FEEDBACK),
-        via=ScoreSource.FEEDBACK,
+        score_source=ScoreSource.FEEDBACK,
         value=said.get("score"),
         label=said.get("thumbs") or said.get("label", ""),
         explanation=said.get("comment", ""),

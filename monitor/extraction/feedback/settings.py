@@ -44,11 +44,11 @@ class ForeignEvaluator(_FeedbackSection):
     def _consistent(self) -> Self:
         if self.highest - self.lowest < _NARROWEST:
             raise ValueError(
-                f"lowest ({self.lowest:g}) must be less than highest ({self.highest:g}), by 0.001 at least"
+                f"lowest ({self.lowest:g}) must be less than highest ({self.highest:g}), by at least 0.001"
             )
         wrong, right = ("at_least", "below") if self.better == "higher" else ("below", "at_least")
         if getattr(self, wrong) is not None:
-            raise ValueError(f"where {self.better} is better, a defect is `{right}` something, not `{wrong}`")
+            raise ValueError(f"{self.better} is better on this scale, so set `{right}`, not `{wrong}`")
         threshold = getattr(self, right)
         if threshold is not None and not self.lowest <= threshold <= self.highest:
             raise ValueError(f"{right} ({threshold:g}) is not on the scale, {self.lowest:g} to {self.highest:g}")

@@ -170,7 +170,7 @@ def _checked(
     return ExternalScore(
         request_id=f"response:{answer}" if answer else "",
         evaluator=name,
-        via=via,
+        score_source=via,
         value=number,
         label=word,
         explanation=text_of(explanation, LONGEST_TEXT),

@@ -45,7 +45,7 @@ def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_byt
                 raise value
             row = recognise(value, app=app)
             if max_row_bytes is not None and len(row.content) > max_row_bytes:
-                raise TooLarge(f"the row has {len(row.content)} bytes, at most {max_row_bytes} are taken")
+                raise TooLarge(f"the row has {len(row.content)} bytes; the limit is {max_row_bytes}")
         except InvalidData as error:
             found.faults.append(RowFault(number, str(error)))
         else:
@@ -69,7 +69,7 @@ def parse(line: bytes, place: str) -> object:
 
 def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
     if not body:
-        raise InvalidData("there are no rows: the body is empty")
+        raise InvalidData("no rows: the body is empty")
     if body.startswith(b"["):
         whole = parse(body, "the array of rows")
         found = whole if isinstance(whole, list) else [whole]
@@ -101,4 +101,4 @@ def _is_json(text: bytes) -> bool:
 
 def _check(rows: int, max_rows: int | None) -> None:
     if max_rows is not None and rows > max_rows:
-        raise TooLarge(f"{rows} rows came at once, at most {max_rows} are taken")
+        raise TooLarge(f"{rows} rows in one request; the limit is {max_rows}")

@@ -38,12 +38,12 @@ def recognise(value: object, *, app: str = "") -> Row:
     Raises `InvalidData` that names the fields it has and those that each shape is known by.
     """
     if not isinstance(value, dict):
-        raise InvalidData(f"a row is a JSON object, not {_kind(value)}")
+        raise InvalidData(f"a row must be a JSON object, not {_kind(value)}")
     _shape(value)
     try:
         content = orjson.dumps(value)
     except (TypeError, ValueError) as error:
-        raise InvalidData(f"the row cannot be kept: {error}") from None
+        raise InvalidData(f"the row cannot be stored: {error}") from None
     traced_id, service = mlflow_trace.named(value if mlflow_trace.is_trace(value) else value.get("trace"))
     named = fields.label(value.get("app")) or fields.label(service) or app
     return Row(_request_id(value, traced_id), named, content)
@@ -127,7 +127,7 @@ def _shape(row: Fields) -> Shape:
         return best
     shown = ", ".join(repr(name[:_NAME_LENGTH]) for name in list(row)[:_NAMES_SHOWN]) or "no fields at all"
     more = f" and {len(row) - _NAMES_SHOWN} more" if len(row) > _NAMES_SHOWN else ""
-    raise InvalidData(f"the row has {shown}{more}; a row has one of: {'; '.join(map(str, SHAPES))}")
+    raise InvalidData(f"the row has {shown}{more}; expected one of: {'; '.join(map(str, SHAPES))}")
 
 
 def _request_id(row: dict[str, Value], traced: str) -> str:

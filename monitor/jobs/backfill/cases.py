@@ -70,7 +70,7 @@ def load(data: bytes) -> Item:
             target=whole["target"],
         )
     except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
-        raise InvalidData(f"an item of the backfill queue cannot be read: {type(error).__name__}") from None
+        raise InvalidData(f"cannot read an item of the backfill queue: {type(error).__name__}") from None
 
 
 def _case(given: dict[str, Any]) -> Case:

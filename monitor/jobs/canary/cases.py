@@ -37,7 +37,7 @@ def load(path: Path | None) -> dict[str, Case]:
     for number, row in enumerate(found.rows, 1):
         reading = rows.read(row, read_trace, source="canary")
         if reading.status not in EVALUABLE:
-            raise ConfigError(f"{place}: row {number} cannot be judged: {reading.error or reading.status}")
+            raise ConfigError(f"{place}: row {number} cannot be evaluated: {reading.error or reading.status}")
         case = replace(reading.case, app="canary")
         cases[_id(case)] = case
     return cases

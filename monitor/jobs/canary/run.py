@@ -196,7 +196,7 @@ class Canary:
             judged = await self._scorer.score(case, repeat=self._number * REPEAT_STEP)
             for one in judged:
                 found[one.evaluator][case_id] = one
-                dollars += one.spending.dollars
+                dollars += one.cost.dollars
             due = [one for one in judged if not isinstance(one.outcome, Skipped)]
             hopeless = hopeless + 1 if due and not any(isinstance(one.outcome, Score) for one in due) else 0
             if hopeless >= _HOPELESS:

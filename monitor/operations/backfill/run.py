@@ -129,7 +129,7 @@ class BackfillClient:
         by_evaluator: defaultdict[str, list[Item]] = defaultdict(list)
         for item in await self._select(selection, request, report):
             by_evaluator[item.evaluator].append(item)
-        configured = {one.evaluator.name: one for one in self._config.assignments}
+        configured = {one.evaluator.name: one for one in self._config.configured_evaluators}
         costs = []
         for name, items in by_evaluator.items():
             one = configured[name]
@@ -225,7 +225,7 @@ class BackfillClient:
     async def _work(self, done: UntilDone) -> None:
         runtime = Runtime.standalone(self._clock)
         config, storage = self._config, self._config.storage
-        evaluators = [one for one in config.assignments if config.works(one)]
+        evaluators = [one for one in config.configured_evaluators if config.works(one)]
         history = HistorySink.in_folder(storage.path, storage)
         async with AsyncExitStack() as stack:
             sinks: dict[str, Deliver] = {"storage": await stack.enter_async_context(history.open(runtime))}

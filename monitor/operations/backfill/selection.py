@@ -82,7 +82,7 @@ class EvaluationSelector:
     """
 
     def __init__(self, config: Config, request: BackfillRequest, clock: Clock) -> None:
-        working = [one for one in config.assignments if config.works(one)]
+        working = [one for one in config.configured_evaluators if config.works(one)]
         self.counts = SelectionCounts()
         self.versions = versions(working, {name: one.model or "" for name, one in config.all_judges.items()})
         """By evaluator, of all that can work."""

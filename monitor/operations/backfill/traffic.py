@@ -75,7 +75,7 @@ class Replay:
                     app=kept.app,
                     source=batch.source,
                     probability=kept.probability,
-                    receipt=None,
+                    ack=None,
                     now=self._now,
                     received_at=at,
                 )

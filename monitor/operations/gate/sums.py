@@ -105,7 +105,7 @@ def newest(known: Iterable[SeenVersion], since: float) -> Release | None:
     """
     spans: dict[ServiceVersion, _Period] = {}
     for one in known:
-        parts = one.generation
+        parts = one.service_version
         service = ServiceVersion(prompt=parts.prompt, index=parts.index, service=parts.service)
         span = spans.get(service, _Period(one.began, one.seen))
         spans[service] = _Period(min(span.began, one.began), max(span.seen, one.seen))

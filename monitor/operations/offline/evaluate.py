@@ -143,7 +143,7 @@ async def aevaluate(
     for one in configured:
         own = [as_json(result, texts=False) for result in ordered if result.evaluator == one.evaluator.name]
         summaries[one.evaluator.name] = summarize(one, own)
-    paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.spending.dollars for one in ordered)
+    paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.cost.dollars for one in ordered)
     return Evaluation(ordered, summaries, excluded, paid)
 
 
@@ -285,12 +285,12 @@ def _record(result: EvaluationResult) -> dict[str, Any]:
         "level": result.level if score else None,
         "defect": result.defect if score else None,
         "explanation": score.explanation if score else None,
-        "judge": result.spending.model,
-        "dollars": result.spending.dollars,
-        "input_tokens": result.spending.input_tokens,
-        "output_tokens": result.spending.output_tokens,
-        "seconds": result.spending.seconds,
-        "cached": result.spending.cached,
+        "judge": result.cost.model,
+        "dollars": result.cost.dollars,
+        "input_tokens": result.cost.input_tokens,
+        "output_tokens": result.cost.output_tokens,
+        "seconds": result.cost.seconds,
+        "cached": result.cost.cached,
     }
 
 

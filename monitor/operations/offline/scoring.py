@@ -26,7 +26,7 @@ def choose_evaluators(
     A named one need not be configured. A configured one without a judge is left out, which `report` is told. Raises
     `ConfigError` for a name that does not exist, and for a named evaluator without a judge.
     """
-    configured = {one.evaluator.name: one for one in config.assignments}
+    configured = {one.evaluator.name: one for one in config.configured_evaluators}
     found = []
     for name in configured if names is None else dict.fromkeys(names):
         if name not in configured and name not in registry.types("evaluators"):

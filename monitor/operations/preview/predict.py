@@ -87,7 +87,7 @@ async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
     runtime = Runtime.standalone(clock)
     exchanges: list[Exchange] = []
     done = Preview(traffic, _groups(config))
-    working = [one for one in config.assignments if config.works(one)]
+    working = [one for one in config.configured_evaluators if config.works(one)]
     free = {"budget": Budget(), "cache": CacheSettings(max_entries=0), "max_attempts": 1}
     judges = {name: settings.model_copy(update=free) for name, settings in config.all_judges.items()}
     seam = partial(RecordingProvider, exchanges=exchanges, send=False)

@@ -92,7 +92,7 @@ class LoggedTraffic:
 def call_groups(config: Config) -> list[tuple[ConfiguredEvaluator, ...]]:
     """Return the evaluators that have a judge; those of one group and judge, which share a call, are together."""
     found: dict[tuple[str, str], list[ConfiguredEvaluator]] = {}
-    for one in config.assignments:
+    for one in config.configured_evaluators:
         if one.evaluator.cost == "judge" and config.works(one):
             found.setdefault((one.judge, one.group or f"\0{one.evaluator.name}"), []).append(one)
     return [tuple(members) for members in found.values()]
@@ -161,7 +161,7 @@ def _predict(config: Config, then: Mapping[str, int], records: Sequence[RequestR
             "what traffic.drop and traffic.health_checks filter is as recorded: the request log has no attributes"
         )
     done.groups = [GroupSelection(members) for members in call_groups(config)]
-    working = [one for one in config.assignments if config.works(one)]
+    working = [one for one in config.configured_evaluators if config.works(one)]
     done.evaluators = {one.evaluator.name: EvaluatorSelection() for one in working}
     for record, weight in zip(records, weights, strict=True):
         if weight > 0:

@@ -40,7 +40,7 @@ class _OpenTrace:
     last: float
     spans: dict[bytes, Part] = field(default_factory=dict)
     records: dict[bytes, Part] = field(default_factory=dict)
-    receipts: dict[Ack, None] = field(default_factory=dict)
+    acks: dict[Ack, None] = field(default_factory=dict)
     roots: int = 0
     unended: int = 0
     size: int = _TRACE
@@ -56,7 +56,7 @@ class _OpenTrace:
             self.app,
             self.source,
             self.probability,
-            tuple(self.receipts),
+            tuple(self.acks),
             self.received_at,
         )
 
@@ -124,11 +124,11 @@ class Assembly:
         app: str,
         source: str,
         probability: float,
-        receipt: Ack | None,
+        ack: Ack | None,
         now: float,
         received_at: float,
     ) -> Added:
-        """Add parts of one trace. Where any is kept the trace takes one share of `receipt`; the caller holds its own.
+        """Add parts of one trace. Where any is kept the trace takes one share of `ack`; the caller holds its own.
 
         `probability`: that with which these parts were kept so far. A span is a duplicate by its id (an ended copy
         takes the place of an unended one), a log record by its bytes. May close traces, this one too, for want of
@@ -148,8 +148,8 @@ class Assembly:
             trace.received_at = min(trace.received_at, received_at)
             trace.last = now
         counts, overflow, taken = self._take(trace, parts)
-        if taken and receipt is not None and receipt not in trace.receipts:
-            trace.receipts[receipt.share()] = None
+        if taken and ack is not None and ack not in trace.acks:
+            trace.acks[ack.share()] = None
         if overflow is not None:
             self._close(trace, Closed.TOO_LARGE, now)
             late = self._closed.count(trace_id, parts[overflow:])
@@ -190,13 +190,13 @@ class Assembly:
         return self.due(now)
 
     def hand_over(self, now: float) -> list[ClosedTrace]:
-        """Drop what hangs on a void receipt and has not been handed out; should more of it come, it is a new trace."""
-        for trace in [one for one in self._open.values() if any(receipt.void for receipt in one.receipts)]:
+        """Drop what hangs on a void ack and has not been handed out; should more of it come, it is a new trace."""
+        for trace in [one for one in self._open.values() if any(ack.void for ack in one.acks)]:
             self._close(trace, Closed.HANDED_OVER, now)
         dropped: list[ClosedTrace] = []
         staying: list[ClosedTrace] = []
         for one in self._ready:
-            (dropped if any(receipt.void for receipt in one.receipts) else staying).append(one)
+            (dropped if any(ack.void for ack in one.acks) else staying).append(one)
         self._ready = staying
         for one in dropped:
             self.reopen(one.trace_id)

@@ -98,5 +98,5 @@ class ClosedTrace:
     app: str
     source: str
     probability: float
-    receipts: tuple[Ack, ...]
+    acks: tuple[Ack, ...]
     received_at: float

@@ -64,7 +64,11 @@ class Agreement:
     def on_result(self, judged: EvaluationResult) -> None:
         """Hear a published result: it counts where it is a verdict of ours on production traffic."""
         case = judged.case
-        if judged.via is ScoreSource.OWN and isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION:
+        if (
+            judged.score_source is ScoreSource.OWN
+            and isinstance(judged.outcome, Score)
+            and case.traffic is Traffic.PRODUCTION
+        ):
             self.judged(case.request_id, case.app, judged.evaluator, defect=judged.defect)
 
     def _count(self, vote: Vote, app: str, evaluator: str, *, defect: bool) -> None:

@@ -92,12 +92,12 @@ class FeedbackProcessor:
         """Why no more can be taken now, or an empty string."""
         return "verdicts of others are behind: too many wait" if len(self._waiting) > _AT_MOST else ""
 
-    def take(self, verdicts: Sequence[ExternalScore], receipt: Ack | None) -> None:
-        """Take verdicts on requests that need not be known; each holds a share of `receipt` until it is delivered."""
+    def take(self, verdicts: Sequence[ExternalScore], ack: Ack | None) -> None:
+        """Take verdicts on requests that need not be known; each holds a share of `ack` until it is delivered."""
         for one in verdicts:
             who = self._who(one)
             if who is not None:
-                self._waiting.append((one, who, receipt.share() if receipt is not None else None))
+                self._waiting.append((one, who, ack.share() if ack is not None else None))
         self._wake.set()
 
     async def run(self) -> None:
@@ -165,7 +165,7 @@ class FeedbackProcessor:
 
     def _who(self, verdict: ExternalScore) -> Foreigner | None:
         """Whose verdict it is; None where it cannot be used, which is counted."""
-        who = self._names.of(verdict.evaluator, verdict.via) if not verdict.fault else None
+        who = self._names.of(verdict.evaluator, verdict.score_source) if not verdict.fault else None
         if who is None:
             self._count(verdict, verdict.fault or "too_many_names")
         return who
@@ -179,7 +179,7 @@ class FeedbackProcessor:
             self._count(verdict, "failed")
             self._runtime.events.error(
                 Event.EXTRACTION_FAILED,
-                "a verdict of somebody else's could not be worked off",
+                "an external score could not be processed",
                 trace_id=verdict.request_id,
                 error=type(error).__name__,
             )
@@ -188,7 +188,7 @@ class FeedbackProcessor:
         self,
         verdict: ExternalScore,
         who: Foreigner,
-        receipt: Ack | None,
+        ack: Ack | None,
         room: anyio.Semaphore,
     ) -> None:
         try:
@@ -196,8 +196,8 @@ class FeedbackProcessor:
                 await self._enter_later(verdict, who)
         finally:
             room.release()
-        if receipt is not None:
-            receipt.settle()
+        if ack is not None:
+            ack.settle()
 
     async def _enter_later(self, verdict: ExternalScore, who: Foreigner) -> None:
         """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
@@ -238,7 +238,7 @@ class FeedbackProcessor:
         return votes and judged.defect and not repeated
 
     def _count(self, verdict: ExternalScore, outcome: str) -> None:
-        self._runtime.metrics.external_scores.labels(verdict.via.value, outcome).inc()
+        self._runtime.metrics.external_scores.labels(verdict.score_source.value, outcome).inc()
 
     def _judged(self, verdict: ExternalScore, who: Foreigner, case: Case) -> EvaluationResult:
         now = self._runtime.clock.now()
@@ -259,8 +259,8 @@ class FeedbackProcessor:
             weight=1 / verdict.probability,
             level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
             defect=defect,
-            judged_at=now,
-            standing=standing(on, now, self._late_after),
-            via=who.via,
+            evaluated_at=now,
+            scope=standing(on, now, self._late_after),
+            score_source=who.via,
             key=verdict.identity,
         )

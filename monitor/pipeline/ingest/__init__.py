@@ -48,17 +48,17 @@ class Ingest:
         """See `stages.Intake.accept`."""
         if isinstance(batch, FeedbackBatch):
             if self._feedback is None:
-                raise InvalidData("feedback is not taken here")
+                raise InvalidData("feedback is not accepted here")
             return await self._feedback.accept(batch)
         full = self._in_flight.backlog or (self._desk.backlog if self._desk is not None else "")
         if full:  # spans carry feedback, too
             raise Overloaded(full)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
 
-    def hand_over(self, receipts: Iterable[Ack]) -> None:
+    def hand_over(self, acks: Iterable[Ack]) -> None:
         """See `stages.Intake.hand_over`."""
-        for receipt in receipts:
-            receipt.make_void()
+        for ack in acks:
+            ack.make_void()
         for complete in self._in_flight.hand_over():
             if isinstance(complete, WholeTrace):
                 self._spans.reopen(complete)
@@ -68,17 +68,17 @@ class Ingest:
     async def recover(self) -> int:
         """Take up what the previous process left in the spool. Returns the number of deliveries."""
         recovered = 0
-        async for record, receipt, expired in self._spool.replay():
+        async for record, ack, expired in self._spool.replay():
             try:
                 if record.signal == "verdicts" and self._feedback is not None:
-                    self._feedback.take_up(record, receipt, expired=expired)
+                    self._feedback.take_up(record, ack, expired=expired)
                 elif record.signal == "cases":
-                    await self._rows.take_up(record, receipt, expired=expired)
+                    await self._rows.take_up(record, ack, expired=expired)
                 else:
-                    self._spans.take_up(record, receipt, expired=expired)
+                    self._spans.take_up(record, ack, expired=expired)
             except InvalidData:
                 self._runtime.metrics.spool_damaged.inc()
-                receipt.settle()
+                ack.settle()
                 continue
             recovered += 1
         return recovered

@@ -33,20 +33,20 @@ class FeedbackIngest:
         if batch.verdicts:
             payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
             record = SpoolRecord(batch.source, "verdicts", self._runtime.clock.now(), payload)
-            receipt = await self._spool.append(record)
-            self._desk.take(batch.verdicts, receipt)
-            receipt.settle()  # the delivery's own share; each verdict holds another
+            ack = await self._spool.append(record)
+            self._desk.take(batch.verdicts, ack)
+            ack.settle()  # the delivery's own share; each verdict holds another
         return Accepted()
 
-    def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
+    def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         try:
             found = [_read(line) for line in record.payload.split(b"\n")]
         except (TypeError, ValueError):
-            raise InvalidData("the record does not hold verdicts") from None
+            raise InvalidData("the record contains no external scores") from None
         if not expired:
-            self._desk.take(found, receipt)
-        receipt.settle()
+            self._desk.take(found, ack)
+        ack.settle()
 
 
 def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
@@ -65,4 +65,4 @@ def late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) ->
 
 def _read(line: bytes) -> ExternalScore:
     told = orjson.loads(line)
-    return ExternalScore(**{**told, "via": ScoreSource(told["via"])})
+    return ExternalScore(**{**told, "score_source": ScoreSource(told["score_source"])})

@@ -46,7 +46,7 @@ class RowIngest:
     async def accept(self, batch: RowBatch) -> Accepted:
         """See `stages.Intake.accept`."""
         if self._held > _HELD_AT_MOST:
-            raise Overloaded(f"evaluation is behind: rows of {self._held} bytes wait")
+            raise Overloaded(f"evaluation is behind: {self._held} bytes of rows are waiting")
         now = self._runtime.clock.now()
         new: list[Row] = []
         dropped: list[Row] = []
@@ -56,23 +56,23 @@ class RowIngest:
                 dropped.append(row)
             elif _key(row) not in self._seen:
                 new.append(row)
-            elif batch.receipt is not None:
-                self._in_flight.repeated(row.request_id, batch.receipt)
-        receipt = batch.receipt
+            elif batch.ack is not None:
+                self._in_flight.repeated(row.request_id, batch.ack)
+        ack = batch.ack
         with self._runtime.tracer.whole("receive", kind="server") as work:
             work.set({"rag_monitor.source": batch.source, "rag_monitor.signal": "cases"})
             work.set({"rag_monitor.kept_rows": len(new)})
-            if new and receipt is None:
+            if new and ack is None:
                 meta = json.dumps({"rate": self._rate, "app": batch.app}).encode()
                 payload = b"\n".join(row.content for row in new)
-                receipt = await self._spool.append(SpoolRecord(batch.source, "cases", now, payload, meta))
-            if receipt is not None:
-                self._admit(batch.source, new, receipt, self._rate, now)
+                ack = await self._spool.append(SpoolRecord(batch.source, "cases", now, payload, meta))
+            if ack is not None:
+                self._admit(batch.source, new, ack, self._rate, now)
         self._pass(batch, dropped)
         self._counters["duplicate"].inc(len(batch.rows) - len(dropped) - len(new))
         return Accepted()
 
-    async def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
+    async def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left; waits while too many are in hand.
 
         Raises `InvalidData` where it is not what was written.
@@ -81,24 +81,24 @@ class RowIngest:
             meta = json.loads(record.meta)
             rate, app = float(meta["rate"]), str(meta["app"])
         except (ValueError, KeyError, TypeError):
-            raise InvalidData("the record does not say how it was sampled") from None
+            raise InvalidData("the record has no sampling probability") from None
         found = rows.take(record.payload, app=app).rows
         if expired:
             for row in found:
                 if self._seen.first(_key(row)):
                     self._ledger.passed(row.app, record.source, TraceOutcome.EXPIRED)
-            receipt.settle()
+            ack.settle()
             return
         while self._held > _HELD_AT_MOST:
             self._room = anyio.Event()
             await self._room.wait()
-        self._admit(record.source, found, receipt, rate, record.received_at)
+        self._admit(record.source, found, ack, rate, record.received_at)
 
     def reopen(self, row: WholeRow) -> None:
         """A row that comes with the id of this one is a new one."""
         self._seen.forget(_key(row.row))
 
-    def _admit(self, source: str, found: Sequence[Row], receipt: Ack, probability: float, received_at: float) -> None:
+    def _admit(self, source: str, found: Sequence[Row], ack: Ack, probability: float, received_at: float) -> None:
         """Count, and hand on. One step on the event loop, so that the ledger balances at every scrape."""
         for row in found:
             if not self._seen.first(_key(row)):
@@ -108,9 +108,9 @@ class RowIngest:
             self._ledger.received(row.app, source)
             size = len(row.content) + _OVERHEAD
             self._held += size
-            share = Ack(partial(self._let_go, receipt.share(), size), part_of=receipt)
+            share = Ack(partial(self._let_go, ack.share(), size), part_of=ack)
             self._in_flight.add(WholeRow(row.app, source, (share,), received_at, probability, row))
-        receipt.settle()  # the delivery's own share; each row holds another
+        ack.settle()  # the delivery's own share; each row holds another
 
     def _pass(self, batch: RowBatch, dropped: Sequence[Row]) -> None:
         """Count the rows that end at the door."""
@@ -122,9 +122,9 @@ class RowIngest:
             self._counters["invalid"].inc(batch.invalid)
             self._ledger.passed(batch.app, batch.source, TraceOutcome.INVALID, batch.invalid)
 
-    def _let_go(self, receipt: Ack, size: int) -> None:
+    def _let_go(self, ack: Ack, size: int) -> None:
         self._held -= size
-        receipt.settle()
+        ack.settle()
         if self._held <= _HELD_AT_MOST:
             self._room.set()
 

@@ -74,40 +74,40 @@ class SpanIngest:
 
     async def accept(self, batch: SpanBatch) -> Accepted:
         """See `stages.Intake.accept`."""
-        receipt = batch.receipt
-        if receipt is not None and self._assembly.crowded:  # to close open traces early would be to lose them
-            raise Overloaded("open traces take half of the memory that they may")
+        ack = batch.ack
+        if ack is not None and self._assembly.crowded:  # to close open traces early would be to lose them
+            raise Overloaded("open traces use half of their memory limit")
         now = self._runtime.clock.now()
         found = self._head.sort(batch, self._rate)
-        payload = wire.join(found.groups) if receipt is None else b""
+        payload = wire.join(found.groups) if ack is None else b""
         with self._work(batch, found):
             if payload:
                 record = SpoolRecord(batch.source, batch.signal, now, meta=self._meta, payload=payload)
-                receipt = await self._spool.append(record)
-            self._admit(batch, found, receipt, now)
+                ack = await self._spool.append(record)
+            self._admit(batch, found, ack, now)
         rejected = found.counts.get("invalid", 0)
         return Accepted(rejected, found.fault if rejected else "")
 
-    def take_up(self, record: SpoolRecord, receipt: Ack, *, expired: bool) -> None:
+    def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         if record.signal == "cases" or record.signal == "verdicts":  # noqa: PLR1714 - as the type checker follows it
-            raise InvalidData(f"a delivery of {record.signal} holds no spans")
+            raise InvalidData(f"a delivery of {record.signal} contains no spans")
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
         try:
             found = self._head.sort(batch, float(json.loads(record.meta)["rate"]))
         except (ValueError, KeyError, TypeError):
-            raise InvalidData("the record does not say how it was sampled") from None
+            raise InvalidData("the record has no sampling probability") from None
         if expired:
             self._shed(batch.source, found)
-            receipt.settle()
+            ack.settle()
         else:
-            self._admit(batch, found, receipt, record.received_at)
+            self._admit(batch, found, ack, record.received_at)
 
     def reopen(self, trace: WholeTrace) -> None:
         """Parts of this closed trace that come from now on are those of a new one."""
         self._assembly.reopen(trace.trace.trace_id)
 
-    def _admit(self, batch: SpanBatch, found: Sorted, receipt: Ack | None, received_at: float) -> None:
+    def _admit(self, batch: SpanBatch, found: Sorted, ack: Ack | None, received_at: float) -> None:
         """Count, and hand to assembly. One step on the event loop, so that the ledger balances at every scrape."""
         source = batch.source
         self._pass(source, found)
@@ -121,22 +121,22 @@ class SpanIngest:
                 app=entry.app,
                 source=source,
                 probability=entry.probability,
-                receipt=receipt,
+                ack=ack,
                 now=now,
                 received_at=received_at,
             )
             if added.opened:
                 self._ledger.received(entry.app, source)
-            elif batch.receipt is not None and not self._assembly.is_open(trace_id):
-                self._in_flight.repeated(trace_id.hex(), batch.receipt)
+            elif batch.ack is not None and not self._assembly.is_open(trace_id):
+                self._in_flight.repeated(trace_id.hex(), batch.ack)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._desk is not None:
-                self._desk.take(late_verdicts(trace_id, entry.parts, entry.probability), receipt)
+                self._desk.take(late_verdicts(trace_id, entry.parts, entry.probability), ack)
         if found.verdicts and self._desk is not None:
-            self._desk.take(found.verdicts, receipt)
-        if receipt is not None:
-            receipt.settle()  # the batch's own share; each open trace holds another
+            self._desk.take(found.verdicts, ack)
+        if ack is not None:
+            ack.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():
             self._counter(batch.signal, source, name).inc(number)
         if found.kept:

@@ -291,11 +291,11 @@ class StatusTracker:
     def on_result(self, result: EvaluationResult) -> None:
         """Count a result. That of a backfill says nothing about now."""
         results = self._results.get(result.evaluator)
-        if results is None or result.standing is RateScope.BACKFILL:
+        if results is None or result.scope is RateScope.BACKFILL:
             return
         outcome = result.outcome
         kind = "scored" if isinstance(outcome, Score) else "skipped" if isinstance(outcome, Skipped) else outcome.reason
-        results.add(result.judged_at, str(kind))
+        results.add(result.evaluated_at, str(kind))
 
     def current(self) -> Mapping[str, EvaluatorStatus]:
         """The status of each evaluator, by its name."""

@@ -70,13 +70,13 @@ class RequestNote:
 
     def finished(self, judged: EvaluationResult) -> None:
         """An evaluation came to its end."""
-        outcome, spent = judged.outcome, judged.spending
+        outcome, spent = judged.outcome, judged.cost
         self.add(
             judged.evaluator,
             outcome=outcome.kind,
             reason="" if isinstance(outcome, Score) else outcome.reason.value,
             detail="" if isinstance(outcome, Score | Skipped) else outcome.detail,
-            standing=judged.standing.value,
+            scope=judged.scope.value,
             seconds=spent.seconds,
             cached=spent.cached,
             tries=spent.tries,
@@ -159,7 +159,7 @@ def step_of(choice: EvaluatorDecision) -> str:
     if choice.repeated:
         return "repeated"
     if choice.outcome == "score":
-        return _SCORED.get(choice.standing, "non_production")
+        return _SCORED.get(choice.scope, "non_production")
     if choice.missing:
         return f"missing:{choice.missing}"
     if not choice.chosen:

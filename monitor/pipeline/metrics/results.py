@@ -177,18 +177,18 @@ class ResultMetrics:
         """A pending evaluation came to its outcome after `seconds` of wall clock."""
         series = self._of(judged.case.app, judged.evaluator)
         series.pending.dec()
-        outcome, timed = judged.outcome, judged.standing not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
-        if judged.via is ScoreSource.OWN:  # how long others took is not known here
+        outcome, timed = judged.outcome, judged.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
+        if judged.score_source is ScoreSource.OWN:  # how long others took is not known here
             self._durations[judged.evaluator].observe(seconds)
-        if judged.lag is not None and isinstance(outcome, Score) and timed and judged.via is ScoreSource.OWN:
+        if judged.lag is not None and isinstance(outcome, Score) and timed and judged.score_source is ScoreSource.OWN:
             self._lags[judged.evaluator].observe(judged.lag)
         if isinstance(outcome, Score) and outcome.contradicts:
             series.contradictions[judged.defect].inc()
-        if judged.standing is RateScope.NON_PRODUCTION:
+        if judged.scope is RateScope.NON_PRODUCTION:
             self._aside_of(judged).add(judged)
-        elif judged.standing is RateScope.USER_DISLIKED:
+        elif judged.scope is RateScope.USER_DISLIKED:
             self._count_disliked(judged)
-        elif judged.standing is RateScope.LATE:
+        elif judged.scope is RateScope.LATE:
             series.late.add(judged)
         elif isinstance(outcome, Score):
             self._count_live(judged, outcome, series)
@@ -207,9 +207,9 @@ class ResultMetrics:
         if self._slicing is not None:
             self._slicing.count(app, judged)
         local = self._known[judged.evaluator].evaluator.cost == "local"
-        told = local or judged.spending.attempts > 0  # else no judge has said which model it is
-        if self._generations is not None and told and judged.via is ScoreSource.OWN:
-            self._generations.saw(app, judged.evaluator, judged.generation, judged.judged_at)
+        told = local or judged.cost.attempts > 0  # else no judge has said which model it is
+        if self._generations is not None and told and judged.score_source is ScoreSource.OWN:
+            self._generations.saw(app, judged.evaluator, judged.service_version, judged.evaluated_at)
 
     def _count_disliked(self, judged: EvaluationResult) -> None:
         app = self._metrics.app(judged.case.app)

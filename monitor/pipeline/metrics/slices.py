@@ -56,7 +56,7 @@ class SliceMetrics:
             cells.number.inc()
             cells.weight.inc(judged.weight)
             cells.squares.inc(judged.weight**2)
-            at = judged.case.answered_at or judged.judged_at
+            at = judged.case.answered_at or judged.evaluated_at
             self.recent.add((app, judged.evaluator), name, value, at, Sums.of(judged.weight, defect=judged.defect))
 
     def _value(self, place: _Place, given: str) -> str:

@@ -39,7 +39,7 @@ class Redactor:
 
     def of_others(self, judged: EvaluationResult) -> EvaluationResult:
         """Redact an external score with its reasons; the case has only what is known here."""
-        if not self.enabled or judged.via is ScoreSource.OWN:
+        if not self.enabled or judged.score_source is ScoreSource.OWN:
             return judged
         masking = Masking(self._types, (*_texts(judged.case), *_reasons(judged.outcome)))
         user_id = self._users.of(judged.case.user_id)

@@ -57,7 +57,7 @@ def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True
     row: dict[str, Any] = {
         "schema": SCHEMA,
         "id": judged.id,
-        "judged_at": judged.judged_at,
+        "judged_at": judged.evaluated_at,
         "answered_at": case.answered_at,
         "trace_id": case.request_id,
         "span_id": case.span_id,
@@ -80,17 +80,17 @@ def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "weight": judged.weight,
         "sampling": asdict(judged.selection) if judged.selection else None,
         "judge": _judge(judged),
-        "standing": judged.standing.value,
-        "score_source": judged.via.value,
+        "standing": judged.scope.value,
+        "score_source": judged.score_source.value,
         "traffic": case.traffic.value,
         "attributes": dict(case.attributes),
-        "versions": {"fingerprint": judged.generation.fingerprint, **judged.generation.parts},
+        "versions": {"fingerprint": judged.service_version.fingerprint, **judged.service_version.parts},
     }
     if score is not None and score.contradicts:
         row["contradicts"] = True
     if judged.origin:
         row["origin"] = judged.origin
-    if texts and judged.via is ScoreSource.OWN:  # the answer of an external score is no longer available
+    if texts and judged.score_source is ScoreSource.OWN:  # the answer of an external score is no longer available
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
     return row
@@ -103,7 +103,7 @@ def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
 
 def _judge(judged: EvaluationResult) -> dict[str, Any]:
     """The cost; the single calls are in the request log."""
-    whole = asdict(judged.spending)
+    whole = asdict(judged.cost)
     del whole["tries"]
     return whole
 

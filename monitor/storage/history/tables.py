@@ -74,7 +74,7 @@ def insert(
         row = as_json(one, texts=texts, quotes=quotes)
         values = (
             one.id,
-            one.judged_at,
+            one.evaluated_at,
             app,
             one.evaluator,
             one.case.request_id,
@@ -83,16 +83,16 @@ def insert(
             score,
             dump(row),
         )
-        if one.standing is RateScope.BACKFILL:  # it failed before, and has been scored since
+        if one.scope is RateScope.BACKFILL:  # it failed before, and has been scored since
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
         if added:
-            _keep_lesson(db, row, one.judged_at)
+            _keep_lesson(db, row, one.evaluated_at)
             if users is not None and one.case.user_id:
-                person = (users.of(one.case.user_id), one.case.request_id, one.judged_at)
+                person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
                 db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", person)
-        if added and score is not None and one.standing is RateScope.LIVE:
-            answered_at = min(one.case.answered_at or one.judged_at, one.judged_at)
+        if added and score is not None and one.scope is RateScope.LIVE:
+            answered_at = min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
             minute = int(answered_at // MINUTE * MINUTE)
             db.execute(
                 "INSERT INTO version_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?)"
@@ -100,11 +100,11 @@ def insert(
                 " weight_squares = weight_squares + excluded.weight_squares",
                 (minute, app, one.evaluator, one.version, one.defect, one.weight, one.weight**2),
             )
-            parts = dump(one.generation.parts).decode()
+            parts = dump(one.service_version.parts).decode()
             db.execute(
                 "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " seen = max(seen, excluded.seen)",
-                (app, one.evaluator, one.generation.fingerprint, parts, one.judged_at, one.judged_at),
+                (app, one.evaluator, one.service_version.fingerprint, parts, one.evaluated_at, one.evaluated_at),
             )
 
 

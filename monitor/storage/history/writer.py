@@ -70,7 +70,7 @@ class Writer:
     def _is_forgotten(self, one: EvaluationResult) -> bool:
         """Whether it was erased while it was evaluated, or on its way here."""
         user = self._users.of(one.case.user_id) if self._users is not None else ""
-        return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.judged_at)
+        return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.evaluated_at)
 
     def _load_users(self) -> None:
         """Load the key of pseudonyms. Without it results are kept all the same, but cannot be found by user."""
@@ -80,7 +80,7 @@ class Writer:
             self._users = pseudonyms.load_or_make(self._path.parent)
         except OSError as error:
             if not self._said:
-                self._events.warning(Event.SINK_FAILED, f"the users of results cannot be recorded: {error}")
+                self._events.warning(Event.SINK_FAILED, f"cannot record the users of results: {error}")
             self._said = True
 
     def _damaged(self, aside: Path, why: str) -> None:

@@ -108,7 +108,9 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
         db = open_database(path, FORMAT, timeout=0, pragmas=pragmas)
     except sqlite3.Error as error:
         if code_of(error) == sqlite3.SQLITE_BUSY:
-            raise ConfigError(f"{path} is in use by another process; each needs a storage path of its own") from None
+            raise ConfigError(
+                f"{path} is in use by another process; give each process its own `storage.path`"
+            ) from None
         raise
     db.text_factory = bytes  # a damaged row may hold a text that is no UTF-8
     return db

@@ -48,7 +48,7 @@ class Replayed(NamedTuple):
     """A record that the previous process left. `expired`: it is too old; count it and settle it, do not process it."""
 
     record: SpoolRecord
-    receipt: Ack
+    ack: Ack
     expired: bool
 
 
@@ -62,7 +62,7 @@ class _WaitingWrite:
 
 
 class Spool:
-    """The durable queue, made by `open_spool`. Use it, and its receipts, on the event loop that made it."""
+    """The durable queue, made by `open_spool`. Use it, and its acks, on the event loop that made it."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Spool:
         self._said: dict[tuple[Event, bool], float] = {}
 
     async def append(self, record: SpoolRecord) -> Ack:
-        """Store a record; returns when it is on disk. Settling the receipt deletes it.
+        """Store a record; returns when it is on disk. Settling the ack deletes it.
 
         Raises `Overloaded` while there is no room or the disk fails; `TooLarge` where it would not fit into an empty
         spool. When the caller is cancelled the record is not kept.
@@ -233,7 +233,7 @@ class Spool:
         finally:
             self._waiting_bytes -= sum(one.size for one in taken)
         if self._trouble:
-            self._events.info(Event.SPOOL_RECOVERED, "the spool can be written again")
+            self._events.info(Event.SPOOL_RECOVERED, "the spool is writable again")
             self._trouble = ""
             self._said.clear()
         self._rows += len(numbers) - len(batch.deletes)

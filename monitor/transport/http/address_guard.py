@@ -41,15 +41,15 @@ def check_address(
     if parts.scheme not in ("http", "https"):
         raise ValueError(f"has the scheme {parts.scheme!r}; allowed: http, https")
     if not host:
-        raise ValueError("names no host")
+        raise ValueError("has no host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("carries credentials" + (f"; use `{use_instead}`" if use_instead else ""))
+        raise ValueError("contains credentials" + (f"; use `{use_instead}`" if use_instead else ""))
     if parts.fragment or (parts.query and not allow_query):
-        what = "a fragment (`#`)" if allow_query else "a query or a fragment; give the address of the API only"
-        raise ValueError(f"carries {what}")
+        what = "a fragment (`#`)" if allow_query else "a query or a fragment; give only the address of the API"
+        raise ValueError(f"contains {what}")
     if not allow_link_local and _hands_out_credentials(host.rstrip(".").lower()):
-        hint = "" if allow_link_local is None else "; `allow_link_local: true` permits it"
-        raise ValueError(f"names {host!r}, a link-local or metadata address{hint}")
+        hint = "" if allow_link_local is None else "; set `allow_link_local: true` to permit it"
+        raise ValueError(f"has the host {host!r}, a link-local or metadata address{hint}")
 
 
 def check_receiver(url: str, *, use_instead: str = "", allow_query: bool = False) -> None:
@@ -70,7 +70,7 @@ def webhook_url(url: str) -> str:
         raise ValueError(f"the address {error}") from None
     address = _address(urlsplit(url).hostname or "")
     if address is not None and address.is_unspecified:
-        raise ValueError("the address names no host: 0.0.0.0 and [::] are addresses to listen on")
+        raise ValueError("the address has no host: 0.0.0.0 and [::] are only for listening")
     return url
 
 

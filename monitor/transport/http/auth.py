@@ -62,7 +62,7 @@ class Gate:
         A wrong token is `UNAUTHENTICATED` like none at all: a sender that nobody knows cannot be denied a permission.
         """
         if authorization is None:
-            raise Unauthenticated("a bearer token is needed", 'Bearer realm="rag-monitor"')
+            raise Unauthenticated("a bearer token is required", 'Bearer realm="rag-monitor"')
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             raise Unauthenticated("the authorization scheme must be Bearer", 'Bearer realm="rag-monitor"')
         shown = hashlib.sha256(authorization[len(_SCHEME) :].strip().encode()).digest()
@@ -83,7 +83,7 @@ def _read(path: Path) -> tuple[bytes, ...]:
         raise ConfigError(f"the token file {str(path)!r} is not UTF-8") from None
     digests = _digests(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
     if not digests:
-        raise ConfigError(f"the token file {str(path)!r} holds no token")
+        raise ConfigError(f"the token file {str(path)!r} contains no token")
     return digests
 
 

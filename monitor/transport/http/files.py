@@ -47,9 +47,11 @@ class Reloaded(Generic[T]):
         try:
             self._value = self._load()
         except ConfigError as error:
-            self._events.warning(Event.RELOAD_FAILED, f"still using what was read before: {error}", files=names)
+            self._events.warning(
+                Event.RELOAD_FAILED, f"reload failed, the previous version stays in use: {error}", files=names
+            )
         else:
-            self._events.info(Event.RELOADED, "read again after a change", files=names)
+            self._events.info(Event.RELOADED, "reloaded after a change", files=names)
 
     def _look(self) -> tuple[object, ...]:
         stamps: list[object] = []

@@ -70,7 +70,7 @@ class Clients:
             )
         except Exception as error:  # noqa: BLE001 - any error is retried
             self._connect_at = self._clock.monotonic() + _CONNECT_AGAIN
-            self._say("", "no broker can be reached; what is due waits", error)
+            self._say("", "cannot reach any broker; records wait", error)
             return None
         self._there.clear()
         self._good("")
@@ -88,7 +88,7 @@ class Clients:
             client.partitions_for(topic)
         except KafkaError as error:
             self._ask_at[topic] = self._clock.monotonic() + _TOPIC_AGAIN
-            message = "no broker tells of a topic: is it there, and may this user write to it? What is due waits"
+            message = "topic not found: does it exist, and may this user write to it? Records wait"
             self._say(topic, message, error)
             return False
         self._there.add(topic)
@@ -99,8 +99,8 @@ class Clients:
         """Why a record for `topic` cannot be sent now, and the seconds until the next attempt may succeed."""
         now = self._clock.monotonic()
         if client is None:
-            return "no broker can be reached", self._connect_at - now
-        return "no broker tells of the topic", self._ask_at.get(topic, 0.0) - now
+            return "cannot reach any broker", self._connect_at - now
+        return "topic not found", self._ask_at.get(topic, 0.0) - now
 
     @staticmethod
     def close(client: Any) -> None:
@@ -128,4 +128,4 @@ class Clients:
         if what in self._told:
             self._told.discard(what)
             fields = {"brokers": self._connection.address, **({"topic": what} if what else {})}
-            self._events.info(Event.KAFKA_BACK, "what is due is sent again", **fields)
+            self._events.info(Event.KAFKA_BACK, "connected again; waiting records are sent", **fields)

@@ -133,7 +133,7 @@ class SendingThread:
         self._clients.close(self._client)
         self._clients.close(self._single)
         for record in self._left():
-            self._end(record, MonitorError("the monitor stops"))
+            self._end(record, MonitorError("the monitor is stopping"))
 
     def _until_next(self) -> float | None:
         return max(0.0, self._later[0][0] - self._clock.monotonic()) if self._later else None

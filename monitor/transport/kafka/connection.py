@@ -43,7 +43,7 @@ class KafkaTls(Component):
     @model_validator(mode="after")
     def _readable(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("`cert_file` and `key_file` are needed together")
+            raise ValueError("set both `cert_file` and `key_file`, or neither")
         try:
             self._try()
         except ConfigError as error:
@@ -99,7 +99,7 @@ class KafkaSasl(Component):
     @classmethod
     def _given(cls, password: SecretStr) -> SecretStr:
         if not password.get_secret_value():
-            raise ValueError("is empty")
+            raise ValueError("must not be empty")
         return password
 
 

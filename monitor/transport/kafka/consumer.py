@@ -1,4 +1,4 @@
-"""A member of a consumer group, on the event loop: hands out messages, keeps receipts, watches the poll thread."""
+"""A member of a consumer group, on the event loop: hands out messages, keeps acks, watches the poll thread."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Consumer:
     """Reads topics as a member of a group, at least once.
 
     Args:
-        hand_over: called with the receipts of messages that now belong to other members.
+        hand_over: called with the acks of messages that now belong to other members.
         ready: called once, when this process is a member of the group and all topics exist.
     """
 
@@ -210,7 +210,7 @@ class Consumer:
         self._count_partitions()
         self._runtime.events.info(
             Event.KAFKA_JOINED,
-            "partitions were assigned",
+            "partitions assigned",
             source=self._source,
             group=self._settings.group,
             partitions=", ".join(f"{one.topic}/{one.number}" for one in partitions)[:300],
@@ -251,7 +251,7 @@ class Consumer:
         if self._missed >= _LOOKS and look.missing != self._missing:
             self._runtime.events.warning(
                 Event.KAFKA_TOPIC_MISSING,
-                "topics do not exist; none is created here",
+                "topics do not exist; create them, this monitor does not",
                 source=self._source,
                 topics=", ".join(look.missing)[:300],
             )
@@ -271,7 +271,7 @@ class Consumer:
         self._series.expired[topic].inc(messages)
         self._runtime.events.error(
             Event.KAFKA_EXPIRED,
-            "messages were deleted by the topic's retention before they were read",
+            "the topic's retention deleted messages before they were read",
             source=self._source,
             topic=topic,
             messages=messages,

@@ -99,19 +99,19 @@ class DeadLetters:
         self._kept = {name: metrics.consumer_messages.labels(name, "dead_letter") for name in topics}
         self._discarded = {name: metrics.consumer_messages.labels(name, "discarded") for name in topics}
 
-    async def put(self, letter: Letter, receipt: Ack) -> None:
-        """Send `letter` in the background, then settle its receipt. Waits while too many letters wait."""
+    async def put(self, letter: Letter, ack: Ack) -> None:
+        """Send `letter` in the background, then settle its ack. Waits while too many letters wait."""
         if self._sender is None or self._topic is None:
-            self._end(letter, self._discarded[letter.topic], receipt)
+            self._end(letter, self._discarded[letter.topic], ack)
             return
         await self._room.acquire()
-        self._sending.start_soon(self._send, self._sender, self._topic, letter, receipt)
+        self._sending.start_soon(self._send, self._sender, self._topic, letter, ack)
 
-    async def _send(self, sender: DeadLetterSender, topic: str, letter: Letter, receipt: Ack) -> None:
+    async def _send(self, sender: DeadLetterSender, topic: str, letter: Letter, ack: Ack) -> None:
         value, headers = letter.value, letter.record()
         ended = self._kept[letter.topic]
         try:
-            while not receipt.void:  # the partition moved: its next reader finds the message too
+            while not ack.void:  # the partition moved: its next reader finds the message too
                 try:
                     await sender.send(topic, letter.key, value, headers)
                 except InvalidData:  # larger than this topic accepts
@@ -119,21 +119,21 @@ class DeadLetters:
                         ended = self._discarded[letter.topic]
                         break
                     value = b""  # no value at all would delete the key in a compacted topic
-                    headers = [*letter.record(), ("ragmonitor.body", b"left out: too large")]
+                    headers = [*letter.record(), ("ragmonitor.body", b"omitted: too large")]
                 except MonitorError:
                     await anyio.sleep(_AGAIN)
                 else:
                     break
             else:
                 return
-            self._end(letter, ended, receipt)
+            self._end(letter, ended, ack)
         finally:
             self._room.release()
 
-    def _end(self, letter: Letter, ended: Counter, receipt: Ack) -> None:
+    def _end(self, letter: Letter, ended: Counter, ack: Ack) -> None:
         self._reasons[letter.topic, letter.reason].inc()
         ended.inc()
-        receipt.settle()
+        ack.settle()
         now = self._runtime.clock.monotonic()
         if now < self._quiet_until:
             self._unsaid += 1
@@ -142,7 +142,7 @@ class DeadLetters:
         self._runtime.events.warning(
             Event.KAFKA_REFUSED,
             "a message could not be read"
-            + (" and went to the dead letters" if ended is self._kept[letter.topic] else ""),
+            + ("; it was sent to the dead letters" if ended is self._kept[letter.topic] else ""),
             topic=letter.topic,
             partition=letter.partition,
             offset=letter.offset,

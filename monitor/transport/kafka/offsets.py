@@ -45,7 +45,7 @@ class Offsets:
 
     @property
     def outstanding(self) -> Collection[Ack]:
-        """The receipts that are not settled yet."""
+        """The acks that are not settled yet."""
         return self._open.values()
 
     @property
@@ -54,7 +54,7 @@ class Offsets:
         return self._taken[0].timestamp if self._taken else None
 
     def take(self, offset: int, following: int | None = None, timestamp: float = 0.0) -> Ack:
-        """Take the message at `offset`, or all from there up to but without `following`; returns the receipt.
+        """Take the message at `offset`, or all from there up to but without `following`; returns the ack.
 
         Offsets may be missing (a compacted log has gaps). Raises `ValueError` for an offset that was taken before.
         """
@@ -62,8 +62,8 @@ class Offsets:
             raise ValueError(f"offset {offset} comes after {self._next} was reached")
         self._next = offset + 1 if following is None else following
         self._taken.append(_Taken(offset, self._next, timestamp))
-        receipt = self._open[offset] = Ack(partial(self._settled, offset))
-        return receipt
+        ack = self._open[offset] = Ack(partial(self._settled, offset))
+        return ack
 
     def pass_to(self, offset: int) -> None:
         """Skip offsets before `offset` that hold no message (the end of a transaction)."""

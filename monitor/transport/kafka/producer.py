@@ -62,7 +62,7 @@ class Producer:
         began = self._clock.monotonic()
         outcomes, seconds = self._of(topic)
         record = OutgoingRecord(topic, key, value, list(headers), began + self._timeout)
-        error: MonitorError | None = MonitorError(f"{topic}: not delivered in time: the client says nothing")
+        error: MonitorError | None = MonitorError(f"{topic}: not delivered in time: no response from the client")
         try:
             with anyio.move_on_after(self._timeout + _GRACE) as limit:
                 await self._enter(record.size)
@@ -107,7 +107,7 @@ class Producer:
             self._settle()
             for future in self._waiting.values():
                 if not future.done():
-                    future.set_exception(MonitorError("the monitor stops"))
+                    future.set_exception(MonitorError("the monitor is stopping"))
 
     # -- room
 

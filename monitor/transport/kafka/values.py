@@ -36,7 +36,7 @@ class Flow:
 class Partition:
     """A partition while it is assigned here.
 
-    The event loop writes `offsets`, `closed` (no more of its messages are taken) and `released` (its open receipts are
+    The event loop writes `offsets`, `closed` (no more of its messages are taken) and `released` (its open acks are
     void); the poll thread writes the rest.
     """
 

@@ -153,13 +153,13 @@ class _Body:
     async def read(self, lease: limits.Lease) -> bytes:
         """All of it. Raises `TooLarge`, and `Overloaded` where there is no room for it."""
         if self._declared is not None and self._declared > self._limit:
-            raise TooLarge(f"the body has {self._declared} bytes, at most {self._limit} are taken")
+            raise TooLarge(f"the body has {self._declared} bytes; the limit is {self._limit}")
         content = bytearray()
         while not self._complete:
             content += await self._next()
             lease.hold(len(content))
             if len(content) > self._limit:
-                raise TooLarge(f"the body has more than {self._limit} bytes")
+                raise TooLarge(f"the body exceeds {self._limit} bytes")
         return bytes(content)
 
     async def drained(self) -> bool:

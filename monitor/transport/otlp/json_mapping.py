@@ -85,7 +85,7 @@ def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> by
     """
     data = _parse(body)
     if max_items is not None and _longest_level(signal, data) > max_items:
-        raise TooLarge(f"the request holds more than {max_items} spans or log records")
+        raise TooLarge(f"the request has more than {max_items} spans or log records")
     request = _REQUESTS[signal]()
     try:
         _fill(request, data, _table(request.DESCRIPTOR), 0)
@@ -116,13 +116,13 @@ def _parse(body: bytes) -> Any:
 def check_values(body: bytes) -> None:
     """Raises `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
     if _more_values_than(MAX_VALUES, body):
-        raise TooLarge(f"the body holds more than {MAX_VALUES} JSON values")
+        raise TooLarge(f"the body has more than {MAX_VALUES} JSON values")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
     if len({key for key, _ in pairs}) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice[:64]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:64]!r} occurs twice in one object")
 
 
 def _more_values_than(limit: int, body: bytes) -> bool:

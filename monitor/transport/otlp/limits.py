@@ -45,14 +45,14 @@ def inflate(body: bytes, limit: int) -> bytes:
         if stream.unconsumed_tail and len(content) <= limit:
             content += stream.decompress(stream.unconsumed_tail, limit + 1 - len(content))
         if len(content) > limit:
-            raise TooLarge(f"the body inflates to more than {limit} bytes")
+            raise TooLarge(f"the decompressed body exceeds {limit} bytes")
         if stream.eof and not stream.unused_data:
             return content
         if stream.eof:
             return _inflate_members(content, memoryview(body)[len(body) - len(stream.unused_data) :], limit)
     except igzip_lib.IsalError as error:  # type: ignore[misc] # its stub gives the instance for the class
         raise InvalidData(f"the gzip stream is damaged: {error}") from None
-    raise InvalidData("the gzip stream is cut short")
+    raise InvalidData("the gzip stream is truncated")
 
 
 def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
@@ -64,11 +64,11 @@ def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
         stream = isal_zlib.decompressobj(_GZIP)
         while not stream.eof:
             if not rest:
-                raise InvalidData("the gzip stream is cut short")
+                raise InvalidData("the gzip stream is truncated")
             piece = rest[:_PIECE]
             content += stream.decompress(piece, limit + 1 - len(content))
             if len(content) > limit:
-                raise TooLarge(f"the body inflates to more than {limit} bytes")
+                raise TooLarge(f"the decompressed body exceeds {limit} bytes")
             rest = rest[len(piece) - len(stream.unused_data) :]
     raise InvalidData(f"the gzip stream has more than {_MAX_GZIP_MEMBERS} members")
 
@@ -123,7 +123,7 @@ def _count(body: bytes, max_items: int) -> None:
 
 
 def _too_many(max_items: int) -> TooLarge:
-    return TooLarge(f"the request holds more than {max_items} spans or log records")
+    return TooLarge(f"the request has more than {max_items} spans or log records")
 
 
 class _Budget:
@@ -141,7 +141,7 @@ def _fields(data: bytes, at: int, end: int, wanted: int, budget: _Budget) -> Ite
     while at < end:
         budget.left -= 1
         if budget.left < 0:
-            raise TooLarge("the request holds too many fields")
+            raise TooLarge("the request has too many fields")
         tag, at = _varint(data, at)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
@@ -156,7 +156,7 @@ def _fields(data: bytes, at: int, end: int, wanted: int, budget: _Budget) -> Ite
         if tag == wanted_tag and at <= end:
             yield start, at
     if at != end:
-        raise InvalidData("the body is not an OTLP export request: a field runs over the end of its message")
+        raise InvalidData("the body is not an OTLP export request: a field exceeds its message")
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -167,7 +167,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:  # noqa: PLR2004
             return value, at
         shift += 7
-    raise InvalidData("the body is not an OTLP export request: a number without an end")
+    raise InvalidData("the body is not an OTLP export request: an unterminated number")
 
 
 class InFlightRequests:
@@ -185,12 +185,12 @@ class InFlightRequests:
 
     def _hold(self, more: int) -> None:
         if more > 0 and self.bytes + more > self._max_bytes:
-            raise Overloaded(f"requests in work hold {self.bytes} of {self._max_bytes} bytes")
+            raise Overloaded(f"requests in progress use {self.bytes} of {self._max_bytes} bytes")
         self.bytes += more
 
     def _start(self) -> None:
         if self.requests >= self._max_requests:
-            raise Overloaded(f"{self.requests} requests are in work, the most that are taken at once")
+            raise Overloaded(f"{self.requests} requests are in progress, the maximum")
         self.requests += 1
 
 

@@ -28,7 +28,7 @@ class World:
     def result(self, number: int, **changed: object) -> EvaluationResult:
         made = judged(number)
         case = replace(made.case, app="shop", answered_at=self.clock.now())
-        return replace(made, evaluator="grounded", judged_at=self.clock.now(), case=case, **changed)
+        return replace(made, evaluator="grounded", evaluated_at=self.clock.now(), case=case, **changed)
 
     def scored(self) -> int:
         return self.windows.sums("SHOP", "grounded", 3600, self.clock.now()).judged
@@ -47,22 +47,22 @@ def test_a_score_counts_at_the_time_of_its_answer() -> None:
     world = World()
     late = world.result(1, outcome=Score(4.0, ""))
     world.clock.advance(7200)
-    world.feed.on_result(replace(late, judged_at=world.clock.now()))
+    world.feed.on_result(replace(late, evaluated_at=world.clock.now()))
     assert world.scored() == 0
 
 
 @pytest.mark.parametrize("standing", [one for one in RateScope if one is not RateScope.LIVE])
 def test_what_is_not_live_counts_nowhere(standing: RateScope) -> None:
     world = World()
-    world.hear(3, outcome=Score(4.0, ""), standing=standing)
-    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), standing=standing)
+    world.hear(3, outcome=Score(4.0, ""), scope=standing)
+    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), scope=standing)
     assert (world.scored(), world.wrong()) == (0, set())
 
 
 def test_an_external_score_counts_in_the_rates_and_one_that_is_missing_says_nothing_about_this_monitor() -> None:
     world = World()
-    world.hear(3, outcome=Score(4.0, ""), via=ScoreSource.FEEDBACK)
-    world.hear(100, outcome=Unscored(UnscoredReason.MALFORMED), via=ScoreSource.FEEDBACK)
+    world.hear(3, outcome=Score(4.0, ""), score_source=ScoreSource.FEEDBACK)
+    world.hear(100, outcome=Unscored(UnscoredReason.MALFORMED), score_source=ScoreSource.FEEDBACK)
     assert (world.scored(), world.wrong()) == (3, set())
 
 

@@ -43,7 +43,7 @@ class World:
         return fires
 
     def saw(self, number: int) -> None:
-        self.checks.on_result(replace(judged(number), evaluator="grounded", judged_at=self.clock.now()), "shop")
+        self.checks.on_result(replace(judged(number), evaluator="grounded", evaluated_at=self.clock.now()), "shop")
 
     def restore(self, an_hour: Callable[[float], int]) -> None:
         """What the history has of the last three days, by the hours before now."""

@@ -27,7 +27,7 @@ class World:
 
     def see(self, count: int, outcome: Outcome, app: str = "shop") -> None:
         for number in range(count):
-            one = replace(judged(number), evaluator="grounded", outcome=outcome, judged_at=self.clock.now())
+            one = replace(judged(number), evaluator="grounded", outcome=outcome, evaluated_at=self.clock.now())
             self.saw(one, app)
 
     def firing(self) -> Sequence[AlertState]:

@@ -47,8 +47,8 @@ storage: {path: /var/lib/rag-monitor, retention: 7d, max_size: 2GiB}
     loaded = config.load(path)
     assert loaded.sampling.traces == pytest.approx(0.1)
     assert loaded.judge.api_key.get_secret_value() == "sk-123"
-    assert loaded.assignments[1].sampler.rate == pytest.approx(0.05)
-    assert loaded.assignments[1].defect == DefectRule("below", 3.0)
+    assert loaded.configured_evaluators[1].sampler.rate == pytest.approx(0.05)
+    assert loaded.configured_evaluators[1].defect == DefectRule("below", 3.0)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_rubric_s_file_is_looked_for_beside_the_configuration(tmp_path, monkey
     (tmp_path / "tone.md").write_text(text)
     (tmp_path / "config.yaml").write_text("evaluators: [{type: rubric, file: tone.md}]\nalerts: []")
     monkeypatch.chdir("/")
-    (assignment,) = config.load(tmp_path / "config.yaml").assignments
+    (assignment,) = config.load(tmp_path / "config.yaml").configured_evaluators
     assert assignment.evaluator.name == "tone"
 
 
@@ -158,7 +158,7 @@ def test_an_evaluator_may_ask_a_judge_of_its_own():
             "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance", "group": "pair"}],
         }
     )
-    checked, big = loaded.assignments
+    checked, big = loaded.configured_evaluators
     assert (loaded.judge_of(checked).model, loaded.judge_of(big).model) == ("small", "big")
     assert big.group == "pair"
     words = "\n".join(describe(loaded))
@@ -173,14 +173,14 @@ def test_an_evaluator_whose_own_judge_has_a_model_works_without_the_default_one(
             "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance"}],
         }
     )
-    assert [loaded.works(one) for one in loaded.assignments] == [True, False]
+    assert [loaded.works(one) for one in loaded.configured_evaluators] == [True, False]
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"type": "groundedness", "judge": "nobody"}, r"evaluators\[0\].judge: there is no 'nobody' in judges"),
-        ({"type": "overlap_groundedness", "group": "g"}, r"evaluators\[0\]: overlap_groundedness asks no judge"),
+        ({"type": "groundedness", "judge": "nobody"}, r"evaluators\[0\].judge: 'nobody' is not in `judges`"),
+        ({"type": "overlap_groundedness", "group": "g"}, r"evaluators\[0\]: overlap_groundedness uses no judge"),
         ({"type": "groundedness", "group": 7}, r"evaluators\[0\].group: must be a name"),
     ],
 )

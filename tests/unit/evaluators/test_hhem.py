@@ -148,4 +148,4 @@ def test_a_judge_of_the_wrong_kind_is_an_error_before_the_start(evaluator, model
     with pytest.raises(ConfigError, match=told):
         config.parse_text(text)
     right = "classifier/x" if evaluator == "hhem" else "openai/gpt-4o-mini"
-    assert config.parse_text(text.replace(model, right)).assignments
+    assert config.parse_text(text.replace(model, right)).configured_evaluators

@@ -17,7 +17,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 def test_its_configurations_are_valid_and_their_judges_used(example, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-example")
     loaded = config.parse_text(example)
-    assert {one.judge for one in loaded.assignments} == set(loaded.judges)
+    assert {one.judge for one in loaded.configured_evaluators} == set(loaded.judges)
 
 
 def test_it_has_an_example_of_each_evaluator():

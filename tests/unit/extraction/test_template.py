@@ -72,8 +72,8 @@ def test_another_prompt_is_not_taken_apart(prompt: str) -> None:
     [
         ("Question: {question}", "needs {context} once"),
         ("{context} {context} {question}", "needs {context} once"),
-        ("{context}\n{question}", "nothing but white space"),
-        ("{context}", "some text of its own"),
+        ("{context}\n{question}", "not only white space"),
+        ("{context}", "some text besides"),
     ],
 )
 def test_a_template_that_cannot_be_inverted_is_refused(template: str, message: str) -> None:

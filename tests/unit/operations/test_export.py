@@ -106,7 +106,7 @@ def test_a_sample_is_the_same_each_time_and_does_not_go_by_the_verdict(tmp_path:
 
 
 def test_traffic_that_is_not_production_is_left_out(tmp_path: Path) -> None:
-    assert collect(stored(tmp_path, "Two years.", standing=RateScope.NON_PRODUCTION), ExportFilter()).rows == []
+    assert collect(stored(tmp_path, "Two years.", scope=RateScope.NON_PRODUCTION), ExportFilter()).rows == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -44,7 +44,7 @@ def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
 
     assert [counted("groundedness", what) for what in ("defect", "passed")] == [0, 0]
     assert counted("overlap_groundedness", "defect") is None
-    judged = answer(1, evaluator="groundedness", level="ungrounded", defect=True, standing=standing)
+    judged = answer(1, evaluator="groundedness", level="ungrounded", defect=True, scope=standing)
     for one in (Score(1, PRAISE, contradicts=True), Score(1, "no")):
         counting.selected("shop", "groundedness")
         level = shipped("groundedness").scale.level(1)

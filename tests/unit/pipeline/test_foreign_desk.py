@@ -76,9 +76,9 @@ class Bench:
     async def tell(self, *verdicts):
         """Have these worked off, with all that follows."""
         settled = []
-        receipt = Ack(lambda: settled.append(True))
-        self.desk.take(verdicts, receipt)
-        receipt.settle()
+        ack = Ack(lambda: settled.append(True))
+        self.desk.take(verdicts, ack)
+        ack.settle()
         async with anyio.create_task_group() as group:
             group.start_soon(self.desk.run)
             await anyio.wait_all_tasks_blocked()
@@ -105,7 +105,11 @@ def one_case(number, **changes):
 
 def vote(request_id, thumb="down", **said):
     return ExternalScore(
-        request_id=request_id, evaluator="user_feedback", via=ScoreSource.FEEDBACK, label=f"thumbs_{thumb}", **said
+        request_id=request_id,
+        evaluator="user_feedback",
+        score_source=ScoreSource.FEEDBACK,
+        label=f"thumbs_{thumb}",
+        **said,
     )
 
 
@@ -124,7 +128,7 @@ async def test_a_verdict_within_a_sampled_trace_weighs_as_much_as_its_trace_and_
     votes = [
         (judged.evaluator, judged.weight, judged.defect)
         for judged in bench.results
-        if judged.via is ScoreSource.FEEDBACK
+        if judged.score_source is ScoreSource.FEEDBACK
     ]
     assert votes == [("user_feedback", 4.0, True), ("user_feedback", 1.0, True)]
 
@@ -139,7 +143,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
         await bench.boost(replace(carrier, app="reviews"), said)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    (one,) = [judged for judged in bench.results if judged.via is ScoreSource.FEEDBACK]
+    (one,) = [judged for judged in bench.results if judged.score_source is ScoreSource.FEEDBACK]
     assert (one.case.request_id, one.case.app, one.weight, one.defect) == (target.request_id, "shop", 4.0, True)
     assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("feedback_agreement_total", judge="defect", user="down") == 1
@@ -149,7 +153,7 @@ async def test_an_annotation_of_a_person_is_a_vote_also_where_only_the_history_k
     bench = Bench()
     ours = {"trace_id": "r", "evaluator": "judged", "traffic": "production", "outcome": "score", "defect": True}
     theirs = {"score_source": "openinference", "evaluator": "thumbs", "label": "thumbs-down", "outcome": "score"}
-    said = replace(vote("r"), evaluator="thumbs", via=ScoreSource.OPENINFERENCE, annotator="HUMAN")
+    said = replace(vote("r"), evaluator="thumbs", score_source=ScoreSource.OPENINFERENCE, annotator="HUMAN")
     bench.past.rows = [{**ours, **dict.fromkeys(("app", "source", "session_id", "model", "span_id"), "")}]
     bench.past.rows[0] |= {"convention": "", "attributes": {}}
     await bench.tell(said)
@@ -176,7 +180,9 @@ async def test_what_cannot_be_a_verdict_is_counted_by_its_fault_and_delivered_no
 
 async def test_of_ten_thousand_evaluators_fifty_have_series_and_all_others_are_counted_together():
     bench = Bench()
-    said = [replace(vote("r"), evaluator=f"e{number}", via=ScoreSource.GEN_AI_EVENTS) for number in range(10_000)]
+    said = [
+        replace(vote("r"), evaluator=f"e{number}", score_source=ScoreSource.GEN_AI_EVENTS) for number in range(10_000)
+    ]
     await bench.tell(*said)
     assert bench.total("external_scores_total", outcome="scored") == 50
     assert bench.total("external_scores_total", outcome="too_many_names") == 9_950
@@ -196,7 +202,9 @@ async def test_the_same_name_from_two_mouths_is_two_evaluators():
 @pytest.mark.parametrize("name", ["__other__", "\ud800" * 300, "x" * 100_000, "a\nb", '{evil="1"}'])
 async def test_no_name_breaks_the_series(name):
     bench = Bench()
-    await bench.tell(replace(vote("r"), evaluator=name[:128], via=ScoreSource.OPENINFERENCE), vote("r", app="shop"))
+    await bench.tell(
+        replace(vote("r"), evaluator=name[:128], score_source=ScoreSource.OPENINFERENCE), vote("r", app="shop")
+    )
     assert bench.total("external_scores_total") == 2
     exposed = generate_latest(bench.runtime.metrics.registry).decode()
     assert sum(1 for _ in text_string_to_metric_families(exposed)) > 50
@@ -211,7 +219,9 @@ async def test_series_of_users_begin_with_an_app_where_they_are_expected_and_els
 
 async def test_a_verdict_without_a_readable_rule_is_unscored_and_in_no_rate():
     bench = Bench()
-    await bench.tell(ExternalScore(request_id="r", evaluator="stars", via=ScoreSource.GEN_AI_EVENTS, value=4.0))
+    await bench.tell(
+        ExternalScore(request_id="r", evaluator="stars", score_source=ScoreSource.GEN_AI_EVENTS, value=4.0)
+    )
     assert bench.total("unscored_total", evaluator="stars", reason="out_of_range") == 1
     assert bench.total("evaluation_weight_total", evaluator="stars") == 0
 
@@ -222,8 +232,8 @@ async def test_a_verdict_from_outside_is_on_the_app_and_class_of_its_request():
     one = replace(one, traffic=Traffic.SYNTHETIC)
     await bench.process(one)
     await bench.tell(vote(one.request_id, app="the-tool"))
-    (judged,) = [judged for judged in bench.results if judged.via is ScoreSource.FEEDBACK]
-    assert (judged.case.app, judged.standing) == ("shop", RateScope.NON_PRODUCTION)
+    (judged,) = [judged for judged in bench.results if judged.score_source is ScoreSource.FEEDBACK]
+    assert (judged.case.app, judged.scope) == ("shop", RateScope.NON_PRODUCTION)
 
 
 async def test_a_request_that_is_no_longer_remembered_is_looked_up_in_the_history():
@@ -284,7 +294,7 @@ async def test_a_dislike_before_the_draw_raises_the_probability_and_the_weight_k
     one = unlucky(bench)
     assert await bench.process(one, vote(one.request_id))
     (judged,) = [judged for judged in bench.results if judged.evaluator == "judged"]
-    assert (judged.weight, judged.standing, judged.selection.probability) == (1.0, RateScope.LIVE, 1.0)
+    assert (judged.weight, judged.scope, judged.selection.probability) == (1.0, RateScope.LIVE, 1.0)
     assert bench.total("feedback_boosted_cases_total") == 1
 
 
@@ -304,7 +314,7 @@ async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_onc
     await bench.tell(vote(one.request_id))
     await bench.tell(vote(one.request_id, user="another"))
     judged = [judged for judged in bench.results if judged.evaluator == "judged"]
-    assert [one.standing for one in judged] == [RateScope.USER_DISLIKED]
+    assert [one.scope for one in judged] == [RateScope.USER_DISLIKED]
     assert isinstance(judged[0].outcome, Score)
     assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("evaluations_total", evaluator="judged") == 0

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_when_the_sinks_have_the_result(tmp_path):
     async with pipeline(tmp_path) as at:
-        await at.rows("a", "b", receipt=at.receipt("first"))
+        await at.rows("a", "b", ack=at.ack("first"))
         await until(lambda: total(at.metrics, "ragmonitor_evaluations_pending") == 2)
         assert total(at.metrics, "ragmonitor_spool_records") == 0
         assert at.settled == []
@@ -32,21 +32,21 @@ async def test_what_is_durable_upstream_is_not_spooled_and_its_receipt_settles_w
 async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
     async with pipeline(tmp_path, grace_period=0.01, idle_timeout=0.01) as at:
         at.gate.set()
-        await at.spans(1, receipt=at.receipt("first"))
+        await at.spans(1, ack=at.ack("first"))
         await until(lambda: at.settled == ["first"])
-        await at.spans(1, receipt=at.receipt("again"))
+        await at.spans(1, ack=at.ack("again"))
         assert at.settled == ["first", "again"]
         assert at.outcome("not_rag") == at.balanced() == 1
 
 
 async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
     async with pipeline(tmp_path, grace_period=0.2, idle_timeout=0.2) as at:
-        first = at.receipt("first")
-        await at.spans(1, 2, receipt=first)
+        first = at.ack("first")
+        await at.spans(1, 2, ack=first)
         Handed.intake.hand_over([first])
         assert first.void
         assert at.outcome("handed_over") == at.balanced() == 2
-        await at.spans(1, receipt=at.receipt("second"))
+        await at.spans(1, ack=at.ack("second"))
         await until(lambda: at.outcome("not_rag") == 1)
         assert at.settled == ["second"]
         assert at.balanced() == 3
@@ -55,9 +55,9 @@ async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_w
 
 async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
     async with pipeline(tmp_path, grace_period=0.05, idle_timeout=0.05) as at:
-        gone = at.receipt("gone")
-        await at.spans(1, receipt=gone)
-        await at.spans(2, receipt=at.receipt("stays"))
+        gone = at.ack("gone")
+        await at.spans(1, ack=gone)
+        await at.spans(2, ack=at.ack("stays"))
         Handed.intake.hand_over([gone])
         await until(lambda: at.outcome("not_rag") == 1)
         assert at.settled == ["stays"]
@@ -65,11 +65,11 @@ async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
 
 async def test_what_is_being_judged_is_finished_and_a_repeat_of_it_is_safe_only_then(tmp_path):
     async with pipeline(tmp_path) as at:
-        first = at.receipt("first")
-        await at.rows("a", receipt=first)
+        first = at.ack("first")
+        await at.rows("a", ack=first)
         await until(lambda: total(at.metrics, "ragmonitor_evaluations_pending") == 1)
         Handed.intake.hand_over([first])
-        await at.rows("a", receipt=at.receipt("again"))
+        await at.rows("a", ack=at.ack("again"))
         await anyio.sleep(0.02)
         assert at.settled == []
         at.gate.set()
@@ -81,11 +81,11 @@ async def test_what_is_being_judged_is_finished_and_a_repeat_of_it_is_safe_only_
 async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_path):
     async with pipeline(tmp_path) as at:
         at.gate.set()
-        first = at.receipt("first")
-        await at.rows("a", receipt=first)
+        first = at.ack("first")
+        await at.rows("a", ack=first)
         Handed.intake.hand_over([first])  # in the same step: nobody has read it yet
         await until(lambda: at.outcome("handed_over") == 1)
-        await at.rows("a", receipt=at.receipt("again"))
+        await at.rows("a", ack=at.ack("again"))
         await until(lambda: at.settled == ["again"])
         assert at.results == ["a"]
         assert at.balanced() == 2
@@ -93,9 +93,9 @@ async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_p
 
 async def test_while_open_traces_take_half_of_their_memory_a_sender_who_can_wait_is_asked_to(tmp_path):
     async with pipeline(tmp_path, max_open_bytes=8_000) as at:
-        await at.spans(1, 2, 3, receipt=at.receipt("first"))
+        await at.spans(1, 2, 3, ack=at.ack("first"))
         with pytest.raises(Overloaded, match="open traces"):
-            await at.spans(4, receipt=at.receipt("second"))
+            await at.spans(4, ack=at.ack("second"))
         assert at.balanced() == 3
         await Handed.intake.accept(spans(trace_id(4)))  # this one cannot
         assert at.balanced() == 4
@@ -104,8 +104,8 @@ async def test_while_open_traces_take_half_of_their_memory_a_sender_who_can_wait
 async def test_what_waits_for_room_among_the_closed_traces_is_taken_again_too(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_READERS", 0)
     async with pipeline(tmp_path, closed_limit=1, grace_period=0.02, idle_timeout=0.02) as at:
-        first = at.receipt("first")
-        await at.spans(1, 2, 3, receipt=first)
+        first = at.ack("first")
+        await at.spans(1, 2, 3, ack=first)
         await until(lambda: total(at.metrics, "ragmonitor_open_traces") == 0)
         assert all(at.assembly.is_known(trace_id(number)) for number in (1, 2, 3))
         Handed.intake.hand_over([first])

@@ -62,7 +62,7 @@ async def test_a_result_carries_its_level_its_defect_and_the_weight_of_all_proba
     result = await bench.run(case(chosen, probability=0.1))
     assert (result.level, result.defect) == ("1", True)
     assert result.weight == pytest.approx(20)
-    assert (result.spending.dollars, result.spending.input_tokens) == (0.25, 10)
+    assert (result.cost.dollars, result.cost.input_tokens) == (0.25, 10)
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))

@@ -1,4 +1,4 @@
-"""Results on their way to the sinks: side by side, bounded, and a receipt that waits for all of them."""
+"""Results on their way to the sinks: side by side, bounded, and a ack that waits for all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_sink_that_takes_its_time_has_many_results_at_once_and_reading_w
     async with pipeline(tmp_path, [configured(LocalEvaluator())], made=Slow) as at:
         names = [f"r{number}" for number in range(40)]
         for name in names:
-            await at.rows(name, receipt=at.receipt(name))
+            await at.rows(name, ack=at.ack(name))
         await until(lambda: len(at.results) == 20)
         await anyio.sleep(0.05)
         assert len(at.results) == 20

@@ -76,11 +76,11 @@ async def test_without_a_choice_every_evaluator_scores_every_case_local_ones_fir
 async def test_a_result_weighs_the_inverse_of_both_probabilities_and_stands_as_it_was_chosen():
     scorer, one = Scorer([configured(LocalEvaluator())]), configured(LocalEvaluator())
     (result,) = await scorer.score(
-        case(probability=0.1), [(one, SamplingDecision(0.5, 0.4, standing=RateScope.USER_DISLIKED))]
+        case(probability=0.1), [(one, SamplingDecision(0.5, 0.4, scope=RateScope.USER_DISLIKED))]
     )
     assert result.weight == pytest.approx(20)
     assert (result.selection.probability, result.selection.target) == (0.5, 0.4)
-    assert result.standing is RateScope.USER_DISLIKED
+    assert result.scope is RateScope.USER_DISLIKED
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))
@@ -147,7 +147,7 @@ async def test_evaluators_of_one_group_are_asked_in_one_call(groups, calls):
     assert {question.repeat for question in judge.asked} == {3}
     assert [result.evaluator for result in found] == ["judged", "asked_too"]
     assert all(isinstance(result.outcome, Score) for result in found)
-    assert sum(result.spending.dollars for result in found) == 0.5 * len(calls)
+    assert sum(result.cost.dollars for result in found) == 0.5 * len(calls)
 
 
 async def test_a_result_is_told_as_soon_as_it_is_there_while_another_evaluator_waits_for_its_judge():
@@ -170,11 +170,11 @@ async def test_the_time_of_a_judged_evaluation_counts_from_when_it_is_said_to_ha
     lent = runtime()
     scorer = Scorer([configured(JudgedEvaluator())], {"": FakeJudge()}, runtime=lent)
     (result,) = await scorer.score(case(), began=lent.clock.monotonic() - 7)
-    assert result.spending.seconds == 7
+    assert result.cost.seconds == 7
 
 
 def test_a_judged_evaluator_without_its_judge_is_refused():
-    with pytest.raises(ConfigError, match="judged: needs a judge"):
+    with pytest.raises(ConfigError, match="judged: needs the judge"):
         Scorer([configured(JudgedEvaluator(), judge="other")], {"": FakeJudge()})
 
 

@@ -67,7 +67,7 @@ class Bench:
 async def test_a_verdict_in_time_is_live_and_its_lag_is_known():
     bench = Bench()
     result = await bench.run(bench.case(age=20))
-    assert (result.standing, result.lag) == (RateScope.LIVE, 20)
+    assert (result.scope, result.lag) == (RateScope.LIVE, 20)
     assert bench.total("ragmonitor_evaluations_total") == 1
     assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="30.0") == 1
     assert bench.total("ragmonitor_evaluation_lag_seconds_bucket", le="10.0") == 0
@@ -77,7 +77,7 @@ async def test_a_verdict_in_time_is_live_and_its_lag_is_known():
 async def test_a_late_verdict_adds_to_the_late_series_and_to_no_other_rate():
     bench = Bench()
     result = await bench.run(bench.case(age=901, probability=0.1))
-    assert result.standing is RateScope.LATE
+    assert result.scope is RateScope.LATE
     assert bench.total("ragmonitor_late_evaluations_total", outcome="defect") == 1
     assert bench.total("ragmonitor_late_evaluation_weight_total", outcome="defect") == 10
     assert bench.total("ragmonitor_late_evaluation_weight_squares_total", outcome="defect") == 100
@@ -102,7 +102,7 @@ async def test_what_comes_to_no_verdict_too_late_is_no_part_of_the_share_without
 async def test_a_case_that_does_not_say_when_it_was_answered_is_live_and_has_no_lag():
     bench = Bench()
     result = await bench.run(bench.case(answered_at=0.0))
-    assert (result.standing, result.lag) == (RateScope.LIVE, None)
+    assert (result.scope, result.lag) == (RateScope.LIVE, None)
     assert bench.total("ragmonitor_evaluation_lag_seconds_count") == 0
 
 
@@ -113,7 +113,7 @@ async def test_an_answer_from_the_future_has_no_lag_below_zero():
 @pytest.mark.parametrize("traffic", [Traffic.EXPERIMENT, Traffic.SYNTHETIC, Traffic.INTERNAL])
 async def test_what_is_not_production_is_counted_apart_whatever_comes_of_it(traffic):
     bench = Bench()
-    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).standing is RateScope.NON_PRODUCTION
+    assert (await bench.run(bench.case(1, traffic=traffic, probability=0.5))).scope is RateScope.NON_PRODUCTION
     await bench.run(bench.case(2, traffic=traffic, retrieved_context=()))
     broken = Bench(LocalEvaluator(value=-1))
     await broken.run(broken.case(3, traffic=traffic))
@@ -154,7 +154,7 @@ async def test_a_result_names_the_versions_behind_it():
     bench = Bench(JudgedEvaluator(), FakeJudge())
     told = {"llm.prompt_template.version": "3", "service.version": "1.2", "index.version": "may"}
     result = await bench.run(bench.case(1, attributes=told))
-    parts = result.generation.parts
+    parts = result.service_version.parts
     assert parts == {
         "evaluator": result.version,
         "judge": "fake/model",

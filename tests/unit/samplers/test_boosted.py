@@ -136,7 +136,7 @@ def config(sample: object, *others: dict) -> Config:
 
 
 def sampler_of(sample: object, *others: dict):
-    return config(sample, *others).assignments[-1].sampler
+    return config(sample, *others).configured_evaluators[-1].sampler
 
 
 def test_a_budget_is_written_in_few_words() -> None:

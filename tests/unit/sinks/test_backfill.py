@@ -19,7 +19,7 @@ from tests.support.runtime import runtime
 pytestmark = pytest.mark.anyio
 
 MISSED = judged(1, outcome=Unscored(UnscoredReason.PAUSED, "the key"), level="", defect=False)
-SINCE = judged(1, 1.0, standing=RateScope.BACKFILL, origin="missed", selection=Selection(0.5, 0.5, (1.0,)))
+SINCE = judged(1, 1.0, scope=RateScope.BACKFILL, origin="missed", selection=Selection(0.5, 0.5, (1.0,)))
 
 
 async def deliver(history: HistorySink, *results: EvaluationResult) -> None:
@@ -55,7 +55,7 @@ async def test_no_window_is_restored_from_it_and_no_sampler_learns_from_it(histo
     told = lesson(as_json(SINCE))
     assert told is not None
     assert told.defect is None
-    live = lesson(as_json(replace(SINCE, standing=RateScope.LIVE)))
+    live = lesson(as_json(replace(SINCE, scope=RateScope.LIVE)))
     assert live is not None
     assert live.defect is True
 

@@ -107,11 +107,11 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
     start = 1_700_000_040.0  # a full minute
     await deliver(
         history,
-        judged(1, 1.0, judged_at=start + 1, weight=2.0),
-        judged(2, 1.0, judged_at=start + 59, weight=3.0),
-        judged(3, 5.0, judged_at=start + 30, weight=4.0),
-        judged(4, 5.0, judged_at=start + 60, weight=5.0),
-        judged(5, 5.0, judged_at=start - 1, weight=6.0),
+        judged(1, 1.0, evaluated_at=start + 1, weight=2.0),
+        judged(2, 1.0, evaluated_at=start + 59, weight=3.0),
+        judged(3, 5.0, evaluated_at=start + 30, weight=4.0),
+        judged(4, 5.0, evaluated_at=start + 60, weight=5.0),
+        judged(5, 5.0, evaluated_at=start - 1, weight=6.0),
     )
     assert await history.sums_since(start + 30) == [
         MinuteSums(int(start), "shop", "groundedness", "v1", defect=False, judged=1, weight=4.0, weight_squares=16.0),
@@ -124,7 +124,7 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
 
 async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_the_hour(history: HistorySink) -> None:
     start = 1_699_999_200.0  # a full hour
-    await deliver(history, *(judged(n, version=f"v{n % 2}", judged_at=start + 60) for n in range(3)))
+    await deliver(history, *(judged(n, version=f"v{n % 2}", evaluated_at=start + 60) for n in range(3)))
     by_minute, by_hour = await history.sums_since(start), await history.hourly_sums(start, start + 3600)
     for found in (by_minute, by_hour):
         assert [(row.version, row.judged) for row in found] == [("v0", 2), ("v1", 1)]
@@ -146,13 +146,13 @@ async def test_old_results_go_and_their_sums_stay_for_longer(tmp_path: Path) -> 
     history = HistorySink(path=tmp_path / "h.db", retention="1h", sums_retention="2h")
     clock = ManualClock(1_700_000_000.0)
     async with history.open(runtime(clock)) as deliver_one:
-        await deliver_one(judged(1, judged_at=clock.now()))
+        await deliver_one(judged(1, evaluated_at=clock.now()))
         clock.advance(4000)
-        await deliver_one(judged(2, judged_at=clock.now()))
+        await deliver_one(judged(2, evaluated_at=clock.now()))
         assert [row["trace_id"] for row in await history.results()] == [f"{2:032x}"]
         assert len(await history.sums_since(0)) == 2
         clock.advance(4000)
-        await deliver_one(judged(3, judged_at=clock.now()))
+        await deliver_one(judged(3, evaluated_at=clock.now()))
         assert len(await history.sums_since(0)) == 2
 
 
@@ -226,14 +226,14 @@ async def test_reading_where_there_is_no_history_names_the_file(tmp_path: Path) 
 
 async def test_a_sum_belongs_to_the_minute_of_the_answer(history: HistorySink) -> None:
     late = judged(1)
-    await deliver(history, replace(late, case=replace(late.case, answered_at=late.judged_at - 600)))
-    assert [row.at for row in await history.sums_since(0)] == [int((late.judged_at - 600) // 60 * 60)]
+    await deliver(history, replace(late, case=replace(late.case, answered_at=late.evaluated_at - 600)))
+    assert [row.at for row in await history.sums_since(0)] == [int((late.evaluated_at - 600) // 60 * 60)]
 
 
 async def test_an_answer_from_the_future_counts_when_it_was_judged(history: HistorySink) -> None:
     one = judged(1)
-    await deliver(history, replace(one, case=replace(one.case, answered_at=one.judged_at + 10_000)))
-    assert [row.at for row in await history.sums_since(0)] == [int(one.judged_at // 60 * 60)]
+    await deliver(history, replace(one, case=replace(one.case, answered_at=one.evaluated_at + 10_000)))
+    assert [row.at for row in await history.sums_since(0)] == [int(one.evaluated_at // 60 * 60)]
 
 
 @pytest.mark.parametrize("standing", [RateScope.LATE, RateScope.NON_PRODUCTION])
@@ -241,7 +241,7 @@ async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(
     history: HistorySink, standing: RateScope
 ) -> None:
     """Else the windows of alerts would hold it after a restart."""
-    await deliver(history, judged(1, standing=standing))
+    await deliver(history, judged(1, scope=standing))
     assert [row["standing"] for row in await history.results()] == [standing.value]
     assert await history.sums_since(0) == []
     assert await history.generations() == []
@@ -249,10 +249,10 @@ async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(
 
 async def test_the_versions_behind_results_are_kept_with_their_first_and_last_time(history: HistorySink) -> None:
     old, new = ServiceVersion(evaluator="1", prompt="3"), ServiceVersion(evaluator="1", prompt="4")
-    results = [judged(number, generation=new if number == 2 else old) for number in (1, 2, 3)]
+    results = [judged(number, service_version=new if number == 2 else old) for number in (1, 2, 3)]
     await deliver(history, *results)
     assert await history.generations() == [
-        SeenVersion("shop", "groundedness", old, results[0].judged_at, results[2].judged_at),
-        SeenVersion("shop", "groundedness", new, results[1].judged_at, results[1].judged_at),
+        SeenVersion("shop", "groundedness", old, results[0].evaluated_at, results[2].evaluated_at),
+        SeenVersion("shop", "groundedness", new, results[1].evaluated_at, results[1].evaluated_at),
     ]
     assert (await history.results())[0]["versions"] == {"fingerprint": old.fingerprint, **old.parts}

@@ -75,10 +75,10 @@ async def test_after_their_time_texts_are_gone_to_the_last_byte_and_the_verdict_
     clock = ManualClock(AT)
     history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h", retention="7d")
     async with history.open(runtime(clock)) as one_more:
-        await one_more(replace(telling(1, long=long), judged_at=AT))
+        await one_more(replace(telling(1, long=long), evaluated_at=AT))
         assert CANARY in (await history.results())[0]["response"]
         clock.advance(3601)
-        await one_more(judged(2, judged_at=AT + 3601))
+        await one_more(judged(2, evaluated_at=AT + 3601))
         assert CANARY.encode() not in image(tmp_path)
     rows = {row["trace_id"]: row for row in await history.results()}
     old, new = rows[f"{1:032x}"], rows[f"{2:032x}"]
@@ -93,12 +93,14 @@ async def test_texts_of_very_many_results_go_in_turns_and_where_it_stopped_is_re
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
     history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h")
-    same = [replace(telling(number), judged_at=AT) for number in range(250)]  # more at one moment than one turn takes
-    later = [replace(telling(number), judged_at=AT + number / 1000) for number in range(250, 700)]
+    same = [
+        replace(telling(number), evaluated_at=AT) for number in range(250)
+    ]  # more at one moment than one turn takes
+    later = [replace(telling(number), evaluated_at=AT + number / 1000) for number in range(250, 700)]
     await deliver(history, *same, *later, clock=clock)
     clock.advance(3700)
     for number in range(5):
-        await deliver(history, judged(1000 + number, judged_at=AT + 3700), clock=clock)
+        await deliver(history, judged(1000 + number, evaluated_at=AT + 3700), clock=clock)
     left = [row for row in await history.results(limit=2000) if "response" in row]
     assert {row["trace_id"] for row in left} == {f"{1000 + number:032x}" for number in range(5)}
 
@@ -108,12 +110,12 @@ async def test_a_file_of_the_version_before_is_opened_and_its_texts_have_their_t
 ) -> None:
     monkeypatch.setattr(history_module, "TIDY_EVERY", 0.0)
     clock = ManualClock(AT)
-    await deliver(HistorySink(path=tmp_path / "h.db", texts="all"), replace(telling(), judged_at=AT), clock=clock)
+    await deliver(HistorySink(path=tmp_path / "h.db", texts="all"), replace(telling(), evaluated_at=AT), clock=clock)
     with closing(sqlite3.connect(tmp_path / "h.db")) as old:
         old.executescript("DROP TABLE people; DROP TABLE blanked; PRAGMA user_version = 0;")
     clock.advance(7200)
     history = HistorySink(path=tmp_path / "h.db", texts="all", texts_retention="1h")
-    await deliver(history, judged(2, judged_at=AT + 7200), clock=clock)
+    await deliver(history, judged(2, evaluated_at=AT + 7200), clock=clock)
     rows = {row["trace_id"]: row for row in await history.results()}
     assert "response" not in rows[f"{1:032x}"]
 
@@ -129,7 +131,7 @@ async def test_a_result_that_comes_after_it_was_asked_to_be_forgotten_is_not_kep
 async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: Path) -> None:
     history = HistorySink(path=tmp_path / "h.db", texts="all")
     one = telling(long=3000)
-    await deliver(history, *(replace(one, evaluator=f"e{number}", judged_at=AT + number) for number in range(5)))
+    await deliver(history, *(replace(one, evaluator=f"e{number}", evaluated_at=AT + number) for number in range(5)))
     rows = await history.by_trace(f"{1:032x}")
     assert [row["evaluator"] for row in rows] == [f"e{number}" for number in range(5)]
     assert ["response" in row for row in rows] == [True, False, False, False, False]

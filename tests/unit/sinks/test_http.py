@@ -62,7 +62,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
 async def test_a_page_for_people_is_no_success() -> None:
     page = Says(200, content=b"<html>Please log in</html>", headers={"content-type": "text/html"})
-    with HttpApi(page) as api, pytest.raises(MonitorError, match="is this the address of its API"):
+    with HttpApi(page) as api, pytest.raises(MonitorError, match="is `url` the address of its API"):
         await deliver(langfuse(api.url))
 
 
@@ -88,7 +88,7 @@ async def test_a_server_that_asks_for_more_time_than_there_is_is_given_up_at_onc
 async def test_a_server_that_does_not_answer_costs_no_more_than_the_timeout() -> None:
     with HttpApi(Says(seconds=2.0)) as api:
         began = time.monotonic()
-        with pytest.raises(Overloaded, match=r"langfuse: not within 0\.2 s"):
+        with pytest.raises(Overloaded, match=r"langfuse: not delivered within 0\.2 s"):
             await deliver(langfuse(api.url, timeout=0.2))
         assert time.monotonic() - began < 1.5
 

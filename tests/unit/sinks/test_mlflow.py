@@ -117,7 +117,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_score_is_feedback_on_the_trace_that_came_by_otlp() -> None:
     server = FakeMlflow(TRACE)
     with HttpApi(server) as api:
-        await deliver(api, judged(1, spending=Cost(model="gpt-4o-mini")), api_key="token")
+        await deliver(api, judged(1, cost=Cost(model="gpt-4o-mini")), api_key="token")
         assert api.asked[0].headers["authorization"] == "Bearer token"
     (kept,) = server.kept.values()
     assert kept["assessment_id"] == f"a-{judged(1).id}"
@@ -174,7 +174,7 @@ async def test_a_trace_that_comes_a_little_later_gets_its_feedback() -> None:
 
 
 async def test_a_trace_that_never_comes_is_a_failure_that_says_so() -> None:
-    with HttpApi(FakeMlflow()) as api, pytest.raises(InvalidData, match=f"mlflow: it has no trace {TRACE}"):
+    with HttpApi(FakeMlflow()) as api, pytest.raises(InvalidData, match=f"mlflow: unknown trace {TRACE}"):
         await deliver(api, judged(1))
 
 

@@ -13,7 +13,7 @@ from tests.support.results import judged
 
 
 def test_a_score_has_the_attributes_of_the_convention_and_ours() -> None:
-    result = judged(1, spending=Cost(model="gpt-4o-mini"))
+    result = judged(1, cost=Cost(model="gpt-4o-mini"))
     assert attributes(result, explanations=True) == {
         "gen_ai.evaluation.name": "groundedness",
         "gen_ai.evaluation.score.value": 4.0,

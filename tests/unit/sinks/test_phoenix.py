@@ -90,7 +90,7 @@ async def deliver(sink: Phoenix, *results: EvaluationResult) -> list[Exception |
 
 async def test_a_score_is_an_annotation_on_the_judged_span() -> None:
     phoenix = FakePhoenix(1)
-    result = judged(1, spending=Cost(model="gpt-4o-mini"))
+    result = judged(1, cost=Cost(model="gpt-4o-mini"))
     with HttpApi(phoenix) as api:
         assert await deliver(Phoenix(url=api.url, api_key="key"), result) == [None]
         assert api.asked[0].headers["authorization"] == "Bearer key"
@@ -151,14 +151,14 @@ async def test_a_span_that_never_comes_fails_its_results_and_no_others() -> None
     with HttpApi(phoenix) as api:
         found = await deliver(Phoenix(url=api.url), *(judged(number) for number in range(1, 61)))
     assert [error is None for error in found] == [True] * 49 + [False] * 11
-    assert all(isinstance(error, InvalidData) and "has no span" in str(error) for error in found[49:])
+    assert all(isinstance(error, InvalidData) and "unknown span" in str(error) for error in found[49:])
     assert len(phoenix.kept) == 49
 
 
 async def test_another_server_is_not_taken_for_a_phoenix() -> None:
     with HttpApi(Says(404, content=b"no such page")) as api:
         (error,) = await deliver(Phoenix(url=api.url), judged(1))
-    assert "is this the address of a Phoenix?" in str(error)
+    assert "is `url` the address of a Phoenix server?" in str(error)
 
 
 async def test_a_text_that_no_database_takes_is_made_fit() -> None:

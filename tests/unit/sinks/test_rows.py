@@ -37,12 +37,14 @@ CHOSEN = Selection(0.1, 0.05, INPUTS, 0.5)
 RESULTS = [
     judged(1),
     judged(
-        2, selection=CHOSEN, generation=ServiceVersion(evaluator="v1", judge="m", prompt="p", index="i", service="s")
+        2,
+        selection=CHOSEN,
+        service_version=ServiceVersion(evaluator="v1", judge="m", prompt="p", index="i", service="s"),
     ),
-    judged(3, selection=Selection(1.0, 1.0), spending=Cost("m", 0.01, 100, 20, 1.5, 2)),
+    judged(3, selection=Selection(1.0, 1.0), cost=Cost("m", 0.01, 100, 20, 1.5, 2)),
     judged(7, outcome=Score(1.0, "fine", contradicts=True)),
     judged(4, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
-    judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, standing=RateScope.LATE),
+    judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, scope=RateScope.LATE),
     replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),
 ]
 
@@ -67,7 +69,7 @@ def test_the_json_schema_is_of_the_version_that_rows_carry() -> None:
 
 
 def test_a_row_teaches_what_the_sampler_learned() -> None:
-    result = judged(1, value=1.0, selection=CHOSEN, spending=Cost("m", 0.002, attempts=1))
+    result = judged(1, value=1.0, selection=CHOSEN, cost=Cost("m", 0.002, attempts=1))
     told = lesson(load(dump(as_json(result, texts=False))))
     assert told is not None
     assert (told.result, told.app, told.evaluator, told.version) == (result.id, "shop", "groundedness", "v1")

@@ -124,7 +124,7 @@ async def test_while_the_receiver_is_down_results_fail_at_once_and_one_tries_aga
         assert isinstance((await outcomes(deliver, [0]))[0], Overloaded)
         found = await outcomes(deliver, range(50))
         assert len(receiver.batches) == 1
-        assert {str(error) for error in found.values()} == {"not tried: it is down"}
+        assert {str(error) for error in found.values()} == {"not attempted: it is down"}
         for pause in (1, 2, 4, 8, 16, 30, 30):
             clock.advance(pause - 0.1)
             await outcomes(deliver, range(3))

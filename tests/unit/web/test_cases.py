@@ -31,7 +31,7 @@ async def one_case(tmp_path, *results, **options):
 
 
 async def test_verdicts_on_one_answer_stand_together(tmp_path):
-    judged = answer(1, 4.0, evaluator="groundedness", defect=False, spending=Cost("gpt", 0.002, 900, 100, 1.5, 1))
+    judged = answer(1, 4.0, evaluator="groundedness", defect=False, cost=Cost("gpt", 0.002, 900, 100, 1.5, 1))
     shown = await found(tmp_path, [answer(1, 0.1), judged, answer(2, 0.2, question="another")])
     assert [{one.evaluator for one in each.results} for each in shown.answers] == [
         {"overlap_groundedness"},
@@ -105,7 +105,7 @@ async def test_a_case_has_all_that_is_known(tmp_path):
     timeout = answer(
         1, evaluator="groundedness", outcome=Unscored(UnscoredReason.TIMEOUT, "no answer in 30 s"), defect=False
     )
-    late = answer(1, evaluator="relevance", standing=RateScope.LATE)
+    late = answer(1, evaluator="relevance", scope=RateScope.LATE)
     case = await one_case(tmp_path, answer(1), timeout, late)
     assert case.question == "How long is the label valid?"
     assert [(turn.role, turn.content) for turn in case.history] == [("user", "Hello"), ("assistant", "Hi!")]

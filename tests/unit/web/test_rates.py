@@ -106,7 +106,7 @@ async def test_too_few_labels_or_those_of_another_version_correct_nothing(tmp_pa
 async def test_a_case_says_the_versions_behind_its_verdicts_and_its_slices(tmp_path):
     site = Site(tmp_path, slices=("tenant", "prompt.version"))
     behind = ServiceVersion(evaluator="1", judge="gpt", prompt=HOSTILE, index="idx-9", service="2.3.0")
-    one = answer(1, generation=behind, attributes={"tenant": HOSTILE, "service.version": "2.3.0"})
+    one = answer(1, service_version=behind, attributes={"tenant": HOSTILE, "service.version": "2.3.0"})
     await site.store([one])
     case = await cases.case(site.context, site.settings, one.case.request_id)
     assert case.results[0].versions == {"judge": "gpt", "prompt": HOSTILE, "index": "idx-9", "service": "2.3.0"}

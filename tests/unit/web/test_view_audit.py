@@ -29,7 +29,7 @@ PATHS = ["/", "/answers", f"/case/{TRACE}", "/api/v1/answers", f"/api/v1/cases/{
 
 
 def recent(number: int = 1, **fields: Any) -> EvaluationResult:
-    return judged(number, 1.0, judged_at=NOW - 60, **fields)
+    return judged(number, 1.0, evaluated_at=NOW - 60, **fields)
 
 
 async def site_of(folder: Path, *results: EvaluationResult, texts: bool = True) -> Site:

@@ -118,7 +118,7 @@ def _calls(choice: EvaluatorDecision, evaluator: EvaluatorSetup | None) -> Itera
 def _end(choice: EvaluatorDecision, evaluator: EvaluatorSetup | None, setup: MonitorSetup) -> ExplanationStep:
     name = choice.evaluator
     if choice.outcome == "score":
-        return _scored(name, choice.standing, human_duration(choice.seconds), setup)
+        return _scored(name, choice.scope, human_duration(choice.seconds), setup)
     if choice.outcome == "skipped" or (choice.missing and not choice.outcome):
         found = reasons.of_skipped(choice.reason or choice.missing)
         cause = Cause.DOES_NOT_APPLY if choice.missing else Cause.SKIPPED

@@ -119,7 +119,7 @@ def judged(question: str, value: float, at: float, *, defect: bool = True) -> Ev
         weight=1.0,
         level="unsupported",
         defect=defect,
-        judged_at=at,
+        evaluated_at=at,
     )
 
 

@@ -30,7 +30,7 @@ def test_a_thumb_is_a_label_of_the_evaluator_that_users_are():
     (one,) = take(
         {**DOWN, "comment": "old law", "user_id": "u1", "at": "2026-11-22T02:00:00+00:00", "app": "shop"}
     ).verdicts
-    assert (one.request_id, one.evaluator, one.via, one.label, one.value) == (
+    assert (one.request_id, one.evaluator, one.score_source, one.label, one.value) == (
         TRACE.lower(),
         "user_feedback",
         ScoreSource.FEEDBACK,
@@ -50,8 +50,8 @@ def test_the_sender_stands_for_the_app_that_an_entry_does_not_name():
     [
         (3, "must be an object, not 3"),
         ({**DOWN, "thumb": "up"}, "unknown key 'thumb'; allowed: trace_id, request_id"),
-        ({"thumbs": "up"}, "needs either trace_id or request_id"),
-        ({**DOWN, "request_id": "r"}, "needs either trace_id or request_id"),
+        ({"thumbs": "up"}, "needs exactly one of trace_id and request_id"),
+        ({**DOWN, "request_id": "r"}, "needs exactly one of trace_id and request_id"),
         ({"trace_id": "0" * 32, "thumbs": "up"}, "trace_id: must be 32 hex digits"),
         ({"request_id": "r"}, "needs thumbs"),
         ({**DOWN, "score": 1}, "needs thumbs"),

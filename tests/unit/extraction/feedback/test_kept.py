@@ -25,7 +25,7 @@ def theirs(one, **changes):
         outcome=said,
         level="low",
         defect=True,
-        via=ScoreSource.FEEDBACK,
+        score_source=ScoreSource.FEEDBACK,
         key="k",
         **changes,
     )
@@ -66,4 +66,4 @@ def test_an_export_of_what_users_disliked_has_the_texts_of_the_answers(tmp_path)
     ("standing", "teaches"), [(RateScope.LIVE, True), (RateScope.USER_DISLIKED, False), (RateScope.BACKFILL, False)]
 )
 def test_what_was_chosen_for_being_disliked_teaches_no_sampler(standing, teaches):
-    assert (lesson(as_json(replace(judged(1), standing=standing))).defect is not None) == teaches
+    assert (lesson(as_json(replace(judged(1), scope=standing))).defect is not None) == teaches

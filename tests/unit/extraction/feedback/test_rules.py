@@ -18,7 +18,7 @@ NONE = ForeignSettings()
 
 
 def verdict(name="tone", **said):
-    return ExternalScore(request_id="r", evaluator=name, via=ScoreSource.GEN_AI_EVENTS, **said)
+    return ExternalScore(request_id="r", evaluator=name, score_source=ScoreSource.GEN_AI_EVENTS, **said)
 
 
 def read(name="tone", settings=NONE, **said):

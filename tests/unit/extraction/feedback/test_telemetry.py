@@ -42,7 +42,7 @@ def test_an_event_is_a_verdict_on_its_span_as_log_record_and_as_span_event():
     one = telemetry.of_record(record(said))
     (other,) = telemetry.of_trace(trace({}, SpanEvent(telemetry.RESULT, 3 * 10**9, said), origin=Origin("evals")))
     assert one == other
-    assert (one.request_id, one.span_id, one.evaluator, one.via) == (
+    assert (one.request_id, one.span_id, one.evaluator, one.score_source) == (
         TRACE_ID,
         SPAN_ID,
         "tone",
@@ -60,7 +60,7 @@ def test_a_record_whose_name_stands_in_an_attribute_is_read_as_well():
 def test_a_reaction_of_a_user_is_feedback(body):
     said = {"gen_ai.evaluation.score": -1.0, "gen_ai.response.id": "chatcmpl-1"}
     one = telemetry.of_record(record(said, telemetry.REACTION, body=body))
-    assert (one.evaluator, one.via, one.value) == ("user_feedback", ScoreSource.FEEDBACK, -1.0)
+    assert (one.evaluator, one.score_source, one.value) == ("user_feedback", ScoreSource.FEEDBACK, -1.0)
     assert one.explanation == (body or {}).get("comment", "")
 
 
@@ -84,7 +84,7 @@ def test_annotations_of_openinference_are_read_of_spans_and_of_traces(prefix):
     }
     second = {f"{prefix.replace('.0.', '.1.')}.{key}": value for key, value in {"name": "tone", "label": "bad"}.items()}
     found = telemetry.of_trace(trace({f"{prefix}.{key}": value for key, value in said.items()} | second))
-    assert [(one.evaluator, one.via, one.value, one.label) for one in found] == [
+    assert [(one.evaluator, one.score_source, one.value, one.label) for one in found] == [
         ("correctness", ScoreSource.OPENINFERENCE, 1.0, "correct"),
         ("tone", ScoreSource.OPENINFERENCE, None, "bad"),
     ]
@@ -98,7 +98,12 @@ def test_annotations_of_openinference_are_read_of_spans_and_of_traces(prefix):
 def test_feedback_of_logfire_is_on_the_span_above(value, number, label):
     said = {"logfire.feedback.name": "factuality", "factuality": value, "logfire.feedback.comment": "no"}
     (one,) = telemetry.of_trace(trace(said, parent="00000000000000bb"))
-    assert (one.evaluator, one.via, one.value, one.label) == ("factuality", ScoreSource.FEEDBACK, number, label)
+    assert (one.evaluator, one.score_source, one.value, one.label) == (
+        "factuality",
+        ScoreSource.FEEDBACK,
+        number,
+        label,
+    )
     assert (one.span_id, one.explanation) == ("00000000000000bb", "no")
 
 

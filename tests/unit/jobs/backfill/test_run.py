@@ -123,7 +123,7 @@ async def test_what_is_judged_is_delivered_as_backfill_with_its_weight_and_where
     script(GOOD, BAD)
     bench.ask(bench.item(1, probability=0.5), bench.item(2))
     await bench.run()
-    assert {(one.standing, one.origin) for one in bench.delivered} == {(RateScope.BACKFILL, "file")}
+    assert {(one.scope, one.origin) for one in bench.delivered} == {(RateScope.BACKFILL, "file")}
     assert sorted(one.weight for one in bench.delivered) == [1.0, 2.0]
     assert bench.total("evaluations_total", outcome="passed", source="file", app="shop", version="v") == 1
     assert bench.total("evaluations_total", outcome="defect") == 1

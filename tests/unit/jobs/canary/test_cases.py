@@ -52,10 +52,13 @@ def test_a_case_is_known_by_what_an_evaluator_sees_of_it(tmp_path: Path) -> None
     ("content", "told"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("", "cannot be read: there are no rows"),
+        ("", "cannot be read: no rows"),
         ("{not json", "row 1: line 1: not JSON"),
         (json.dumps(ROW) + "\n{}", "row 2: "),
-        (json.dumps({"request": "How warm is it?", "response": "", "retrieved_context": []}), "row 1 cannot be judged"),
+        (
+            json.dumps({"request": "How warm is it?", "response": "", "retrieved_context": []}),
+            "row 1 cannot be evaluated",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_when_the_configuration_is_read(

@@ -69,7 +69,7 @@ async def test_the_same_answers_are_selected_as_the_running_monitor_would_select
     cases = [case(number) for number in range(200)]
     items = await selection(tmp_path, "relevance").of_cases([*cases, *cases])
     given = config(tmp_path)
-    (relevance,) = [one for one in given.assignments if one.evaluator.name == "relevance"]
+    (relevance,) = [one for one in given.configured_evaluators if one.evaluator.name == "relevance"]
     live = CaseSampler(
         [relevance], versions={"relevance": "1"}, draws=None, runtime=runtime(), salt=given.sampling.salt
     )
@@ -118,7 +118,7 @@ async def test_only_answers_of_that_time_and_app_count(tmp_path: Path) -> None:
 async def test_what_is_scored_or_to_be_forgotten_is_left_out(tmp_path: Path) -> None:
     version = selection(tmp_path, "relevance").versions["relevance"]
     judged = EvaluationResult(
-        case=case(1), evaluator="relevance", version=version, outcome=Score(5, "x"), weight=1, judged_at=NOW
+        case=case(1), evaluator="relevance", version=version, outcome=Score(5, "x"), weight=1, evaluated_at=NOW
     )
     async with HistorySink(path=tmp_path / "history.db").open(runtime()) as deliver:
         await deliver(judged)

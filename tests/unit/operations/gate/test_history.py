@@ -56,7 +56,7 @@ def history(tmp_path: Path) -> HistorySums:
     results = [judged(60 * n, 4.0 - 3 * (n % 2), weight=1.0 + n) for n in range(10)]
     for number, one in enumerate(results):
         object.__setattr__(one.case, "attributes", {"service.version": "2.0" if number > 4 else "1.9"})
-    aside = judged(7000, 1.0, standing=RateScope.NON_PRODUCTION, judged_at=BEGAN + 60)
+    aside = judged(7000, 1.0, scope=RateScope.NON_PRODUCTION, evaluated_at=BEGAN + 60)
     insert(db, [*results, aside], texts=False)
     db.close()
     return HistorySums(path)

@@ -1,4 +1,4 @@
-"""When a trace is closed, with what, and that no receipt and no part is ever lost."""
+"""When a trace is closed, with what, and that no ack and no part is ever lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add(assembly: Assembly, trace_id: bytes, *parts: Part, now: float = 0.0, **o
         "app": "shop",
         "source": "otlp_http",
         "probability": 1.0,
-        "receipt": None,
+        "ack": None,
         "received_at": 1e9 + now,
         **options,
     }
@@ -181,10 +181,10 @@ def test_a_late_span_whose_id_only_looks_like_one_that_was_in_is_late() -> None:
 def test_a_trace_depends_on_both_deliveries_of_a_span_that_ended_in_the_second() -> None:
     assembly = made()
     first, second, third = (Ack(lambda: None) for _ in range(3))
-    add(assembly, T1, span(1, ended=False), receipt=first)
-    add(assembly, T1, span(1), receipt=second)
-    add(assembly, T1, span(1), receipt=third)
-    assert assembly.due(100)[0].receipts == (first, second)
+    add(assembly, T1, span(1, ended=False), ack=first)
+    add(assembly, T1, span(1), ack=second)
+    add(assembly, T1, span(1), ack=third)
+    assert assembly.due(100)[0].acks == (first, second)
 
 
 def test_a_closed_trace_is_forgotten_after_its_time_and_beyond_the_number() -> None:
@@ -323,7 +323,7 @@ def test_every_part_is_counted_once_and_every_receipt_settled_once(
         max_open_bytes=20_000, max_trace_bytes=9_000, max_trace_spans=7, remember_closed=3, remember_for=100
     )
     settled: Counter[int] = Counter()
-    receipts: list[Ack] = []
+    acks: list[Ack] = []
     now, kept, closed_parts = 0.0, 0, 0
     found: list[ClosedTrace] = []
     for trace, drawn, pause in calls:
@@ -331,11 +331,11 @@ def test_every_part_is_counted_once_and_every_receipt_settled_once(
             span(number, root=root, ended=ended, size=size) if is_span else record(b"%d" % number * size)
             for is_span, number, root, ended, size in drawn
         ]
-        if not receipts or rng.random() < 0.7:  # else one delivery with parts of several traces
-            if receipts:
-                receipts[-1].settle()
-            receipts.append(Ack(partial(settled.update, [len(receipts)])))
-        added = add(assembly, bytes([trace + 1]) * 16, *parts, now=now, receipt=receipts[-1])
+        if not acks or rng.random() < 0.7:  # else one delivery with parts of several traces
+            if acks:
+                acks[-1].settle()
+            acks.append(Ack(partial(settled.update, [len(acks)])))
+        added = add(assembly, bytes([trace + 1]) * 16, *parts, now=now, ack=acks[-1])
         assert sum(added.spans) == sum(part.signal == "traces" for part in parts)
         assert sum(added.records) == sum(part.signal == "logs" for part in parts)
         assert assembly.open_bytes <= 20_000
@@ -344,15 +344,15 @@ def test_every_part_is_counted_once_and_every_receipt_settled_once(
         found += assembly.due(now)
         due = assembly.next_due()
         assert due is None or due > now
-    if receipts:
-        receipts[-1].settle()
+    if acks:
+        acks[-1].settle()
     found += assembly.close_all(Closed.SHUTDOWN, now)
     for one in found:
         closed_parts += len(one.parts)
-        assert len(set(one.receipts)) == len(one.receipts)
-        assert bool(one.receipts) == bool(one.parts)
-        for receipt in one.receipts:
-            receipt.settle()
+        assert len(set(one.acks)) == len(one.acks)
+        assert bool(one.acks) == bool(one.parts)
+        for ack in one.acks:
+            ack.settle()
     assert closed_parts == kept
-    assert settled == Counter(range(len(receipts)))
+    assert settled == Counter(range(len(acks)))
     assert assembly.open_bytes == assembly.open_traces == 0

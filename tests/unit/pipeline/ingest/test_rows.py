@@ -34,8 +34,8 @@ def batch(*ids: str, invalid: int = 0, app: str = "shop", **more: Any) -> RowBat
 def end(at, *complete):
     for one in complete or at.rows:
         at.ledger.ended(one.app, one.source, TraceOutcome.EVALUATED)
-        for receipt in one.receipts:
-            receipt.settle()
+        for ack in one.acks:
+            ack.settle()
 
 
 def outcomes(at):
@@ -173,7 +173,7 @@ async def test_too_many_bytes_of_rows_in_hand_are_refused_until_some_have_ended(
     monkeypatch.setattr(rows_module, "_HELD_AT_MOST", 50_000)
     async with ingest(tmp_path) as at:
         await at.intake.accept(batch("a", context="x" * 60_000))
-        with pytest.raises(Overloaded, match="rows of 6"):
+        with pytest.raises(Overloaded, match="evaluation is behind: 6"):
             await at.intake.accept(batch("b"))
         end(at)
         await at.intake.accept(batch("b"))

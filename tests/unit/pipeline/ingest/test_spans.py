@@ -141,8 +141,8 @@ async def test_what_is_done_is_not_taken_up_again(tmp_path):
     async with ingest(tmp_path) as at:
         await at.intake.accept(spans(trace_id(1), trace_id(2)))
         for closed in at.closed():
-            for receipt in closed.receipts:
-                receipt.settle()
+            for ack in closed.acks:
+                ack.settle()
     async with ingest(tmp_path) as at:
         assert await at.intake.recover() == 0
 

@@ -38,9 +38,9 @@ class Bench:
         ]
         self.tracker = StatusTracker(known, self.judges, self.clock, self.runtime.metrics)
 
-    def hear(self, evaluator: str, outcome: Outcome, number: int = 1, standing: RateScope = RateScope.LIVE) -> None:
+    def hear(self, evaluator: str, outcome: Outcome, number: int = 1, scope: RateScope = RateScope.LIVE) -> None:
         for _ in range(number):
-            self.tracker.on_result(replace(result(evaluator, outcome), judged_at=self.clock.now(), standing=standing))
+            self.tracker.on_result(replace(result(evaluator, outcome), evaluated_at=self.clock.now(), scope=scope))
         self.clock.advance(1.0)
 
     def state(self, evaluator: str) -> State:
@@ -88,7 +88,7 @@ def test_what_is_older_than_15_minutes_is_forgotten(bench):
 
 
 def test_what_was_judged_afterwards_says_nothing_of_now(bench):
-    bench.hear("big", TIMEOUT, 10, standing=RateScope.BACKFILL)
+    bench.hear("big", TIMEOUT, 10, scope=RateScope.BACKFILL)
     assert bench.state("big") is State.NEVER_RUN
 
 

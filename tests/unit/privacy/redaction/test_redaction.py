@@ -126,7 +126,7 @@ def test_verdicts_of_others_are_masked_with_their_reasons():
     said = Score(1.0, "ole@web.de is wrong", "bad", (Evidence("ole@web.de", "found", note="of ole@web.de"),))
     case = Case(request_id="t", user_id="ole@web.de")
     redactor = Redactor(RedactionSettings(enabled=True), USERS, Metrics())
-    told = as_json(redactor.of_others(judged(case, "user_feedback", said, via=ScoreSource.FEEDBACK)))
+    told = as_json(redactor.of_others(judged(case, "user_feedback", said, score_source=ScoreSource.FEEDBACK)))
     assert "ole@web.de" not in str(told)
     assert told["explanation"] == "<EMAIL_1> is wrong"
 

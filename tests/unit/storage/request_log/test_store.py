@@ -77,7 +77,7 @@ def test_an_ordinary_trail_takes_less_than_a_kilobyte():
     joined = tuple(Joined(f"step {number}", f"{number:016x}", "retrieval", "openinference") for number in range(3))
     choices = tuple(
         EvaluatorDecision(
-            evaluator=name, probability=1.0, target=1.0, chosen=True, outcome="score", standing="live", seconds=0.01
+            evaluator=name, probability=1.0, target=1.0, chosen=True, outcome="score", scope="live", seconds=0.01
         )
         for name in ("overlap_groundedness", "response_length")
     )

@@ -38,10 +38,10 @@ async def test_it_is_overwritten_in_the_file_and_in_its_log(tmp_path: Path) -> N
         "events": Events(metrics),
     }
     async with open_spool(tmp_path / "spool.db", erase=True, **options) as spool:
-        receipts = [await spool.append(SpoolRecord("otlp_http", "traces", 1.0, payload)) for payload in payloads]
+        acks = [await spool.append(SpoolRecord("otlp_http", "traces", 1.0, payload)) for payload in payloads]
         assert all(part in on_disk(tmp_path) for payload in payloads for part in parts(payload))
-        for receipt in receipts:
-            receipt.settle()
+        for ack in acks:
+            ack.settle()
         with anyio.fail_after(5):
             while any(part in on_disk(tmp_path) for payload in payloads for part in parts(payload)):  # noqa: ASYNC110 - no event tells of the disk
                 await anyio.sleep(0.05)

@@ -33,8 +33,8 @@ async def test_an_unsettled_record_comes_back_whole_after_a_restart(file: SpoolF
 
 async def test_a_settled_record_does_not_come_back(file: SpoolFile) -> None:
     async with file.open() as spool:
-        receipts = [await spool.append(file.record(b"%d" % n)) for n in range(3)]
-        receipts[1].settle()
+        acks = [await spool.append(file.record(b"%d" % n)) for n in range(3)]
+        acks[1].settle()
     assert await file.left() == [b"0", b"2"]
 
 
@@ -45,7 +45,7 @@ async def test_settling_a_replayed_record_deletes_it(file: SpoolFile) -> None:
     async with file.open() as spool:
         async for one in spool.replay():
             if one.record.payload != b"2":
-                one.receipt.settle()
+                one.ack.settle()
     assert await file.left() == [b"2"]
 
 
@@ -85,16 +85,16 @@ async def test_many_waiting_appends_share_a_few_commits(file: SpoolFile, monkeyp
 
 async def test_beyond_at_most_it_is_overloaded_until_records_are_settled(file: SpoolFile, quick: None) -> None:
     async with file.open(at_most=1024 * 1024) as spool:
-        receipts = []
+        acks = []
         with pytest.raises(Overloaded, match="full") as refused:  # noqa: PT012 - which one is refused is not the point
             while True:
-                receipt = await spool.append(file.record(os.urandom(50_000)))
-                receipts.append(receipt)
+                ack = await spool.append(file.record(os.urandom(50_000)))
+                acks.append(ack)
         assert 1 <= refused.value.retry_after <= 2
-        assert 10 < len(receipts) < 25
+        assert 10 < len(acks) < 25
         assert file.value("ragmonitor_events_total", event="spool_full") == 1
-        for receipt in receipts:
-            receipt.settle()
+        for ack in acks:
+            ack.settle()
         with anyio.fail_after(5):
             while True:
                 try:
@@ -115,8 +115,8 @@ async def test_a_cancelled_append_keeps_nothing(file: SpoolFile) -> None:
     async with file.open() as spool:
         for delay in (0.0, 0.0005, 0.002, 0.01):
             with anyio.move_on_after(delay):
-                receipt = await spool.append(file.record(b"cancelled"))
-                receipt.settle()
+                ack = await spool.append(file.record(b"cancelled"))
+                ack.settle()
         await spool.append(file.record(b"stays"))
     assert await file.left() == [b"stays"]
 
@@ -181,9 +181,9 @@ async def test_only_so_many_results_are_remembered_the_newest(file: SpoolFile, m
 
 async def test_a_result_is_remembered_no_later_than_its_record_is_deleted(file: SpoolFile) -> None:
     async with killed(file) as spool:
-        receipt = await spool.append(file.record(b"first"))
+        ack = await spool.append(file.record(b"first"))
         spool.remember(["result of first"])
-        receipt.settle()
+        ack.settle()
         await spool.append(file.record(b"second"))  # its commit takes both along
     async with file.open() as spool:
         assert spool.remembered("result of first")

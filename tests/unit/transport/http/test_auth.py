@@ -78,7 +78,7 @@ def test_a_token_file_that_cannot_be_used_is_a_configuration_error(
     with pytest.raises(ConfigError, match="tokens' cannot be read: No such file"):
         made(Auth(token_file=tmp_path / "tokens"))
     (tmp_path / "tokens").write_text("# none yet\n")
-    with pytest.raises(ConfigError, match="holds no token"):
+    with pytest.raises(ConfigError, match="contains no token"):
         made(Auth(token_file=tmp_path / "tokens"))
 
 

@@ -69,7 +69,7 @@ def test_certificates_are_read_when_the_configuration_is(tmp_path: Path) -> None
     for wrong, message in (
         ({"ca_file": tmp_path / "none.pem"}, "cannot be read"),
         ({"ca_file": key}, "contains no certificate"),
-        ({"cert_file": certificate}, "needed together"),
+        ({"cert_file": certificate}, "set both `cert_file` and `key_file`"),
         ({"cert_file": certificate, "key_file": authority.ca}, "are not a certificate and its key"),
     ):
         with pytest.raises(ValidationError, match=message):

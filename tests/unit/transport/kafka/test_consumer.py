@@ -192,7 +192,7 @@ async def consuming(monkeypatch: pytest.MonkeyPatch, *clients: Client | Exceptio
 
 
 async def take(bench: Bench, number: int) -> list[Any]:
-    """The receipts of the next messages."""
+    """The acks of the next messages."""
     found = []
     with anyio.fail_after(5):
         while len(found) < number:
@@ -217,7 +217,7 @@ async def test_messages_come_in_order_and_their_mark_is_committed(monkeypatch: p
     assert not bench.intake.void
 
 
-async def test_a_poll_that_does_not_return_is_given_up_with_its_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_poll_that_does_not_return_is_given_up_with_its_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "_STUCK_AFTER", 0.3)
     stuck = threading.Event()
     first = Client(faults=iter([None, None, stuck.wait]))
@@ -230,8 +230,8 @@ async def test_a_poll_that_does_not_return_is_given_up_with_its_receipts(monkeyp
         assert total(bench.runtime.metrics, "ragmonitor_events_total", event="kafka_poll_stuck") == 1
         await until(first.closed.is_set, "the end of the old client", 5)
         stuck.set()
-        for receipt in (*old, *new):
-            receipt.settle()
+        for ack in (*old, *new):
+            ack.settle()
         await until(lambda: {second.at: 3} in second.commits, "a commit by the new one", 5)
         assert not first.commits
 
@@ -293,7 +293,7 @@ async def test_revoked_partitions_finish_for_a_while_then_commit_and_let_go(monk
         await anyio.sleep(0.1)
         assert not bench.intake.void
         first.settle()
-        await until(lambda: bench.intake.void, "void receipts", 5)
+        await until(lambda: bench.intake.void, "void acks", 5)
         assert bench.intake.void == [second, third]
         await until(lambda: client.commits == [{client.at: 1}], "the commit", 5)
         assert bench.runtime.share.value == 0
@@ -313,10 +313,10 @@ async def test_lost_partitions_are_let_go_at_once_without_a_commit(monkeypatch: 
 
     client.faults = iter([None, None, lose])
     async with consuming(monkeypatch, client) as bench:
-        receipts = await take(bench, 3)
+        acks = await take(bench, 3)
         turn.set()
-        await until(lambda: bench.intake.void == receipts, "void receipts", 5)
-        receipts[0].settle()
+        await until(lambda: bench.intake.void == acks, "void acks", 5)
+        acks[0].settle()
         assert bench.count("rebalances_total", kind="lost") == 1
         assert not bench.runtime.metrics.consumer_lag.collect()[0].samples
     assert not client.commits
@@ -335,12 +335,12 @@ async def test_a_partition_that_comes_back_while_it_is_given_up_makes_void_what_
     consumer = Consumer("kafka", settings, lent, intake.hand_over, lambda: None)
     before, again = Partition(TopicPartition("spans", 0), 0, 0.0), Partition(TopicPartition("spans", 0), 0, 0.0)
     consumer.assigned([before])
-    receipt = before.offsets.take(0)
+    ack = before.offsets.take(0)
     answered = threading.Event()
     consumer.give_up([before], answered)
-    assert not receipt.void
+    assert not ack.void
     consumer.assigned([again])
-    assert receipt.void
+    assert ack.void
     assert not again.closed
     with anyio.fail_after(5):
         while not answered.is_set():  # noqa: ASYNC110 - a thread waits for it

@@ -74,7 +74,7 @@ async def test_a_message_too_large_for_its_topic_is_noted_without_its_body() -> 
     sender = Sender(InvalidData("too large"))
     offsets, counted = await put(sender)
     assert [value for _, _, value, _ in sender.sent] == [b"\xff", b""]
-    assert sender.sent[1][3]["ragmonitor.body"] == b"left out: too large"
+    assert sender.sent[1][3]["ragmonitor.body"] == b"omitted: too large"
     assert (offsets.mark, counted) == (8, 1)
 
 
@@ -91,12 +91,12 @@ async def test_without_a_topic_letters_are_counted_only() -> None:
 async def test_a_letter_whose_partition_moved_is_left_to_the_next_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "_AGAIN", 0.01)
     made, offsets, sender = runtime(), Offsets(7), Sender(*[MonitorError("not now")] * 1000)
-    receipt = offsets.take(7)
+    ack = offsets.take(7)
     async with anyio.create_task_group() as sending:
         letters = DeadLetters(sender, "dead", ("spans",), made, sending)
-        await letters.put(LETTER, receipt)
+        await letters.put(LETTER, ack)
         await anyio.sleep(0.05)
-        receipt.make_void()
+        ack.make_void()
     assert offsets.mark == 7
     assert not total(made.metrics, "ragmonitor_dead_letters_total")
 

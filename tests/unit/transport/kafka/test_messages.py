@@ -147,7 +147,7 @@ async def test_a_fault_of_ours_stops_no_other_message() -> None:
     assert total(bench.runtime.metrics, "ragmonitor_events_total", event="receiver_failed") == 1
 
 
-async def test_without_room_a_message_waits_with_its_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_room_a_message_waits_with_its_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_kafka_messages, "_AGAIN", 0.01)
     bench = Bench()
     bench.intake.busy = True

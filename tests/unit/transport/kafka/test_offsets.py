@@ -28,11 +28,11 @@ def test_the_mark_is_the_unbroken_run_in_any_order_of_settling(
 ) -> None:
     start, taken, order = history
     offsets = Offsets(start)
-    receipts = [offsets.take(offset, following) for offset, following in taken]
+    acks = [offsets.take(offset, following) for offset, following in taken]
     done: set[int] = set()
     for number in order:
         before = offsets.mark
-        receipts[number].settle()
+        acks[number].settle()
         done.add(number)
         first_open = next((one for one in range(len(taken)) if one not in done), len(taken))
         assert offsets.mark == (taken[first_open - 1][1] if first_open else start)
@@ -48,15 +48,15 @@ def test_void_receipts_hold_the_mark_whether_they_are_settled_or_not(
 ) -> None:
     start, taken, order = history
     offsets = Offsets(start)
-    receipts = [offsets.take(offset, following) for offset, following in taken]
+    acks = [offsets.take(offset, following) for offset, following in taken]
     for number in order:
-        receipts[number].settle()
+        acks[number].settle()
     mark = offsets.mark
     left = list(offsets.outstanding)
-    for receipt in left:
-        receipt.make_void()
-    for receipt in data.draw(st.permutations(left)):
-        receipt.settle()
+    for ack in left:
+        ack.make_void()
+    for ack in data.draw(st.permutations(left)):
+        ack.settle()
     assert offsets.mark == mark
 
 
@@ -64,11 +64,11 @@ def test_what_is_no_message_is_passed_once_all_before_it_is_done() -> None:
     offsets = Offsets(5)
     offsets.pass_to(7)
     assert offsets.mark == 7
-    receipt = offsets.take(7)
+    ack = offsets.take(7)
     offsets.pass_to(9)
     offsets.pass_to(8)
     assert (offsets.mark, offsets.position) == (7, 9)
-    receipt.settle()
+    ack.settle()
     assert offsets.mark == 9
 
 
@@ -91,8 +91,8 @@ def test_the_oldest_message_is_the_one_that_holds_the_mark() -> None:
 
 def test_a_message_with_several_holders_is_done_with_when_the_last_one_is() -> None:
     offsets = Offsets()
-    receipt = offsets.take(0).share()
-    receipt.settle()
+    ack = offsets.take(0).share()
+    ack.settle()
     assert offsets.mark == 0
-    receipt.settle()
+    ack.settle()
     assert offsets.mark == 1

@@ -38,12 +38,8 @@ TRAIL = RequestRecord(
     spans=3,
     traffic="production",
     choices=(
-        EvaluatorDecision(
-            evaluator="local", probability=1.0, target=1.0, chosen=True, outcome="score", standing="live"
-        ),
-        EvaluatorDecision(
-            evaluator="judged", probability=1.0, target=1.0, chosen=True, outcome="score", standing="live"
-        ),
+        EvaluatorDecision(evaluator="local", probability=1.0, target=1.0, chosen=True, outcome="score", scope="live"),
+        EvaluatorDecision(evaluator="judged", probability=1.0, target=1.0, chosen=True, outcome="score", scope="live"),
     ),
 )
 FACTS = TraceFacts(request_id=ID, least_rate=0.3, draw=0.42, recorded=[TRAIL], reaches_back=100.0)
@@ -85,8 +81,8 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
         ({"chosen": False, "repeated": True, "outcome": ""}, Cause.REPEATED, "has evaluated this before", ""),
         ({"missing": "no_context", "outcome": "skipped", "reason": "no_context"}, Cause.DOES_NOT_APPLY, "needs", ""),
         ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "has none", ""),
-        ({"standing": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
-        ({"standing": "non_production"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
+        ({"scope": "late"}, Cause.LATE, "in no live rate", "traffic.late_after"),
+        ({"scope": "non_production"}, Cause.NON_PRODUCTION, "not production", "traffic.class_attribute"),
         ({"outcome": "", "waited": None}, Cause.WAITING, "waiting for its turn", "judge.max_concurrency"),
         ({"outcome": "", "waited": 1.0}, Cause.WAITING, "is with the judge", "judge.max_concurrency"),
     ],
