@@ -30,9 +30,7 @@ EXTENDER = '''
 
 from typing import ClassVar
 
-from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
-from monitor.stages import Evaluator, Judge
+from monitor.plugins import Case, DefectRule, Evaluator, Judge, Level, Outcome, Scale, Score
 
 
 class Politeness(Evaluator):
@@ -141,7 +139,7 @@ def test_importing_it_does_nothing(python, tmp_path):
     program = """
 import sys, threading
 known = set(sys.modules)
-import monitor, monitor.model, monitor.stages
+import monitor, monitor.plugins, monitor.testing
 assert threading.active_count() == 1, threading.enumerate()
 heavy = {"litellm", "grpc", "uvicorn", "starlette", "kafka", "sqlite3", "httpx"} & (set(sys.modules) - known)
 assert not heavy, heavy
