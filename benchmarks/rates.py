@@ -24,8 +24,8 @@ from benchmarks import simulation
 from benchmarks.answers import binormal
 from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
-from monitor.alerts.conditions.threshold import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS
+from monitor.alerts.threshold import Z_OVER
 from monitor.statistics.power import LOOKS_A_DAY, High, Noticed, episodes, high_delay, stream
 from monitor.statistics.rates import judged_to_tell
 

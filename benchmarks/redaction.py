@@ -28,7 +28,7 @@ from monitor.model.case import Case, Document, Request
 from monitor.privacy.detectors import luhn
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import RedactionSettings, Redactor
-from monitor.privacy.redaction.settings import DataType
+from monitor.privacy.redaction.masking import DataType
 from monitor.telemetry.metrics import Metrics
 
 Draw = random.Random

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.alerts.conditions.regression import HOLD, NAME
 from monitor.alerts.policy import Severity
+from monitor.alerts.regression import HOLD, NAME
 from monitor.alerts.state import AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.statistics.blocks import Blocks
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held

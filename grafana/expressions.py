@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from monitor.alerts.prometheus.format import OF_PAIR, ON_VERSION
+from monitor.alerts.prometheus.promql import OF_PAIR, ON_VERSION
 from monitor.statistics.rates import Z_95
 
 JOB = 'job=~"$job"'

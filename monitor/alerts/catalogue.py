@@ -1,24 +1,134 @@
-"""Writes what the docs derive from the alerts: the table of all alerts, and Alertmanager's inhibition rules.
+"""Derives from all alerts what others read: which hold others back, links to the answers, and tables for the docs.
 
-`python -m deploy.generate` puts both between their markers, in docs/alerts.md and docs/runbooks/README.md.
+An alert is held back only by one at least as severe that explains it, and only before it is first sent: a receiver that
+heard of an alert also hears when it is over. `DeliveryState` applies this here, `inhibit_rules` in Alertmanager.
+`python -m deploy.generate` puts the tables between their markers, in docs/alerts.md and docs/runbooks/README.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
 
-from monitor.alerts.conditions import regression, threshold
-from monitor.alerts.inhibition import inhibit_rules, inhibitions
+from monitor.alerts import regression, threshold
 from monitor.alerts.policy import Severity
-from monitor.alerts.self_alert import self_alerts
+from monitor.alerts.self_alert import ResultSelector, self_alerts
+from monitor.alerts.state import AlertState
 
+RATES: Final = (threshold.NAME, regression.NAME)
+"""The names of the alerts on rates."""
+ANNOTATION: Final = "answers_url"
+
+_PAIR = ("app", "evaluator")  # for all versions
+_FAR_BACK: Final = "24h"
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def names() -> tuple[str, ...]:
     """The names of all alerts, those on rates first."""
-    return (threshold.NAME, regression.NAME, *(alert.name for alert in self_alerts()))
+    return (*RATES, *(alert.name for alert in self_alerts()))
+
+
+@dataclass(frozen=True, slots=True)
+class Inhibition:
+    """While an alert of `sources` fires, alerts of `targets` with the same labels `equal` are held back.
+
+    A severity of None is any. `why` is the comment in the documented Alertmanager configuration.
+    """
+
+    why: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    source_severity: Severity | None = None
+    target_severity: Severity | None = None
+    equal: tuple[str, ...] = _PAIR
+
+    def holds_back(self, firing: Sequence[AlertState]) -> Iterator[AlertState]:
+        """The firing alerts that others of them hold back by this rule."""
+
+        def labels(state: AlertState) -> tuple[str, ...]:
+            return tuple(state.labels.get(label, "") for label in self.equal)
+
+        explained = {labels(one) for one in firing if _is(one, self.sources, self.source_severity)}
+        for one in firing:
+            if _is(one, self.targets, self.target_severity) and labels(one) in explained:
+                yield one
+
+
+def inhibitions() -> tuple[Inhibition, ...]:
+    """All rules: those between alerts on rates, and what the alerts on the monitor itself hold back."""
+    return (
+        Inhibition("the critical alert replaces its warning", RATES, RATES, Severity.CRITICAL, Severity.WARNING),
+        *(
+            Inhibition(one.why, (alert.name,), one.targets, one.at, one.target_severity, one.equal)
+            for alert in self_alerts()
+            for one in alert.inhibits
+        ),
+    )
+
+
+def held_back(firing: Sequence[AlertState]) -> list[AlertState]:
+    """The firing alerts that others of them hold back by any rule."""
+    return [one for rule in inhibitions() for one in rule.holds_back(firing)]
+
+
+def inhibit_rules() -> list[dict[str, Any]]:
+    """The same rules for the configuration of Alertmanager."""
+    return [
+        {
+            "source_matchers": _matchers(rule.sources, rule.source_severity),
+            "target_matchers": _matchers(rule.targets, rule.target_severity),
+            "equal": list(rule.equal),
+        }
+        for rule in inhibitions()
+    ]
+
+
+def _is(state: AlertState, names: Collection[str], severity: Severity | None) -> bool:
+    return state.name in names and severity in (None, state.severity)
+
+
+def _matchers(names: Sequence[str], severity: Severity | None) -> list[str]:
+    name = f'alertname =~ "{"|".join(names)}"' if len(names) > 1 else f"alertname = {names[0]}"
+    return [name] if severity is None else [name, f"severity = {severity.value}"]
+
+
+def _answers(name: str) -> ResultSelector | None:
+    """Which answers the alert of this name is about; None where it is about none."""
+    if name in RATES:
+        return ResultSelector(_PAIR, "defect")
+    return next((alert.answers for alert in self_alerts() if alert.name == name), None)
+
+
+def linked(state: AlertState, page: str) -> AlertState:
+    """The state with its link, if it fires and is about answers: since one window before it began to fire.
+
+    `page` is the URL of the web UI; empty: no link.
+    """
+    answers = _answers(state.name) if page and state.firing else None
+    if answers is None:
+        return state
+    began = (state.since - (state.window or 0.0)) // 60 * 60
+    since = datetime.fromtimestamp(max(began, 0.0), UTC).isoformat().replace("+00:00", "Z")
+    given = {label: state.labels.get(label, "") for label in answers.labels}
+    url = f"{page}/answers?{urlencode({**given, 'since': since, 'outcome': answers.outcome}, errors='replace')}"
+    return replace(state, annotations={**state.annotations, ANNOTATION: url})
+
+
+def in_rule(name: str, page: str) -> dict[str, str]:
+    """The annotation of a Prometheus rule, as a template over its labels: the answers of the last day.
+
+    A template does not know since when an alert fires. Empty without a page, or if the alert is about no answers.
+    """
+    answers = _answers(name) if page else None
+    if answers is None:
+        return {}
+    given = "".join(f"{label}={{{{ $labels.{label} | urlquery }}}}&" for label in answers.labels)
+    return {ANNOTATION: f"{page}/answers?{given}since={_FAR_BACK}&outcome={answers.outcome}"}
 
 
 def table(runbooks: str) -> str:
@@ -41,14 +151,14 @@ def alertmanager_yaml() -> str:
     for why, rule in zip((one.why for one in inhibitions()), inhibit_rules(), strict=True):
         lines += [
             f"  # {why}",
-            f"  - source_matchers: [{_matchers(rule['source_matchers'])}]",
-            f"    target_matchers: [{_matchers(rule['target_matchers'])}]",
+            f"  - source_matchers: [{_listed(rule['source_matchers'])}]",
+            f"    target_matchers: [{_listed(rule['target_matchers'])}]",
             f"    equal: [{', '.join(rule['equal'])}]",
         ]
     return "\n".join([*lines, "```"]) + "\n"
 
 
-def _matchers(matchers: Sequence[str]) -> str:
+def _listed(matchers: Sequence[str]) -> str:
     return ", ".join(f"'{one}'" if '"' in one else one for one in matchers)
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import anyio
 
-from monitor.alerts.conditions import regression, threshold
-from monitor.alerts.links import linked
+from monitor.alerts import regression, threshold
+from monitor.alerts.catalogue import linked
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policy_for
 from monitor.alerts.self_alert import SelfAlertChecks

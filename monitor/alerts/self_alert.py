@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import Rule
+from monitor.alerts.prometheus.promql import Rule
 from monitor.alerts.prometheus.promtool import Test
 from monitor.alerts.state import ConditionResult, Subject
 from monitor.clock import Clock

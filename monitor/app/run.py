@@ -12,7 +12,7 @@ import anyio
 
 from monitor import __version__, registry
 from monitor.alerts.engine import CHECK_INTERVAL, AlertEngine, run_alerts
-from monitor.app import ui, warm_start
+from monitor.app import warm_start
 from monitor.app.parts import Parts, Running, open_parts
 from monitor.app.scoring import ScoringParts, backfill_context, build_scoring
 from monitor.clock import Clock, SystemClock
@@ -21,13 +21,16 @@ from monitor.errors import MonitorError
 from monitor.jobs import calibration
 from monitor.jobs.canary.cases import load as load_canary
 from monitor.jobs.canary.run import Canary
+from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.external import USER_FEEDBACK, ScoreSource
+from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly import Assembly
 from monitor.pipeline.introspection.live import LiveRequests
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
 from monitor.telemetry.events import Event
+from monitor.web.context import PageContext
 from monitor.web.mount import mount
 
 
@@ -55,10 +58,10 @@ async def run(
         for app in sorted(seen):
             made.evaluation.prepare(app)
         recall = await _recalled(config, parts, made.evaluation)
-        trials = ui.trials(config, parts)
+        trials = _trial_queue(config, parts)
         if config.ui.enabled:
             looking = LiveRequests(pipeline, assembly, clock)
-            mount(ui.page_context(config, parts, made, looking, trials), config.ui)
+            mount(_page_context(config, parts, made, looking, trials), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
@@ -148,3 +151,42 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         changed=parts.running.generations.latest,
         page=config.ui.url if config.ui.enabled else "",
     )
+
+
+def _page_context(
+    config: Config, parts: Parts, scoring: ScoringParts, looking: LiveRequests, trials: TrialQueue | None
+) -> PageContext:
+    """Everything that the UI shows; without `trials` it offers none."""
+    running = parts.running
+    diagnostics = Diagnostics(config, running.runtime.clock, looking)
+    judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
+    return PageContext(
+        runtime=running.runtime,
+        windows=running.windows,
+        history=running.history,
+        alerts=lambda: running.alerts,
+        policies=config.alerts,
+        configured=config.configured_evaluators,
+        idle=tuple(one.evaluator.name for one in config.configured_evaluators if not config.works(one)),
+        versions=parts.versions,
+        models={one.evaluator.name: parts.judges[one.judge].model for one in judged},
+        statuses=running.statuses.current,
+        changed=running.generations.latest,
+        sliced=scoring.slicing.recent,
+        slices=config.slices,
+        explain_trace=diagnostics.live_trace,
+        explain_evaluator=diagnostics.live_evaluator,
+        missed=scoring.backfill.missed,
+        retention=config.storage.retention,
+        keeps_texts=config.storage.texts == "all",
+        trials=trials,
+    )
+
+
+def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
+    """What runs trials; None if the UI has none."""
+    per_hour = config.ui.max_trials_per_hour
+    if not (config.ui.enabled and per_hour):
+        return None
+    running = parts.running
+    return TrialQueue(per_hour, running.assignments, config.all_judges, runtime=running.runtime)

@@ -50,11 +50,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
     scorer = Scorer(
-        running.assignments,
-        parts.judges,
-        runtime=runtime,
-        slices=config.slices,
-        late_after=config.traffic.late_after,
+        running.assignments, parts.judges, runtime=runtime, slices=config.slices, late_after=config.traffic.late_after
     )
     drawing, queue = _drawing(config, parts, scorer), _queue(config, scorer, runtime)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))

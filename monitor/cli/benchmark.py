@@ -19,7 +19,7 @@ from monitor.operations.offline.scoring import choose_evaluators
 from monitor.quantities import dollars, percent, timing
 from monitor.statistics.quality.bootstrap import Interval
 from monitor.statistics.quality.quality import Tested
-from monitor.statistics.quality.threshold import Confusion
+from monitor.statistics.quality.ranking import Confusion
 
 
 def benchmark(

@@ -14,7 +14,7 @@ import typer
 from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import clean, clean_lines, echo_json, echo_lines, prompt_lines, report
-from monitor.judge.recording import Exchange
+from monitor.judge.provider import Exchange
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.operations.event_loop import run_async
 from monitor.operations.trial import TrialResult, find_case, try_evaluator

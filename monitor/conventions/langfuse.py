@@ -160,15 +160,7 @@ def _usage(attributes: Mapping[str, Value]) -> Usage | None:
 
 def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
     put_out = attributes.get(_OUTPUT)
-    return {
-        "query": function.query(values.unfold(attributes.get(_INPUT))),
-        "documents": prompt.of_tool(put_out),
-    }
+    return {"query": function.query(values.unfold(attributes.get(_INPUT))), "documents": prompt.of_tool(put_out)}
 
 
-_READERS: Final = {
-    "request": _request,
-    "retrieval": _retrieval,
-    "generation": _generation,
-    "tool": _tool,
-}
+_READERS: Final = {"request": _request, "retrieval": _retrieval, "generation": _generation, "tool": _tool}

@@ -158,10 +158,7 @@ def _told_with(put_out: Value) -> Value:
 def _tool(span: Span) -> dict[str, Any]:
     asked = messages.read_request(_decoded(span.attributes, _INPUTS))
     put_out = _decoded(span.attributes, _OUTPUTS)
-    return {
-        "query": asked.query if asked else None,
-        "documents": prompt.of_tool(put_out),
-    }
+    return {"query": asked.query if asked else None, "documents": prompt.of_tool(put_out)}
 
 
 def _session(attributes: Mapping[str, Value]) -> str:

@@ -1,15 +1,16 @@
 """OpenInference: the dialect of Arize's instrumentations (LangChain, LlamaIndex, DSPy, Haystack and others).
 
 Keys: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+DSPy writes prompts and answers as fields: `[[ ## question ## ]]` on a line, then the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
-from monitor.conventions import _dspy
 from monitor.extraction import documents, evidence, messages, prompt, values
 from monitor.model.case import Document, Message, Usage
 from monitor.model.span import LogRecord, Span, Value
@@ -33,6 +34,12 @@ _TELLING: Final = {
     "llm.input_messages.": "LLM",
     "llm.output_messages.": "LLM",
 }
+_FIELD: Final = "[[ ## "
+"""A text without this has no field."""
+
+_FIELD_MARK: Final = re.compile(r"^\[\[ ## (\w{1,80}) ## \]\][ \t]*\n?", re.MULTILINE)
+_FIELD_REQUEST: Final = "\nRespond with the corresponding output fields, starting with "
+_NO_ANSWER: Final = ("reasoning", "rationale", "completed")
 
 
 class OpenInference(Convention):
@@ -154,10 +161,10 @@ def _generation(span: Span) -> dict[str, Any]:
         response = next((text for text in reversed(said) if text.strip()), None)
     else:
         response = messages.read_answer(put_out) or None
-    if response and _dspy.START in response:
-        response = _dspy.answer(response)
-    if sent and any(_dspy.START in message.content for message in sent):
-        sent = _dspy.plain(sent)
+    if response and _FIELD in response:
+        response = dspy_answer(response)
+    if sent and any(_FIELD in message.content for message in sent):
+        sent = dspy_plain(sent)
     return {"messages": sent or None, "response": response, "model": model, "usage": usage}
 
 
@@ -181,10 +188,7 @@ def _usage(attributes: Mapping[str, Value]) -> Usage | None:
 def _tool(span: Span) -> dict[str, Any]:
     asked = messages.read_request(span.attributes.get("input.value"))
     put_out = span.attributes.get("output.value")
-    return {
-        "query": asked.query if asked else None,
-        "documents": prompt.of_tool(put_out),
-    }
+    return {"query": asked.query if asked else None, "documents": prompt.of_tool(put_out)}
 
 
 _READERS: Final = {
@@ -194,3 +198,35 @@ _READERS: Final = {
     "generation": _generation,
     "tool": _tool,
 }
+
+
+def dspy_fields(text: str) -> dict[str, str]:
+    """The fields of a text, in its order; empty where it has none. What stands before the first is left out."""
+    marks = list(_FIELD_MARK.finditer(text)) if _FIELD in text else []
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)}
+
+
+def dspy_answer(text: str) -> str:
+    """The answer among the fields of a model's reply: the one of that name, else the only one; else all as it is."""
+    found = {name: said for name, said in dspy_fields(text).items() if name not in _NO_ANSWER}
+    return found.get("answer") or (next(iter(found.values())) if len(found) == 1 else text)
+
+
+def dspy_plain(chat: Sequence[Message]) -> tuple[Message, ...]:
+    """The chat with bare words in place of fields. The last question keeps its own where it has several: a context."""
+    asking = messages.last_user(chat)
+    return tuple(_dspy_plain(message, last=at == asking) for at, message in enumerate(chat))
+
+
+def _dspy_plain(message: Message, *, last: bool) -> Message:
+    if message.role not in ("user", "assistant") or not dspy_fields(message.content):
+        return message
+    if message.role == "assistant":
+        return replace(message, content=dspy_answer(message.content))
+    before, request, after = message.content.rpartition(_FIELD_REQUEST)
+    content = before.rstrip() if request and "\n" not in after.strip() else message.content
+    found = dspy_fields(content)
+    if len(found) == 1:
+        return replace(message, content=next(iter(found.values())))
+    return replace(message, content=content if last else found.get("question", content))

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from typing import ClassVar, Final, Literal
 
-from monitor.evaluators._trivial import why_trivial
+from monitor.evaluators._asking import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs

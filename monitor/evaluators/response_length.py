@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from monitor.evaluators._trivial import why_trivial
+from monitor.evaluators._asking import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures, Needs

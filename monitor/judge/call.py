@@ -4,25 +4,65 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 from monitor.errors import JudgeError
 from monitor.judge import codec
 from monitor.judge.admission import Admission, Breaker, Pass
-from monitor.judge.budget import BudgetTracker, Reservation, estimate_tokens
+from monitor.judge.budget import BudgetTracker, Reservation, Tariff, estimate_tokens
 from monitor.judge.codec import RequestForm
-from monitor.judge.metrics import JudgeMetrics
 from monitor.judge.pause import Pause
-from monitor.judge.prices import Tariff
 from monitor.judge.provider import ModelCall, Provider, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import Attempt, UnscoredReason
 from monitor.stages import Prompt, Question, Runtime
 from monitor.telemetry.events import Event
+from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.tracing import Fact, Work
+
+# Reasons that never come from a call: the pipeline decides them before it asks the judge.
+_ELSEWHERE = frozenset(
+    {
+        UnscoredReason.INJECTION_SUSPECTED,
+        UnscoredReason.INCOMPLETE_TRACE,
+        UnscoredReason.OVERLOADED,
+        UnscoredReason.ERROR,
+    }
+)
+
+
+class JudgeMetrics:
+    """The metrics of one model."""
+
+    def __init__(self, model: str, metrics: Metrics) -> None:
+        label = metrics.model(model)
+        reasons = [reason for reason in UnscoredReason if reason not in _ELSEWHERE]
+        self._outcomes = {name: metrics.judge_requests.labels(label, str(name)) for name in ("ok", "cached", *reasons)}
+        self._input = metrics.judge_tokens.labels(label, "input")
+        self._output = metrics.judge_tokens.labels(label, "output")
+        self._dollars = metrics.judge_cost.labels(label)
+        self._seconds = metrics.judge_duration.labels(label)
+        self._breaker = metrics.judge_breaker_open.labels(label)
+        self._breaker.set(0)
+
+    def outcome(self, outcome: Literal["ok", "cached"] | UnscoredReason) -> None:
+        """Count how a call ended, or why there was none."""
+        self._outcomes[outcome].inc()
+
+    def spent(self, input_tokens: int, output_tokens: int, dollars: float, seconds: float) -> None:
+        """Count what a call used."""
+        self._input.inc(input_tokens)
+        self._output.inc(output_tokens)
+        self._dollars.inc(dollars)
+        self._seconds.observe(seconds)
+
+    def breaker(self, is_open: bool) -> None:
+        """Record whether the circuit breaker is open."""
+        self._breaker.set(int(is_open))
+
 
 _SECRET_BYTES = 32
 

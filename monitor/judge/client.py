@@ -18,15 +18,14 @@ import anyio
 import anyio.to_thread
 
 from monitor.errors import ConfigError, JudgeError
-from monitor.judge import codec, prices
+from monitor.judge import budget, codec
 from monitor.judge.api_key import ApiKey
 from monitor.judge.budget import BudgetTracker
 from monitor.judge.cache import Cache, question_key
-from monitor.judge.call import Caller, QuestionUsage
+from monitor.judge.call import Caller, JudgeMetrics, QuestionUsage
 from monitor.judge.classifier import open_classifier
 from monitor.judge.codec import RequestForm, VerdictFault
 from monitor.judge.litellm_provider import LiteLLM
-from monitor.judge.metrics import JudgeMetrics
 from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
@@ -56,7 +55,7 @@ async def open_judge(
     """
     if settings.model is None:
         raise ConfigError("judge.model: judged evaluators need a model, such as `openai/gpt-4o-mini`")
-    tariff = await anyio.to_thread.run_sync(prices.tariff, settings)
+    tariff = await anyio.to_thread.run_sync(budget.tariff, settings)
 
     def key_failed(why: str) -> None:
         message = "the judge's key file cannot be read; the last key that was read stays in use"
@@ -121,7 +120,7 @@ class JudgeClient:
         settings: JudgeSettings,
         runtime: Runtime,
         provider: Provider,
-        tariff: prices.Tariff | None,
+        tariff: budget.Tariff | None,
         *,
         rng: random.Random,
         pause: Pause | None = None,
@@ -145,7 +144,7 @@ class JudgeClient:
             runtime,
             provider,
             budget=self._budget,
-            tariff=tariff or prices.Tariff(),
+            tariff=tariff or budget.Tariff(),
             metrics=self._metrics,
             rng=rng,
             pause=self.pause,

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, model_validator
 from monitor.errors import ConfigError
 from monitor.quantities import Duration, Rate
 from monitor.stages import Component
-from monitor.transport.http.address_guard import check_address
+from monitor.transport.http.client import check_address
 
 CLASSIFIER: Final = "classifier/"
 """Prefix of a model's name that marks a text-pair classifier instead of a language model."""

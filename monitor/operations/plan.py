@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.alerts.conditions.threshold import Z_OVER
 from monitor.alerts.policy import DEFAULT_WINDOWS, policy_for
+from monitor.alerts.threshold import Z_OVER
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.judge.prices import tariff
+from monitor.judge.budget import tariff
 from monitor.operations.progress import NO_PROGRESS, Progress
 from monitor.quantities import format_duration, percent
 from monitor.statistics.change import FAMILIES, HOUR

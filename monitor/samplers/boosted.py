@@ -11,7 +11,7 @@ from pydantic import Field
 
 from monitor.model.case import Case
 from monitor.model.outcome import Score
-from monitor.samplers._budget import Budgeted, SamplingBudget
+from monitor.samplers.budget import Budgeted, SamplingBudget
 from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDecision
 from monitor.statistics.defect_model import INPUTS, DefectModel, are_inputs, inputs
 from monitor.statistics.sampling_gain import DAYS, Watch

@@ -3,11 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+from pydantic import Field, model_validator
 
 from monitor.model.case import Case
 from monitor.model.outcome import Score
-from monitor.samplers._budget import Budgeted, SamplingBudget
-from monitor.stages import Evaluator, PastResult, Runtime, Sampling, SamplingDecision
+from monitor.stages import Evaluator, PastResult, Runtime, Sampler, Sampling, SamplingDecision
+from monitor.statistics.budget_pacer import CAP, BudgetPacer
+
+HOURS: Final = 24.0
+_VERDICTS = 200.0  # time constant of the mean price, in results
+_FIRST_VERDICTS = 20.0  # the weight of the first guess of the price
+_CHEAPEST = 1e-6
+
+
+class Budgeted(Sampler):
+    """A sampler whose share follows from a budget. Exactly one of the three budgets is set."""
+
+    per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Evaluations per day, spread in proportion to the traffic. Replicas that share a Kafka source share this budget in
+    proportion to their partitions; otherwise it is that of this process."""
+
+    per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The same as a mean per hour: 500 is 12,000 per day. Not a limit; that is `max_per_hour`."""
+
+    dollars_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """US dollars per day, converted to evaluations by the cost of about the last 200."""
+
+    max_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The most evaluations expected in any hour, plus a sixth after a quiet time. Default: four mean hours."""
+
+    dollars_per_evaluation: float = Field(default=0.002, gt=0, allow_inf_nan=False)
+    """With `dollars_per_day`: the assumed cost of an evaluation until some have been made."""
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Budgeted:
+        given = [name for name in ("per_day", "per_hour", "dollars_per_day") if getattr(self, name) is not None]
+        if len(given) != 1:
+            said = f"not {' and '.join(given)}" if given else "none is given"
+            raise ValueError(f"needs one of per_day, per_hour and dollars_per_day; {said}")
+        if self.dollars_per_day is None and self.max_per_hour is not None and self.max_per_hour < self.mean_hour():
+            cap, mean = f"{self.max_per_hour:g}", f"{self.mean_hour():g}"
+            raise ValueError(f"max_per_hour: {cap} is less than the mean hour of the budget, {mean}")
+        return self
+
+    def mean_hour(self) -> float:
+        """Return the evaluations in the mean hour of a day, as long as their price is unknown."""
+        if self.per_hour is not None:
+            return self.per_hour
+        return (self.per_day or (self.dollars_per_day or 0.0) / self.dollars_per_evaluation) / HOURS
+
+
+class SamplingBudget:
+    """Spends this process's share of a budget: its pacer, and the price of an evaluation if it is in dollars.
+
+    If the share changes, the traffic will change as much. The pacer is scaled, so that the same share of cases is
+    evaluated before and after.
+    """
+
+    def __init__(self, options: Budgeted, evaluator: str, runtime: Runtime) -> None:
+        self._options = options
+        self._price, self._priced = options.dollars_per_evaluation, _FIRST_VERDICTS
+        self._clock = runtime.clock
+        self._group = runtime.share
+        self._share = runtime.share.of_budget
+        mean = options.mean_hour() * self._share
+        cap = options.max_per_hour * self._share if options.max_per_hour is not None else CAP * mean
+        self._pacer = BudgetPacer(mean * HOURS, cap, runtime.clock.monotonic())
+        metrics = runtime.metrics
+        metrics.sampling_bucket.labels(evaluator).set_function(lambda: self._pacer.level)
+        metrics.sampling_bucket_limit.labels(evaluator).set_function(lambda: self._pacer.size)
+
+    def draw(
+        self,
+        risk: float | None,
+        inputs: tuple[float, ...] = (),
+        trust: float = 1.0,
+        *,
+        shift: float = 0.0,
+        part: float = 1.0,
+    ) -> SamplingDecision:
+        """Return the probability of the case that has arrived.
+
+        `risk`, `trust` and `part` as in `BudgetPacer.draw`, the rest as in `SamplingDecision`.
+        """
+        share = self._group.of_budget
+        if share != self._share:
+            self._pacer.scale(share / self._share)
+            self._share = share
+        paced = self._pacer.draw(risk, self._clock.monotonic(), trust, part)
+        return SamplingDecision(paced.probability, paced.target, risk, inputs, paced.thinned, shift)
+
+    def paid(self, dollars: float) -> None:
+        """Learn the cost of an evaluation."""
+        options = self._options
+        if options.dollars_per_day is None:
+            return
+        self._priced = min(self._priced + 1, _VERDICTS)
+        self._price += (dollars - self._price) / self._priced
+        per_day = options.dollars_per_day / max(self._price, _CHEAPEST)
+        self._pacer.per_day = per_day * self._share
+        self._pacer.per_hour = (options.max_per_hour or CAP * per_day / HOURS) * self._share
 
 
 class BudgetSampler(Budgeted):

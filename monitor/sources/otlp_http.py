@@ -66,7 +66,7 @@ class OtlpHttp(OtlpReceiver):
 
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Serve until cancelled. Raises `ConfigError` if the port is taken or a file cannot be read."""
-        from monitor.sources import _feedback_http, _rows_http  # noqa: PLC0415
+        from monitor.sources import _posted  # noqa: PLC0415
         from monitor.transport.http import http_server  # noqa: PLC0415
         from monitor.transport.otlp import http_app  # noqa: PLC0415 - uvicorn is slow to import
 
@@ -75,8 +75,8 @@ class OtlpHttp(OtlpReceiver):
         routes = {
             self.traces_path: http_app.export(reception, "traces"),
             self.logs_path: http_app.export(reception, "logs"),
-            self.cases_path: _rows_http.route(self, intake),
-            self.feedback_path: _feedback_http.route(intake),
+            self.cases_path: _posted.row_route(self, intake),
+            self.feedback_path: _posted.feedback_route(intake),
         }
         app = http_app.HttpApp(reception, routes, frozenset(self.cors_origins))
         with bind(self.host, self.port) as bound:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Z_95 = 1.959964
 """Half the width, in standard deviations, of a two-sided 95 % interval."""
@@ -188,3 +189,38 @@ def score_interval(share: float, number: float, z: float) -> tuple[float, float]
     middle = (share + z * z / (2 * number)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
     return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+class Difference(NamedTuple):
+    """The second share minus the first, -1 to 1, with limits."""
+
+    value: float
+    lower: float
+    upper: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.lower > 0 or self.upper < 0
+
+
+def difference(first: tuple[int, int], second: tuple[int, int], z: float) -> Difference | None:
+    """Compare `(defects, scored)` before and after; None if nothing was scored on one side.
+
+    It is the hybrid score interval, number 10 of the eleven that Newcombe compares ("Interval estimation for the
+    difference between independent proportions", Statistics in Medicine 17, 1998, p. 873): Wilson's limits of both
+    shares, combined as two legs of a triangle. It is valid at shares near 0, where the textbook interval fails. `z` is
+    half its width in standard deviations. The samples are treated as independent; for the same questions before and
+    after, which mostly fail together, it is somewhat too wide.
+    """
+    if not first[1] or not second[1]:
+        return None
+    before, after = first[0] / first[1], second[0] / second[1]
+    low_before, high_before = score_interval(before, first[1], z)
+    low_after, high_after = score_interval(after, second[1], z)
+    value = after - before
+    return Difference(
+        value,
+        value - math.hypot(after - low_after, high_before - before),
+        value + math.hypot(high_after - after, before - low_before),
+    )

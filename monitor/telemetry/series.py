@@ -62,9 +62,7 @@ class Series:
         ("source", "code"),
     )
     received_bytes = counter(
-        "ragmonitor_receiver_bytes",
-        "Bytes received in request bodies, before decompression.",
-        ("source",),
+        "ragmonitor_receiver_bytes", "Bytes received in request bodies, before decompression.", ("source",)
     )
     spans = counter(
         "ragmonitor_spans",
@@ -95,9 +93,7 @@ class Series:
         ("app", "source", "outcome"),
     )
     traces_pending = gauge(
-        "ragmonitor_traces_pending",
-        "Traces that are open, queued or being evaluated.",
-        ("app", "source"),
+        "ragmonitor_traces_pending", "Traces that are open, queued or being evaluated.", ("app", "source")
     )
     traces_closed = counter(
         "ragmonitor_traces_closed",
@@ -130,9 +126,7 @@ class Series:
     # instrument: its results are never added to these. A process runs one version of each evaluator, so the label costs
     # no series except while a change is rolled out.
     evaluations = counter(
-        "ragmonitor_evaluations",
-        "Scored evaluations.",
-        ("app", "evaluator", "version", "level", "defect"),
+        "ragmonitor_evaluations", "Scored evaluations.", ("app", "evaluator", "version", "level", "defect")
     )
     evaluation_weight = counter(
         "ragmonitor_evaluation_weight",
@@ -155,9 +149,7 @@ class Series:
         ("app", "evaluator", "reason"),
     )
     skipped = counter(
-        "ragmonitor_skipped",
-        "Evaluations that do not apply to the case, by reason.",
-        ("app", "evaluator", "reason"),
+        "ragmonitor_skipped", "Evaluations that do not apply to the case, by reason.", ("app", "evaluator", "reason")
     )
     selected = counter(
         "ragmonitor_evaluations_selected",
@@ -166,9 +158,7 @@ class Series:
         ("app", "evaluator"),
     )
     evaluations_pending = gauge(
-        "ragmonitor_evaluations_pending",
-        "Evaluations queued or in flight.",
-        ("app", "evaluator"),
+        "ragmonitor_evaluations_pending", "Evaluations queued or in flight.", ("app", "evaluator")
     )
     evaluation_duration = histogram(
         "ragmonitor_evaluation_duration_seconds",
@@ -336,9 +326,7 @@ class Series:
         ("app", "evaluator"),
     )
     sampling_learned = counter(
-        "ragmonitor_sampling_learned_verdicts",
-        "Results that the model has learned from.",
-        ("app", "evaluator"),
+        "ragmonitor_sampling_learned_verdicts", "Results that the model has learned from.", ("app", "evaluator")
     )
     sampling_recalled = counter(
         "ragmonitor_sampling_recalled_verdicts",
@@ -530,9 +518,7 @@ class Series:
         ("topic",),
     )
     consumer_partitions = gauge(
-        "ragmonitor_consumer_assigned_partitions",
-        "Partitions assigned to this replica.",
-        ("topic",),
+        "ragmonitor_consumer_assigned_partitions", "Partitions assigned to this replica.", ("topic",)
     )
     consumer_messages = counter(
         "ragmonitor_consumer_messages",
@@ -591,25 +577,21 @@ class Series:
         ("app", "evaluator", "severity", "window"),
     )
     notifications = counter(
-        "ragmonitor_notifications",
-        "Alert notifications by receiver and outcome.",
-        ("receiver", "outcome"),
+        "ragmonitor_notifications", "Alert notifications by receiver and outcome.", ("receiver", "outcome")
     )
 
     # The process itself.
     queue_items = gauge("ragmonitor_queue_items", "Items waiting in a bounded queue.", ("queue",))
     queue_limit = gauge("ragmonitor_queue_limit_items", "The most items that a bounded queue can hold.", ("queue",))
     oldest_pending = gauge(
-        "ragmonitor_oldest_pending_timestamp_seconds",
-        "When the oldest unfinished trace arrived; 0 if there is none.",
+        "ragmonitor_oldest_pending_timestamp_seconds", "When the oldest unfinished trace arrived; 0 if there is none."
     )
     open_traces = gauge("ragmonitor_open_traces", "Traces that are not yet complete.")
     open_traces_bytes = gauge("ragmonitor_open_traces_bytes", "Memory used by traces that are not yet complete.")
     spool_bytes = gauge("ragmonitor_spool_bytes", "Bytes of data in the spool.")
     spool_rows = gauge("ragmonitor_spool_records", "Deliveries in the spool.")
     spool_damaged = counter(
-        "ragmonitor_spool_damaged_records",
-        "Spool records that could not be read back and were dropped.",
+        "ragmonitor_spool_damaged_records", "Spool records that could not be read back and were dropped."
     )
     telemetry_items = counter(
         "ragmonitor_telemetry_items",

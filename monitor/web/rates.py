@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from monitor.alerts.conditions import threshold
+from monitor.alerts import threshold
 from monitor.model.external import ScoreSource
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of

@@ -15,7 +15,7 @@ from pydantic import Field
 from monitor.errors import ConfigError, InvalidData, MonitorError, Overloaded
 from monitor.jobs.trial.queue import Trial, TrialQueue
 from monitor.jobs.trial.run import TrialResult, TrialRun
-from monitor.judge.recording import Exchange
+from monitor.judge.provider import Exchange
 from monitor.model.outcome import Evidence, Score
 from monitor.telemetry.site import WebResponse
 from monitor.web.context import PageContext

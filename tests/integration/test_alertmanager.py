@@ -12,8 +12,8 @@ import anyio
 import pytest
 import yaml
 
+from monitor.alerts.catalogue import inhibit_rules
 from monitor.alerts.engine import AlertEngine, run_alerts
-from monitor.alerts.inhibition import inhibit_rules
 from monitor.alerts.notify import read_notifier
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.self_alert import Observed, SelfAlertChecks

@@ -268,7 +268,7 @@ def test_other_content_types_are_415_and_other_methods_405() -> None:
 def test_the_path_can_be_chosen() -> None:
     assert answered(lines(row("a")), path="/rows", cases_path="/rows").status_code == 200
     assert answered(lines(row("a")), cases_path="/rows").status_code == 404
-    with pytest.raises(ValueError, match="different"):
+    with pytest.raises(ValueError, match="differ from each other"):
         OtlpHttp(cases_path="/v1/traces")
 
 

@@ -20,8 +20,8 @@ from monitor.model.outcome import EvaluationResult
 from monitor.operations import erase
 from monitor.privacy import pseudonyms
 from monitor.sinks.history import HistorySink
-from monitor.storage.spool.format import SpoolRecord, encode
 from monitor.storage.spool.retained import NAME, Retained, read
+from monitor.storage.spool.table import SpoolRecord, encode
 from monitor.telemetry.metrics import Metrics
 from tests.support.command import command
 from tests.support.llm import LLMServer, hang, slow, verdict

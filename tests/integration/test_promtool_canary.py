@@ -11,7 +11,7 @@ import yaml
 
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
-from monitor.alerts.prometheus.format import dump
+from monitor.alerts.prometheus.promql import dump
 from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.alerts.prometheus.rules import render
 from monitor.alerts.self_alert import Observed, SelfAlertChecks

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from monitor.errors import Overloaded
-from monitor.storage.spool.format import PAGE
+from monitor.storage.spool.table import PAGE
 from monitor.telemetry.metrics import Metrics
 from tests.support.spool import left, opened, record
 from tests.support.tools import require, unavailable

@@ -10,8 +10,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from monitor.errors import JudgeError
+from monitor.judge.budget import Tariff
 from monitor.judge.client import JudgeClient
-from monitor.judge.prices import Tariff
 from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings

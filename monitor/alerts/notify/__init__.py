@@ -21,7 +21,7 @@ from monitor.quantities import Duration
 from monitor.registry import explain
 from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
-from monitor.transport.http.address_guard import webhook_url
+from monitor.transport.http.client import webhook_url
 
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
 _FORGETS_AFTER = 4  # resend intervals: three may fail before Alertmanager ends an alert

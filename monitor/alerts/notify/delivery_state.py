@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from monitor.alerts.inhibition import held_back
+from monitor.alerts.catalogue import held_back
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 

@@ -6,7 +6,7 @@ model or prompt makes other errors. Replicas may all have the same labels, so th
 
 from __future__ import annotations
 
-from monitor.alerts.prometheus.format import BY_VERSION, VERSION, Rule, record
+from monitor.alerts.prometheus.promql import BY_VERSION, VERSION, Rule, record
 from monitor.quantities import format_duration
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.correction import LABELS_NEEDED

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from monitor.alerts.prometheus.format import quoted
+from monitor.alerts.prometheus.promql import quoted
 
 STEP = 5
 """Minutes between two samples."""

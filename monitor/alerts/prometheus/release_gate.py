@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from monitor.alerts.prometheus.format import dump, quoted
+from monitor.alerts.prometheus.promql import dump, quoted
 from monitor.statistics.rates import Z_95
 
 _WHOLE: Final = "ragmonitor_evaluation"

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from monitor.alerts.conditions import regression, threshold
+from monitor.alerts import regression, threshold
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
-from monitor.alerts.prometheus.format import dump
+from monitor.alerts.prometheus.promql import dump
 from monitor.alerts.prometheus.promtool import (
     DAY,
     HOUR,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.alerts.conditions.threshold import Z_OVER
-from monitor.alerts.links import in_rule
+from monitor.alerts import regression
+from monitor.alerts.catalogue import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
-from monitor.alerts.prometheus import calibration, regression
-from monitor.alerts.prometheus.defect_rates import THRESHOLD, defect_rate_high, rates, selector, stated_labels
-from monitor.alerts.prometheus.format import Rule, alert, annotate, dump, record
+from monitor.alerts.prometheus import calibration
+from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
 from monitor.alerts.self_alert import SelfAlert, self_alerts
+from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, rates, selector, stated_labels
 from monitor.quantities import format_duration
 
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import EVALUATIONS, OWN_EVALUATORS, record
+from monitor.alerts.prometheus.promql import EVALUATIONS, OWN_EVALUATORS, record
 from monitor.alerts.prometheus.promtool import (
     HOUR,
     OTHER,

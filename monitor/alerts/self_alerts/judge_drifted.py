@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import lookup, lookup_expression, record
+from monitor.alerts.prometheus.promql import lookup, lookup_expression, record
 from monitor.alerts.prometheus.promtool import (
     HOUR,
     REPLICAS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from monitor.alerts.conditions import regression, threshold
+from monitor.alerts import regression, threshold
 from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import EVALUATIONS, OWN_EVALUATORS, PAIR, record
+from monitor.alerts.prometheus.promql import EVALUATIONS, OWN_EVALUATORS, PAIR, record
 from monitor.alerts.prometheus.promtool import (
     HOUR,
     Series,

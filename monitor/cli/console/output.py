@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from monitor.errors import ConfigError, MonitorError
-from monitor.judge.recording import Exchange
+from monitor.judge.provider import Exchange
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, EvaluatorStatus, State
 
 

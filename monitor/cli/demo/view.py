@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pydantic import PrivateAttr
 
-from monitor.alerts.conditions import regression, threshold
+from monitor.alerts import regression, threshold
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer

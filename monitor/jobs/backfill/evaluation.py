@@ -13,8 +13,8 @@ import anyio.to_thread
 
 from monitor.errors import ConfigError
 from monitor.jobs.backfill.store import DONE, BackfillGroup, BackfillQueue, Waiting
+from monitor.judge.budget import tariff
 from monitor.judge.pause import Pause
-from monitor.judge.prices import tariff
 from monitor.judge.settings import Budget, JudgeSettings
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, UnscoredReason, result_id

@@ -11,7 +11,7 @@ from typing import Any
 from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
-from monitor.judge.recording import Exchange, RecordingProvider
+from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score

@@ -21,9 +21,8 @@ from monitor.jobs.backfill.cases import BackfillOrigin, Item
 from monitor.jobs.backfill.evaluation import BackfillContext
 from monitor.jobs.backfill.run import Backfill, UntilDone, somebody_works
 from monitor.jobs.backfill.store import NAME, BackfillQueue
-from monitor.judge.budget import estimate_tokens
-from monitor.judge.prices import tariff
-from monitor.judge.recording import Exchange, RecordingProvider
+from monitor.judge.budget import estimate_tokens, tariff
+from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import Budget, CacheSettings, JudgeSettings
 from monitor.operations.backfill import traffic
 from monitor.operations.backfill.selection import BackfillRequest, EvaluationSelector, SelectionCounts

@@ -28,7 +28,7 @@ from monitor.sources.kafka import KafkaSource
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.spool import retained
-from monitor.storage.spool.format import SpoolRecord
+from monitor.storage.spool.table import SpoolRecord
 from monitor.transport.kafka.connection import quiet_client
 from monitor.transport.otlp import json_mapping, limits, wire
 

@@ -13,13 +13,13 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.config.entries import assignment
+from monitor.config.model import assignment
 from monitor.errors import ConfigError, JudgeError
 from monitor.jobs.canary.cases import load
 from monitor.judge.api_key import ApiKey
 from monitor.judge.client import open_judge
 from monitor.judge.litellm_provider import takes
-from monitor.judge.recording import Exchange, RecordingProvider
+from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Message
 from monitor.model.outcome import EvaluationResult, Score, UnscoredReason

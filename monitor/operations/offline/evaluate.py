@@ -18,7 +18,7 @@ import orjson
 from pydantic import ValidationError
 
 from monitor import registry
-from monitor.config.entries import assignment, check_judge
+from monitor.config.model import assignment, check_judge
 from monitor.errors import ConfigError, InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse

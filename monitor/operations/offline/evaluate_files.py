@@ -21,8 +21,7 @@ from monitor.operations.offline.summary import EvaluatorSummary, summarize
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.stages import Runtime
-from monitor.statistics.quality.difference import Difference, difference
-from monitor.statistics.rates import Z_95
+from monitor.statistics.rates import Z_95, Difference, difference
 from monitor.telemetry.metrics import total
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from monitor import registry
 from monitor.config import Config
-from monitor.config.entries import assignment
+from monitor.config.model import assignment
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult

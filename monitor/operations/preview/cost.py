@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from monitor.config import Config
-from monitor.judge.prices import tariff
+from monitor.judge.budget import tariff
 from monitor.judge.settings import Budget
 from monitor.operations import plan
 from monitor.operations.preview.predict import CallGroup, Preview

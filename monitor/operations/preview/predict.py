@@ -11,7 +11,7 @@ from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.judge.budget import estimate_tokens
 from monitor.judge.litellm_provider import count_tokens
-from monitor.judge.recording import Exchange, RecordingProvider
+from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import Budget, CacheSettings
 from monitor.model.case import Case, Document, Message, Request
 from monitor.operations.preview.request_log import FACTORS, LISTED, LoggedTraffic, call_groups

@@ -10,8 +10,7 @@ from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score, Unscored
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction.edits import Masked
-from monitor.privacy.redaction.masking import Masking
-from monitor.privacy.redaction.settings import RedactionSettings
+from monitor.privacy.redaction.masking import Masking, RedactionSettings
 from monitor.telemetry.metrics import Metrics
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from monitor.statistics.quality import calibration, ranking, threshold
+from monitor.statistics.quality import calibration, ranking
 from monitor.statistics.quality.bootstrap import Interval, intervals
 from monitor.statistics.quality.calibration import Bin
-from monitor.statistics.quality.ranking import Point, Ranked
-from monitor.statistics.quality.threshold import Confusion
+from monitor.statistics.quality.ranking import Confusion, Point, Ranked
 
 
 class Labelled(NamedTuple):
@@ -85,7 +84,7 @@ def measure(answers: Sequence[Labelled], better: Literal["higher", "lower"], rng
         auroc_interval=of_auroc,
         average_precision=ranking.average_precision(steps),
         average_precision_interval=of_precision,
-        by_rule=threshold.confusion((one.called, one.defective) for one in answers),
+        by_rule=ranking.confusion((one.called, one.defective) for one in answers),
         best_f1=_tested(first, second, sign, lambda counts: counts.f1),
         best_balanced=_tested(first, second, sign, lambda counts: counts.balanced_accuracy),
         bins=bins,
@@ -114,8 +113,8 @@ def _tested(
     if not (_both_kinds(first) and _both_kinds(second)):
         return None
     steps = Ranked(Point(sign * one.score, one.defective) for one in first).steps()
-    cut = threshold.best(steps, by)
-    found = threshold.confusion((sign * one.score >= cut, one.defective) for one in second)
+    cut = ranking.best(steps, by)
+    found = ranking.confusion((sign * one.score >= cut, one.defective) for one in second)
     return Tested(sign * cut if math.isfinite(cut) else None, found)
 
 

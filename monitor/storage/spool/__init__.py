@@ -16,9 +16,9 @@ from pathlib import Path
 import anyio
 
 from monitor.clock import Clock
-from monitor.storage.spool.format import SpoolRecord
 from monitor.storage.spool.queue import Replayed, Spool
 from monitor.storage.spool.store import SpoolDatabase
+from monitor.storage.spool.table import SpoolRecord
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 

@@ -20,9 +20,9 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import MonitorError, Overloaded, TooLarge
 from monitor.model.ack import Ack
-from monitor.storage.spool.format import Room, SpoolRecord
 from monitor.storage.spool.memory import MAX_RESULT_IDS, FirstDraws
 from monitor.storage.spool.store import Batch, SpoolDatabase, StoreFailed
+from monitor.storage.spool.table import Room, SpoolRecord
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.metrics import Metrics
 

@@ -20,7 +20,7 @@ import orjson
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.storage import files
-from monitor.storage.spool.format import COLUMNS, SpoolRecord, decode
+from monitor.storage.spool.table import COLUMNS, SpoolRecord, decode
 from monitor.storage.sqlite import Damaged, Database, Format, ReadOnly, erasing, marks, remove
 from monitor.telemetry.metrics import Metrics
 

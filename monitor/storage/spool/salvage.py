@@ -16,7 +16,7 @@ from typing import Any
 
 from monitor.storage.files import make_private, sync_folder
 from monitor.storage.spool import memory
-from monitor.storage.spool.format import COLUMNS, INSERT, connect, decode
+from monitor.storage.spool.table import COLUMNS, INSERT, connect, decode
 from monitor.storage.sqlite import Damaged, remove, set_aside, timestamp
 
 _FIRST, _LAST = 0, 2**62

@@ -15,19 +15,7 @@ from typing import Literal, NoReturn, TypeAlias
 from monitor.clock import Clock
 from monitor.errors import ConfigError
 from monitor.storage.files import make_private, size_of
-from monitor.storage.spool import memory, salvage
-from monitor.storage.spool.format import (
-    COLUMNS,
-    INSERT,
-    PAGE,
-    Fullness,
-    Room,
-    SpoolRecord,
-    connect,
-    decode,
-    encode,
-    is_damage,
-)
+from monitor.storage.spool import memory, salvage, table
 from monitor.storage.spool.memory import Draw
 from monitor.storage.spool.retained import NAME as RETAINED
 from monitor.storage.spool.retained import Retained, discard, rows_of
@@ -61,7 +49,7 @@ class StoreFailed(Exception):  # noqa: N818 - named after the trouble, as the ca
 class Batch:
     """One transaction: records to add, numbers of records to delete, ids of results and draws to remember."""
 
-    records: list[SpoolRecord] = field(default_factory=list)
+    records: list[table.SpoolRecord] = field(default_factory=list)
     deletes: list[int] = field(default_factory=list)
     remembers: list[str] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
@@ -90,13 +78,13 @@ class SpoolDatabase:
         else:
             discard(path.with_name(RETAINED))
         self._path = path
-        self._fullness = Fullness(path)
+        self._fullness = table.Fullness(path)
         self._keep = keep
         self._clock = clock
         self._metrics = metrics
         self._events = events
         # Deletions leave half-filled pages: allow for some before SQLite itself calls the file full.
-        self._most_pages = at_most * 5 // 4 // PAGE + 64
+        self._most_pages = at_most * 5 // 4 // table.PAGE + 64
         self._db: sqlite3.Connection | None = None
         self._damaged = False
         self._checked = False
@@ -106,7 +94,7 @@ class SpoolDatabase:
         self._pruned_at = -_PRUNE_EVERY
         self._opening_failed: tuple[float, StoreFailed] | None = None
 
-    def load(self) -> tuple[Room, list[str], list[Draw]]:
+    def load(self) -> tuple[table.Room, list[str], list[Draw]]:
         """Open; return the remembered ids and draws, oldest first. Raises `StoreFailed`; `ConfigError`: never retry."""
         db = self._connection()
         try:
@@ -116,12 +104,12 @@ class SpoolDatabase:
             self._fail(error)
         return self._room(db, self._clock.now()), known, drawn
 
-    def write(self, batch: Batch) -> tuple[range, Room]:
+    def write(self, batch: Batch) -> tuple[range, table.Room]:
         """Do all of `batch`, durably; return the numbers of new records. Raises `StoreFailed`: nothing was done."""
         db, now = self._connection(), self._clock.now()
         numbers = range(self._next, self._next + len(batch.records))
         self._next = numbers.stop
-        rows = [encode(number, record) for number, record in zip(numbers, batch.records, strict=True)]
+        rows = [table.encode(number, record) for number, record in zip(numbers, batch.records, strict=True)]
         try:
             if self._retained is not None and batch.deletes:
                 self._retained.take(rows_of(db, batch.deletes))
@@ -129,7 +117,7 @@ class SpoolDatabase:
             db.executemany(
                 "DELETE FROM records WHERE id = ?", [(number,) for number in (*self._doomed, *batch.deletes)]
             )
-            db.executemany(INSERT, rows)
+            db.executemany(table.INSERT, rows)
             memory.write(db, batch.remembers, batch.draws, now)
             self._prune(db, now)
             db.execute("COMMIT")
@@ -143,23 +131,23 @@ class SpoolDatabase:
         self._doomed.clear()
         return numbers, room
 
-    def read(self, after: int) -> list[tuple[int, SpoolRecord]]:
+    def read(self, after: int) -> list[tuple[int, table.SpoolRecord]]:
         """Read some megabytes of the records that the previous process left, after number `after`; empty at the end.
 
         Skips damaged ones, and counts them. Raises `StoreFailed`.
         """
         for _ in range(2):
             db = self._connection()
-            found: list[tuple[int, SpoolRecord]] = []
+            found: list[tuple[int, table.SpoolRecord]] = []
             size = 0
             try:
                 if not self._checked:
                     self._check(db)
                 for row in db.execute(
-                    f"SELECT {COLUMNS} FROM records WHERE id > ? AND id <= ? ORDER BY id",  # noqa: S608 - a constant
+                    f"SELECT {table.COLUMNS} FROM records WHERE id > ? AND id <= ? ORDER BY id",  # noqa: S608 - a constant
                     (after, self._left),
                 ):
-                    found.append((row[0], decode(row)))
+                    found.append((row[0], table.decode(row)))
                     size += len(found[-1][1].payload)
                     if size >= _READ_BYTES:
                         break
@@ -211,9 +199,9 @@ class SpoolDatabase:
         self._make_private()
         if not self._damaged:
             try:
-                return self._survey(connect(self._path, most_pages=self._most_pages, erase=self._erase))
+                return self._survey(table.connect(self._path, most_pages=self._most_pages, erase=self._erase))
             except (sqlite3.Error, Damaged) as error:
-                if not is_damage(error):
+                if not table.is_damage(error):
                     raise
                 self._damaged = True
         came = salvage.rebuild(self._path, most_pages=self._most_pages, now=self._clock.now())
@@ -223,7 +211,7 @@ class SpoolDatabase:
             f"the spool was damaged: {came.kept} records saved, {came.lost} or more lost, the damaged file is kept",
             aside=came.aside,
         )
-        return self._survey(connect(self._path, most_pages=self._most_pages, erase=self._erase))
+        return self._survey(table.connect(self._path, most_pages=self._most_pages, erase=self._erase))
 
     def _check(self, db: sqlite3.Connection) -> None:
         quick_check(db)
@@ -267,14 +255,14 @@ class SpoolDatabase:
         """Close the connection, since after a failed sync nothing that it holds is certain, and raise `StoreFailed`."""
         self.close()
         trouble: Trouble = "failed"
-        if is_damage(error):
+        if table.is_damage(error):
             self._damaged = True
             trouble = "damaged"
         elif isinstance(error, sqlite3.Error) and code_of(error) == sqlite3.SQLITE_FULL:
             trouble = "full"
         raise StoreFailed(trouble, f"{self._path}: {error}") from error
 
-    def _room(self, db: sqlite3.Connection, now: float) -> Room:
+    def _room(self, db: sqlite3.Connection, now: float) -> table.Room:
         try:
             return self._fullness.of(db, now)
         except (sqlite3.Error, OSError) as error:
@@ -295,7 +283,7 @@ def _frames_in_log(db: sqlite3.Connection) -> int | None:
     try:
         frames: int = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
     except sqlite3.Error as error:
-        if is_damage(error):
+        if table.is_damage(error):
             raise
         return None
     return max(0, frames)

@@ -35,11 +35,7 @@ class Owner:
     """See the module. The event loop writes `quiet` (fetch nothing), `over` (it listens no longer) and `stop`."""
 
     def __init__(
-        self,
-        settings: ConsumerSettings,
-        group: GroupMember,
-        clock: Clock,
-        call: Callable[..., object],
+        self, settings: ConsumerSettings, group: GroupMember, clock: Clock, call: Callable[..., object]
     ) -> None:
         self._settings = settings
         self._group = group

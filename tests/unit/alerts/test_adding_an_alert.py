@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from monitor.alerts import catalogue, self_alerts
+from monitor.alerts.catalogue import held_back, inhibit_rules, inhibitions
 from monitor.alerts.engine import AlertEngine
-from monitor.alerts.inhibition import held_back, inhibit_rules, inhibitions
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.alerts.prometheus.rules import render

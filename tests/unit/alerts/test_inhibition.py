@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerts.inhibition import held_back, inhibitions
+from monitor.alerts.catalogue import held_back, inhibitions
 from monitor.alerts.notify.delivery_state import DeliveryState
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState, AlertStatus, Subject

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
+from monitor.alerts.catalogue import in_rule, linked
 from monitor.alerts.engine import AlertEngine
-from monitor.alerts.links import in_rule, linked
 from monitor.alerts.policy import AlertPolicy, Severity
 from monitor.alerts.prometheus.rules import groups
 from monitor.alerts.state import AlertState, AlertStatus

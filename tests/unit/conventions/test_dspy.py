@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.conventions import _dspy
+from monitor.conventions import openinference
 from monitor.model.case import Message
 
 REQUEST = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## answer ## ]]`."
@@ -13,8 +13,8 @@ ASKED = "[[ ## context ## ]]\n[1] Text\n\n[[ ## question ## ]]\nWhy?"
 
 def test_a_text_is_split_at_marks_that_begin_a_line() -> None:
     text = "Well.\n[[ ## a ## ]]\nOne `[[ ## x ## ]]`\n\n[[ ## b ## ]]\n[[ ## c ## ]]"
-    assert _dspy.split(text) == {"a": "One `[[ ## x ## ]]`", "b": "", "c": ""}
-    assert _dspy.split("no marks [[ ## here") == {}
+    assert openinference.dspy_fields(text) == {"a": "One `[[ ## x ## ]]`", "b": "", "c": ""}
+    assert openinference.dspy_fields("no marks [[ ## here") == {}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_text_is_split_at_marks_that_begin_a_line() -> None:
     ],
 )
 def test_an_answer_is_the_field_of_that_name_or_the_only_one(text: str, answer: str) -> None:
-    assert _dspy.answer(text) == answer
+    assert openinference.dspy_answer(text) == answer
 
 
 def test_turns_of_a_chat_are_bare_and_the_last_question_keeps_its_context() -> None:
@@ -39,15 +39,15 @@ def test_turns_of_a_chat_are_bare_and_the_last_question_keeps_its_context() -> N
         Message("assistant", "Here."),
         Message("user", ASKED + REQUEST),
     )
-    said = [message.content for message in _dspy.plain(chat)]
+    said = [message.content for message in openinference.dspy_plain(chat)]
     assert said == [chat[0].content, "Who?", "I.", "Where?", "Here.", ASKED]
 
 
 def test_a_single_field_is_the_question() -> None:
     chat = (Message("user", f"[[ ## topic ## ]]\nWhy?{REQUEST}"),)
-    assert _dspy.plain(chat) == (Message("user", "Why?"),)
+    assert openinference.dspy_plain(chat) == (Message("user", "Why?"),)
 
 
 def test_a_chat_without_fields_stays_as_it_is() -> None:
     chat = (Message("user", f"Why?{REQUEST}"), Message("assistant", "So."), Message("tool", "[[ ## a ## ]]\nx"))
-    assert _dspy.plain(chat) == chat
+    assert openinference.dspy_plain(chat) == chat

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
-from monitor.evaluators._trivial import why_trivial
+from monitor.evaluators._asking import why_trivial
 from monitor.evaluators.rubric import from_file
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Score, UnscoredReason

@@ -11,8 +11,7 @@ import pytest
 
 from monitor import registry
 from monitor.evaluators.rubric import from_file
-from monitor.judge.codec import VerdictFault, read_verdict
-from monitor.judge.prompt_fencing import compose
+from monitor.judge.codec import VerdictFault, compose, read_verdict
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped
 from monitor.stages import Evaluator, Question

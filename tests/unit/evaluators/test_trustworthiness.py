@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import JudgeError
-from monitor.evaluators._agreement import agreement
-from monitor.evaluators.trustworthiness import Trustworthiness
+from monitor.evaluators.trustworthiness import Trustworthiness, agreement
 from monitor.judge.cache import question_key
 from monitor.model.case import Case, Message
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason

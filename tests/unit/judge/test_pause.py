@@ -9,9 +9,9 @@ import pytest
 
 from monitor.errors import ConfigError, JudgeError
 from monitor.judge.api_key import ApiKey
+from monitor.judge.budget import Tariff
 from monitor.judge.client import JudgeClient
 from monitor.judge.pause import Pause, PauseCause
-from monitor.judge.prices import Tariff
 from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings

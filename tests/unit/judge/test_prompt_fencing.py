@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judge.prompt_fencing import compose, response_format
+from monitor.judge.codec import compose, response_format
 from monitor.stages import Question
 
 SECRET = b"secret"

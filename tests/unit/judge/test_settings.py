@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.errors import ConfigError
-from monitor.judge.prices import Tariff, tariff
+from monitor.judge.budget import Tariff, tariff
 from monitor.judge.settings import Budget, CacheSettings, JudgeSettings, Price
 
 

@@ -7,9 +7,9 @@ from statistics import fmean, variance
 
 import pytest
 
-from monitor.alerts.conditions.threshold import Z_OVER
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy
+from monitor.alerts.threshold import Z_OVER
 from monitor.clock import ManualClock
 from monitor.statistics.blocks import Blocks
 from monitor.statistics.change import DAY, FAMILIES, WINDOWS, fired

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.config.entries import assignment
+from monitor.config.model import assignment
 from monitor.errors import JudgeError
 from monitor.jobs.canary import CanarySettings
 from monitor.jobs.canary.cases import load

@@ -26,7 +26,7 @@ from monitor.model.outcome import EvaluationResult, Evidence, Outcome, Score
 from monitor.pipeline.scoring import run_local, with_facts
 from monitor.privacy.pseudonyms import UserKey
 from monitor.privacy.redaction import Redacted, RedactionSettings, Redactor
-from monitor.privacy.redaction.settings import DataType
+from monitor.privacy.redaction.masking import DataType
 from monitor.storage.history.rows import as_json
 from monitor.telemetry.metrics import Metrics
 from tests.support.runtime import total

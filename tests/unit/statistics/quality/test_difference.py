@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.statistics.quality.difference import difference
-from monitor.statistics.rates import Z_95
+from monitor.statistics.rates import Z_95, difference
 
 COUNTS = st.integers(1, 200).flatmap(lambda judged: st.tuples(st.integers(0, judged), st.just(judged)))
 

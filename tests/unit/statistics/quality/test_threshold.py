@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.statistics.quality.ranking import Point, Ranked
-from monitor.statistics.quality.threshold import Confusion, best, confusion
+from monitor.statistics.quality.ranking import Confusion, Point, Ranked, best, confusion
 
 ANSWERS = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 QUALITIES = st.sampled_from([lambda counts: counts.f1, lambda counts: counts.balanced_accuracy])

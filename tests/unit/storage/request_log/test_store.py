@@ -16,8 +16,7 @@ from monitor.model.case import Joined
 from monitor.model.outcome import Attempt
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
 from monitor.storage.request_log import store
-from monitor.storage.request_log.format import pack, unpack
-from monitor.storage.request_log.store import Minute, RequestLogReader, StepCount
+from monitor.storage.request_log.store import Minute, RequestLogReader, StepCount, pack, unpack
 from tests.support.results import request_record
 
 TEXT = st.text(string.printable + "äß語\ud800", max_size=12)

@@ -13,8 +13,8 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.errors import MonitorError
 from monitor.storage.spool import SpoolRecord, open_spool, retained
-from monitor.storage.spool.format import encode
 from monitor.storage.spool.retained import Retained
+from monitor.storage.spool.table import encode
 from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio

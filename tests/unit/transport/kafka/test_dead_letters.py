@@ -10,7 +10,7 @@ import pytest
 from monitor.errors import InvalidData, MonitorError
 from monitor.transport.kafka import dead_letters
 from monitor.transport.kafka.dead_letters import DeadLetters, Letter
-from monitor.transport.kafka.offsets import Offsets
+from monitor.transport.kafka.values import Offsets
 from tests.support.runtime import runtime, total
 from tests.support.tools import until
 

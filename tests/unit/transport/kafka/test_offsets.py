@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.transport.kafka.offsets import Offsets
+from monitor.transport.kafka.values import Offsets
 
 
 @st.composite

@@ -1,18 +1,20 @@
-"""`RagDefectRateRegression` in PromQL: the arithmetic of `statistics/change.py` over recorded blocks.
+"""`RagDefectRateRegression`: decides whether a defect rate is clearly above that of the week before.
 
-A block is a recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks.
-Incidents are left out of the blocks (`clean`). Prometheus must keep ten days and evaluate the groups at least every
-five minutes: otherwise there is no sample at the whole hour.
+The arithmetic is that of `statistics/change.py`, in process and, over recorded blocks, in PromQL. A block is a
+recorded increase at a whole multiple of its length, so a subquery with that step reads the blocks. Incidents are left
+out of the blocks (`clean`). Prometheus must keep ten days and evaluate the groups at least every five minutes:
+otherwise there is no sample at the whole hour.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from textwrap import indent
 
-from monitor.alerts.conditions.regression import HOLD, NAME, SUMMARY
-from monitor.alerts.policy import Severity
-from monitor.alerts.prometheus.format import (
+from monitor.alerts.policy import Family, Severity
+from monitor.alerts.prometheus.promql import (
     JUDGING,
     OF_PAIR,
     ON_VERSION,
@@ -23,9 +25,46 @@ from monitor.alerts.prometheus.format import (
     lookup,
     record,
 )
-from monitor.quantities import format_duration
+from monitor.alerts.state import AlertStatus, ConditionResult
+from monitor.quantities import format_duration, precise_percent
 from monitor.statistics import change
-from monitor.statistics.change import DAY, HOUR, MARGIN, WINDOWS, ChangeWindow, IncidentLimit
+from monitor.statistics.change import DAY, HOUR, MARGIN, WINDOWS, ChangeWindow, IncidentLimit, RateChange
+from monitor.statistics.rates import interval_95
+from monitor.statistics.windows import Windows
+
+NAME = "RagDefectRateRegression"
+SUMMARY = "The defect rate is clearly higher than in the week before."
+HOLD = 3 * 3600.0
+"""Seconds without a window that fires or holds (`change.HELD`) after which the alert ends. What fires after that is
+another alarm, and `benchmarks/rates.py` counts it as one."""
+
+
+def decide(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> ConditionResult:
+    """Whether the rate has risen. Not enough data: fewer than three days to compare with, or nothing to compare."""
+    changes, days = windows.changes(app, evaluator, now)
+    if days < change.CLEAN_DAYS_NEEDED or not changes:
+        known = f"{days} of the {change.CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
+        latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
+        text = f"No baseline for answers from {app} according to {evaluator}: {known}{latest}."
+        return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
+    found = change.fired(changes, FAMILIES[family])
+    if found:
+        return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator)
+    longest = max(changes)
+    return replace(_found(AlertStatus.OK, changes[longest], (longest,), app, evaluator), holds=change.held(changes))
+
+
+def _found(status: AlertStatus, one: RateChange, windows: Sequence[float], app: str, evaluator: str) -> ConditionResult:
+    spans = [format_duration(window) for window in windows]
+    text = (
+        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]} are defective according to"
+        f" {evaluator} ({one.now.judged} scored): {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the"
+        f" {change.BASELINE_DAYS} days before."
+    )
+    if status is AlertStatus.FIRING:
+        text += f" The rise is clear (more than {MARGIN:g} times) in the last {', '.join(spans)}."
+    return ConditionResult(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], interval_95(one.now))
+
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
 SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)

@@ -1,0 +1,75 @@
+"""Rows and feedback by HTTP: what a body holds goes to the intake, and the sender hears what cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qs
+
+import orjson
+
+from monitor.errors import InvalidData, TooLarge
+from monitor.extraction import rows
+from monitor.extraction.feedback import feedback
+from monitor.model.external import LONGEST_NAME, FeedbackBatch
+from monitor.model.row import SOURCE, RowBatch
+from monitor.stages import Intake
+from monitor.transport.otlp import json_mapping
+from monitor.transport.otlp.http_app import PostedBody, Route
+from monitor.transport.otlp.receiver import OtlpReceiver
+
+_JSON_LINES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
+_ERRORS_TOLD: Final = 20
+_LONGEST_APP: Final = 256  # characters, of rows
+_LARGE: Final = 256 * 1024  # reading more than this takes long enough to keep other senders waiting
+_LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments
+
+
+def row_route(options: OtlpReceiver, intake: Intake) -> Route:
+    """The route of rows. What an option says of spans holds for rows as well."""
+
+    def read(body: bytes, app: str) -> rows.ParsedRows:
+        json_mapping.check_values(body)
+        return rows.take(body, app=app, max_rows=options.max_spans, max_row_bytes=options.max_span_bytes)
+
+    async def take(delivery: PostedBody) -> bytes:
+        body, app = _begin(delivery, _LONGEST_APP)
+        found = await asyncio.to_thread(read, body, app) if len(body) > _LARGE else read(body, app)
+        await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
+        return _reply(len(found.rows), found.faults, "row", "rows")
+
+    return Route(dict.fromkeys(_JSON_LINES, "json"), take)
+
+
+def feedback_route(intake: Intake) -> Route:
+    """The route of feedback."""
+
+    async def take(delivery: PostedBody) -> bytes:
+        body, app = _begin(delivery, LONGEST_NAME)
+        if len(body) > _LARGEST_FEEDBACK:
+            raise TooLarge(f"the body has {len(body)} bytes; the limit is {_LARGEST_FEEDBACK}")
+        json_mapping.check_values(body)
+        found = feedback.take(body, app=app)
+        if found.verdicts or not found.faults:
+            await intake.accept(FeedbackBatch("feedback", found.verdicts))
+        return _reply(len(found.verdicts), found.faults, "entry", "entries")
+
+    return Route({b"application/json": "json"}, take)
+
+
+def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:
+    """Count the body as memory in use; the body, and the app that the query names, up to `longest` characters."""
+    delivery.lease.start()
+    delivery.lease.hold(len(delivery.content))
+    named = parse_qs(delivery.query.decode("latin-1")).get("service", [""])
+    return delivery.content, named[0].strip()[:longest]
+
+
+def _reply(accepted: int, faults: Sequence[tuple[int, str]], one: str, many: str) -> bytes:
+    """What the sender hears. Raises `InvalidData` if nothing could be read. A fault is a number and an error."""
+    if faults and not accepted:
+        number, error = faults[0]
+        raise InvalidData(f"none of {len(faults)} {many} can be read; {one} {number}: {error}")
+    errors = [{one: number, "error": error} for number, error in faults[:_ERRORS_TOLD]]
+    return orjson.dumps({"accepted": accepted, "rejected": len(faults), "errors": errors})
