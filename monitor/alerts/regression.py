@@ -47,7 +47,7 @@ def decide(family: Family, windows: Windows, app: str, evaluator: str, now: floa
         latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
         text = f"No baseline for answers from {app} according to {evaluator}: {known}{latest}."
         return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
-    found = change.fired(changes, FAMILIES[family])
+    found = change.fired(changes, change.FAMILIES[family])
     if found:
         return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator)
     longest = max(changes)
