@@ -31,8 +31,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from monitor.model.outcome import EvaluationResult
-from monitor.stages import Deliver, Runtime, Sink
+from monitor.plugins import Deliver, EvaluationResult, Runtime, Sink
 
 
 class Tally(Sink):
@@ -200,7 +199,7 @@ def test_the_references_speak_of_them(house: Path) -> None:
     configuration = run(house, "monitor", "reference", "config")
     for heading in ("evaluators: `cites_sources`", "evaluators: `tone`", "sinks: `tally`"):
         assert f"## {heading}\n" in configuration
-    assert "| `at_least` | How many documents must be named. | `1` |" in configuration
+    assert "| `at_least` | How many documents the answer must name. | `1` |" in configuration
     evaluators = run(house, "monitor", "reference", "evaluators")
     assert all(f"| `{name}` |" in evaluators for name in ("cites_sources", "tone"))
 
