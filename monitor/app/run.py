@@ -25,7 +25,6 @@ from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly import Assembly
-from monitor.pipeline.introspection.live import LiveRequests
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules
@@ -60,8 +59,7 @@ async def run(
         recall = await _recalled(config, parts, made.evaluation)
         trials = _trial_queue(config, parts)
         if config.ui.enabled:
-            looking = LiveRequests(pipeline, assembly, clock)
-            mount(_page_context(config, parts, made, looking, trials), config.ui)
+            mount(_page_context(config, parts, made, pipeline, trials), config.ui)
         running, runtime = parts.running, parts.running.runtime
         runtime.events.info(Event.STARTED, "starting", version=__version__)
         started(running)
@@ -154,11 +152,11 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
 
 
 def _page_context(
-    config: Config, parts: Parts, scoring: ScoringParts, looking: LiveRequests, trials: TrialQueue | None
+    config: Config, parts: Parts, scoring: ScoringParts, pipeline: Pipeline, trials: TrialQueue | None
 ) -> PageContext:
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
-    diagnostics = Diagnostics(config, running.runtime.clock, looking)
+    diagnostics = Diagnostics(config, running.runtime.clock, pipeline)
     judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
     return PageContext(
         runtime=running.runtime,

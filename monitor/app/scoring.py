@@ -124,7 +124,7 @@ def _desk(
         evaluation=evaluation,
         counting=counting,
         publisher=publisher,
-        past=parts.running.history,
+        past=parts.running.history.by_trace,
         agreement=agreement,
         runtime=parts.running.runtime,
         late_after=config.traffic.late_after,

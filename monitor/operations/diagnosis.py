@@ -29,11 +29,11 @@ from monitor.pipeline.introspection.explain import (
     ExternalScores,
     MonitorSetup,
     TraceFacts,
-    expected_via,
-    explain_evaluator,
-    explain_trace,
 )
-from monitor.pipeline.introspection.live import LiveRequests
+from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
+from monitor.pipeline.introspection.explain.reasons import expected_via
+from monitor.pipeline.introspection.explain.trace import explain_trace
+from monitor.pipeline.run import Pipeline
 from monitor.quantities import format_duration
 from monitor.samplers.uniform import Uniform
 from monitor.stages import type_name
@@ -58,7 +58,7 @@ class Diagnostics:
     be read.
     """
 
-    def __init__(self, config: Config, clock: Clock, live: LiveRequests | None = None) -> None:
+    def __init__(self, config: Config, clock: Clock, live: Pipeline | None = None) -> None:
         self._config = config
         self._clock = clock
         self._live = live
@@ -75,7 +75,7 @@ class Diagnostics:
         if self._live is not None:
             facts = replace(
                 facts,
-                in_progress=self._live.trail(facts.request_id),
+                in_progress=self._live.notes.of(facts.request_id),
                 open=self._live.open_trace(facts.request_id),
                 unread=self._live.is_unread(facts.request_id),
             )
@@ -89,7 +89,7 @@ class Diagnostics:
         """Explain the same on the event loop of the monitor, with what is in progress."""
         facts = EvaluatorFacts(name=name, since=since, until=self._clock.now(), app=app)
         if self._live is not None:
-            waiting = self._live.waiting().get(name, 0)
+            waiting = self._live.notes.waiting().get(name, 0)
             facts = replace(facts, waiting=waiting, pending=self._live.pending)
         return await anyio.to_thread.run_sync(self._of_evaluator, facts)
 

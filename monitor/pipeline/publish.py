@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
 from monitor.model.outcome import EvaluationResult
 from monitor.stages import Deliver, Runtime
+from monitor.storage.spool import Spool
 from monitor.telemetry.events import Event
 
 _LISTENERS: Final = "listeners"
-
-
-class Delivered(Protocol):
-    """Which results the sinks have had already, across restarts, so that a repeated case is not judged twice."""
-
-    def remembered(self, result: str) -> bool:
-        """Whether the result with this id was delivered."""
-        ...
-
-    def remember(self, results: Iterable[str]) -> None:
-        """The results with these ids are delivered. Does not wait for the disk."""
-        ...
 
 
 class Publisher:
@@ -31,7 +20,7 @@ class Publisher:
 
     Args:
         sinks: by the name under which their failures are counted; they get a result one after the other.
-        delivered: remembers which results were published; None: nothing does.
+        delivered: remembers across restarts which results were published; None: nothing does.
         listeners: hear each result before the sinks, since a slow sink must not hold up an alert. They compute and
             return at once; one that fails is counted as the sink `listeners`.
     """
@@ -39,7 +28,7 @@ class Publisher:
     def __init__(
         self,
         sinks: Mapping[str, Deliver],
-        delivered: Delivered | None,
+        delivered: Spool | None,
         runtime: Runtime,
         *,
         listeners: Sequence[Callable[[EvaluationResult], None]] = (),

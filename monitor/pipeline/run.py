@@ -23,6 +23,7 @@ from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
+from monitor.pipeline.introspection.explain import OpenTrace
 from monitor.pipeline.introspection.request_notes import RequestNotes
 from monitor.pipeline.ledger import Ledger
 from monitor.pipeline.live_evaluation import LiveEvaluation
@@ -35,6 +36,7 @@ from monitor.storage.spool import Spool
 from monitor.telemetry.events import Event
 
 _READERS = 4
+_TRACE_ID = 32  # hexadecimal digits
 
 
 class Pipeline:
@@ -127,6 +129,18 @@ class Pipeline:
                 with anyio.move_on_after(self._drain):
                     await self._in_flight.idle()  # open traces are not waited for: they are safe where they came from
                 work.cancel_scope.cancel()
+
+    def open_trace(self, request_id: str) -> OpenTrace | None:
+        """Return a trace that is not complete yet."""
+        try:
+            found = self._assembly.look(bytes.fromhex(request_id)) if len(request_id) == _TRACE_ID else None
+        except ValueError:
+            return None
+        if found is None:
+            return None
+        until = self._runtime.clock.now() + max(found.due - self._runtime.clock.monotonic(), 0.0)
+        counts = (found.spans, found.records)
+        return OpenTrace(found.app, found.source, found.received_at, until, *counts, found.root_ended)
 
     def is_unread(self, request_id: str) -> bool:
         """Whether a request is complete and waits to be read."""

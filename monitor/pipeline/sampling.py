@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from prometheus_client import Counter
 
@@ -13,28 +14,88 @@ from monitor.model.case import Case, Traffic
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection import request_notes
-from monitor.pipeline.quotas import AppQuota, Quotas
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.pipeline.scoring import Scorer, scores_of, skip_reason
 from monitor.pipeline.traffic import Quota
 from monitor.stages import PastResult, Runtime, SamplingDecision
+from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics import consistent_sampling
-from monitor.telemetry.metrics import Metrics
+from monitor.statistics.limits import TokenBucket
+from monitor.storage.spool.memory import FirstDraws
+from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
+
+ALL_OTHERS: Final = "*"
+"""The name under which stands the quota of each app that is not named."""
+
+_MOST_APPS = 10_000  # that are remembered, those heard of last; another one begins anew, half full
+_HOUR, _DAY = 3600.0, 86400.0
+_LEAST = 2.0  # judgements at once: with fewer a single one could cost more than there is
+
+
+class AppQuota:
+    """What is left to one app. `room`, then `take`, for each case."""
+
+    def __init__(self, quota: Quota, clock: Clock, share: ReplicaShare) -> None:
+        self._clock = clock
+        self._group = share
+        self._share = share.of_budget
+        self._buckets = [
+            TokenBucket(most * self._share, clock.monotonic(), period=period, least=_LEAST)
+            for most, period in ((quota.per_hour, _HOUR), (quota.per_day, _DAY))
+            if most is not None
+        ]
+
+    def room(self) -> float:
+        """The part of its probability that the next case keeps, 0.001 to 1."""
+        now, share = self._clock.monotonic(), self._group.of_budget
+        for bucket in self._buckets:
+            bucket.refill(now)
+            if share != self._share:
+                bucket.scale(share / self._share)
+        self._share = share
+        return min(bucket.room for bucket in self._buckets)
+
+    def take(self, probability: float) -> None:
+        """A case was drawn with `probability`."""
+        for bucket in self._buckets:
+            bucket.take(probability)
+
+
+class Quotas:
+    """The quotas of all apps at work, as `traffic.quotas` has them by name."""
+
+    def __init__(self, quotas: Mapping[str, Quota], clock: Clock, share: ReplicaShare) -> None:
+        self._quotas = quotas
+        self._clock = clock
+        self._share = share
+        self._apps: OrderedDict[str, AppQuota] = OrderedDict()
+
+    def bound(self, app: str) -> bool:
+        """Whether the app has a quota."""
+        return self._quota(app) is not None
+
+    def of(self, app: str) -> AppQuota | None:
+        """What is left to the app; None where it has no quota."""
+        if not self._quotas:
+            return None
+        known = self._apps.get(app)
+        if known is None:
+            quota = self._quota(app)
+            if quota is None:
+                return None
+            known = self._apps[app] = AppQuota(quota, self._clock, self._share)
+            if len(self._apps) > _MOST_APPS:
+                self._apps.popitem(last=False)
+        else:
+            self._apps.move_to_end(app)
+        return known
+
+    def _quota(self, app: str) -> Quota | None:
+        return self._quotas.get(app or UNKNOWN_APP, self._quotas.get(ALL_OTHERS))
+
 
 _HALF = 300.0  # seconds
 _TAUGHT = 50_000  # results, of which it is known that they have taught: far more than are ever told again
-
-
-class Draws(Protocol):
-    """The probabilities that cases had first, across restarts. A case that comes again keeps them."""
-
-    def drawn(self, key: str) -> tuple[float, float] | None:
-        """Probability and target share of the draw with this id, if there was one."""
-        ...
-
-    def keep_draw(self, key: str, probability: float, target: float) -> None:
-        """Keep them. Does not wait for the disk, but is there before any result that follows from it."""
-        ...
 
 
 class CaseSampler:
@@ -42,7 +103,7 @@ class CaseSampler:
 
     Args:
         versions: by evaluator; another version is another instrument, whose cases are drawn anew.
-        draws: None where no case can come again.
+        draws: the first probability of each case, which a case that comes again keeps; None where none can.
         salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
             judged at 10 %, and in all replicas.
         quotas: of judgements, by app; `"*"` is for each app that is not named.
@@ -55,7 +116,7 @@ class CaseSampler:
         assignments: Sequence[ConfiguredEvaluator],
         *,
         versions: Mapping[str, str],
-        draws: Draws | None,
+        draws: FirstDraws | None,
         runtime: Runtime,
         salt: str,
         quotas: Mapping[str, Quota] | None = None,

@@ -14,8 +14,8 @@ from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
 from monitor.pipeline.metrics.results import ResultMetrics
-from monitor.pipeline.publish import Delivered, Publisher
-from monitor.pipeline.sampling import CaseSampler, Draws
+from monitor.pipeline.publish import Publisher
+from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer, scores_of
 from monitor.pipeline.traffic import Quota
 from monitor.samplers.uniform import Uniform
@@ -110,8 +110,8 @@ def live(
     sinks: Mapping[str, Deliver] | None = None,
     lent: Runtime | None = None,
     counting: ResultMetrics | None = None,
-    memory: Delivered | None = None,
-    draws: Draws | None = None,
+    memory: Memory | None = None,
+    draws: FirstDraws | None = None,
     queue: FairQueue | None = None,
     quotas: Mapping[str, Quota] | None = None,
     raises: bool = False,

@@ -8,9 +8,8 @@ from typing import Any
 from monitor.evaluators.overlap_groundedness import OverlapGroundedness
 from monitor.model.case import Case, Document
 from monitor.model.outcome import EvaluationResult
-from monitor.pipeline.publish import Delivered
-from monitor.pipeline.sampling import Draws
 from monitor.stages import Judge, Sampler
+from monitor.storage.spool.memory import FirstDraws
 from tests.support.evaluators import FakeJudge, JudgedEvaluator, KeptDraws, Memory, case, configured, live, run_local
 from tests.support.runtime import runtime, total
 
@@ -25,8 +24,8 @@ class SamplingBench:
         sampler: Sampler,
         *,
         judge: Judge | None = None,
-        memory: Delivered | None = None,
-        draws: Draws | None = None,
+        memory: Memory | None = None,
+        draws: FirstDraws | None = None,
     ) -> None:
         self.runtime = runtime()
         self.results: list[EvaluationResult] = []

@@ -22,8 +22,7 @@ from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.pipeline.feedback.boost import Agreement, Unchosen
-from monitor.pipeline.feedback.case_lookup import CaseLookup, Past
+from monitor.pipeline.feedback.boost import Agreement, CaseLookup, Past, Unchosen
 from monitor.pipeline.feedback.names import Foreigner, Foreigners
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.metrics.results import ResultMetrics

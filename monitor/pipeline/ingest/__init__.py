@@ -2,25 +2,27 @@
 
 spans, log records -> spans.py (with head.py) -> assembly
 rows               -> rows.py                 -> in flight, complete as they come
-feedback           -> feedback.py             -> the feedback desk
+feedback           -> FeedbackIngest          -> the feedback processor
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
+
+import orjson
 
 from monitor.errors import InvalidData, Overloaded
 from monitor.model.ack import Ack
-from monitor.model.external import FeedbackBatch
+from monitor.model.external import ExternalScore, FeedbackBatch, ScoreSource
 from monitor.model.row import RowBatch
 from monitor.model.span import SpanBatch
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeRow, WholeTrace
-from monitor.pipeline.ingest.feedback import FeedbackIngest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest
 from monitor.stages import Accepted, Runtime
-from monitor.storage.spool import Spool
+from monitor.storage.spool import Spool, SpoolRecord
 
 
 class Ingest:
@@ -82,3 +84,39 @@ class Ingest:
                 continue
             recovered += 1
         return recovered
+
+
+class FeedbackIngest:
+    """Takes deliveries of feedback for `desk`."""
+
+    def __init__(self, desk: FeedbackProcessor, spool: Spool, runtime: Runtime) -> None:
+        self._desk = desk
+        self._spool = spool
+        self._runtime = runtime
+
+    async def accept(self, batch: FeedbackBatch) -> Accepted:
+        """See `stages.Intake.accept`."""
+        if full := self._desk.backlog:
+            raise Overloaded(full)
+        if batch.verdicts:
+            payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
+            record = SpoolRecord(batch.source, "verdicts", self._runtime.clock.now(), payload)
+            ack = await self._spool.append(record)
+            self._desk.take(batch.verdicts, ack)
+            ack.settle()  # the delivery's own share; each verdict holds another
+        return Accepted()
+
+    def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
+        """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
+        try:
+            found = [_read(line) for line in record.payload.split(b"\n")]
+        except (TypeError, ValueError):
+            raise InvalidData("the record contains no external scores") from None
+        if not expired:
+            self._desk.take(found, ack)
+        ack.settle()
+
+
+def _read(line: bytes) -> ExternalScore:
+    told = orjson.loads(line)
+    return ExternalScore(**{**told, "via": ScoreSource(told["via"])})

@@ -9,24 +9,26 @@ well.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from prometheus_client import Counter
 
 from monitor.errors import InvalidData, Overloaded
+from monitor.extraction.feedback import telemetry
 from monitor.model.ack import Ack
-from monitor.model.span import Signal, SpanBatch
+from monitor.model.external import ExternalScore
+from monitor.model.span import Part, Signal, SpanBatch
 from monitor.pipeline.assembly import Assembly, PartCounts
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeTrace
-from monitor.pipeline.ingest.feedback import late_verdicts
 from monitor.pipeline.ingest.head import HeadSampling, Sorted
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.pipeline.recent_ids import RecentIds
 from monitor.stages import Accepted, Runtime
 from monitor.storage.spool import Spool, SpoolRecord
 from monitor.telemetry.tracing import NOTHING, Work
-from monitor.transport.otlp import wire
+from monitor.transport.otlp import decode, wire
 
 _SPAN_OUTCOMES = ("kept", "sampled_out", "duplicate", "late", "invalid", "own_telemetry", "too_large")
 _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
@@ -132,7 +134,7 @@ class SpanIngest:
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._desk is not None:
-                self._desk.take(late_verdicts(trace_id, entry.parts, entry.probability), ack)
+                self._desk.take(_late_verdicts(trace_id, entry.parts, entry.probability), ack)
         if found.verdicts and self._desk is not None:
             self._desk.take(found.verdicts, ack)
         if ack is not None:
@@ -191,3 +193,17 @@ class SpanIngest:
             family = self._runtime.metrics.spans if signal == "traces" else self._runtime.metrics.log_records
             child = self._children[signal, source, outcome] = family.labels(source, outcome)
         return child
+
+
+def _late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
+    """Read the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
+    found: list[ExternalScore] = []
+    for part in parts:
+        if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
+            continue  # what holds no verdict is not decoded
+        try:
+            span = decode.span(trace_id, part)
+        except InvalidData:
+            continue  # it was checked on its way in; a verdict that cannot be read must not cost the delivery
+        found += (replace(one, probability=probability) for one in telemetry.of_late(span))
+    return found

@@ -67,7 +67,7 @@ class Bench:
             evaluation=self.evaluation,
             counting=counting,
             publisher=Publisher(sinks, memory, self.runtime, listeners=[agreement.on_result]),
-            past=self.past,
+            past=self.past.by_trace,
             agreement=agreement,
             runtime=self.runtime,
             late_after=900.0,

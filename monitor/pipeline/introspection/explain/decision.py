@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
-from monitor.pipeline.introspection.explain import reasons
-from monitor.pipeline.introspection.explain.values import (
+from monitor.pipeline.introspection.explain import (
     Cause,
     EvaluatorSetup,
     ExplanationStep,
     MonitorSetup,
     TraceFacts,
     above,
+    reasons,
     several,
     share,
 )

@@ -9,8 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from monitor.pipeline.introspection.explain import reasons
-from monitor.pipeline.introspection.explain.values import (
+from monitor.pipeline.introspection.explain import (
     Cause,
     EvaluatorFacts,
     EvaluatorSetup,
@@ -20,6 +19,7 @@ from monitor.pipeline.introspection.explain.values import (
     MonitorSetup,
     at_least,
     clock_time,
+    reasons,
     several,
     share,
 )

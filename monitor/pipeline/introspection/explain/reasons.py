@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import SkippedReason, UnscoredReason
-from monitor.pipeline.introspection.explain.values import Cause, EvaluatorSetup, MonitorSetup, at_least
+from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, at_least
 from monitor.quantities import human_duration
 
 _LIMIT: Final = re.compile(r"\b(OTEL_\w+_LIMIT)\b")

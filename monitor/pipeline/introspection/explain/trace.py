@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from monitor.model.request_log import RequestRecord
-from monitor.pipeline.introspection.explain import decision, reasons
-from monitor.pipeline.introspection.explain.values import (
+from monitor.pipeline.introspection.explain import (
     Cause,
     Explanation,
     ExplanationStep,
@@ -21,6 +20,8 @@ from monitor.pipeline.introspection.explain.values import (
     above,
     at_least,
     clock_time,
+    decision,
+    reasons,
     several,
     share,
 )

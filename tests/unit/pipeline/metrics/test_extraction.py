@@ -6,7 +6,7 @@ import pytest
 
 from monitor.extraction.coverage import FIELDS
 from monitor.model.case import Case, Document, Reading, ReadingStatus, Request, Usage
-from monitor.pipeline.metrics.extraction import ExtractionMetrics
+from monitor.pipeline.read import ExtractionMetrics
 from tests.support.runtime import runtime, total
 
 WHOLE = Case(

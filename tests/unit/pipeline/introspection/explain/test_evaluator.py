@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.model.request_log import RequestStep, Sum
-from monitor.pipeline.introspection.explain import (
-    Cause,
-    EvaluatorFacts,
-    EvaluatorSetup,
-    MonitorSetup,
-    explain_evaluator,
-)
+from monitor.pipeline.introspection.explain import Cause, EvaluatorFacts, EvaluatorSetup, MonitorSetup
+from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
 from monitor.pipeline.ledger import TraceOutcome
 
 JUDGED = EvaluatorSetup(name="judged", place="evaluators[1]", cost="judge", rate=0.1, judge={"model": "m"})

@@ -13,9 +13,9 @@ from monitor.pipeline.introspection.explain import (
     ExternalScores,
     MonitorSetup,
     TraceFacts,
-    explain_evaluator,
-    explain_trace,
 )
+from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
+from monitor.pipeline.introspection.explain.trace import explain_trace
 
 SETUP = MonitorSetup(evaluators=[EvaluatorSetup(name="judged", place="evaluators[0]")], external=["user_feedback"])
 FACTS = EvaluatorFacts(name="user_feedback", since=1400.0, until=5000.0)

@@ -16,9 +16,10 @@ from monitor.pipeline.introspection.explain import (
     MonitorSetup,
     OpenTrace,
     TraceFacts,
-    explain_trace,
+    above,
+    at_least,
 )
-from monitor.pipeline.introspection.explain.values import above, at_least
+from monitor.pipeline.introspection.explain.trace import explain_trace
 from monitor.statistics import consistent_sampling
 
 ID = "ab" * 16
