@@ -189,8 +189,8 @@ def test_so_do_the_tests_of_pages_and_runbooks(house: Path) -> None:
     counted = passed(
         house,
         "tests/integration/test_coverage_command.py",
-        "tests/unit/extraction/rows/test_rows_page.py",
-        "tests/unit/alerts/test_adding_an_alert.py",
+        "tests/unit/test_rows_page.py",
+        "tests/unit/alerts/test_self_alert_added.py",
     )
     assert counted == {"acme": 2, "acme_row": 2, "RagSinkSlow": 1}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,31 @@ def test_every_file_of_tests_is_in_one_part_of_the_suite():
     assert len(parts) == 2
     for file in (ROOT / "tests").rglob("test_*.py"):
         assert sum(folder in file.parents for folder in folders) == 1, f"{file} would run never, or twice"
+
+
+def _mirrored(file: Path) -> bool:
+    """Whether a file of tests is named after a module of the folder that its own folder stands for, or after that."""
+    folder = file.parent.relative_to(ROOT / "tests" / "unit")
+    of = ROOT / "monitor" / folder if (ROOT / "monitor" / folder).is_dir() else ROOT / folder
+    names = {path.stem.lstrip("_") for path in of.glob("*") if path.suffix == ".py" or path.is_dir()}
+    topic = file.stem.removeprefix("test_")
+    return any(topic == name or topic.startswith(f"{name}_") for name in {*names, folder.name})
+
+
+def test_unit_tests_stand_where_what_they_test_stands():
+    """`test_MODULE.py` or `test_MODULE_TOPIC.py`; at the top only what is about no single module."""
+    folders = [path for path in (ROOT / "tests" / "unit").rglob("*") if path.is_dir() and path.name != "__pycache__"]
+    files = [file for folder in folders for file in folder.glob("test_*.py")]
+    assert len(files) > 100
+    assert [str(file.relative_to(ROOT)) for file in files if not _mirrored(file)] == []
+
+
+def test_no_test_imports_from_another_one():
+    """Helpers are in `tests/support`."""
+    kinds = "|".join(path.name for path in (ROOT / "tests").iterdir() if any(path.rglob("test_*.py")))
+    importing = re.compile(rf"^\s*(from|import) tests\.({kinds})\b", re.MULTILINE)
+    everything = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    assert [str(file.relative_to(ROOT)) for file in everything if importing.search(file.read_text())] == []
 
 
 def test_every_file_with_tests_is_found():
