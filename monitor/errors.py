@@ -1,7 +1,7 @@
-"""Every exception that crosses a module boundary, on one page.
+"""All exceptions that cross module boundaries.
 
-Three troubles are types of their own, because each calls for another act: `Overloaded` (try again later), `InvalidData`
-(never try again), and anything else (a fault of ours). Foreign exceptions are mapped where the foreign call is made.
+Each calls for another reaction: `Overloaded` (try again later), `InvalidData` (never try again), anything else (a bug).
+Exceptions of libraries are mapped to these where the library is called.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from monitor.model.outcome import Attempt, UnscoredReason
 
 
 class MonitorError(Exception):
-    """The root of all exceptions that this package raises on purpose."""
+    """The base of all exceptions that this package raises on purpose."""
 
 
 class ConfigError(MonitorError):
@@ -18,20 +18,20 @@ class ConfigError(MonitorError):
 
 
 class InvalidData(MonitorError):  # noqa: N818 - named after the trouble, as the caller's `except` reads
-    """Data that will not become valid by sending it again. The message names the place and what is wrong."""
+    """The data is invalid, and sending it again will not help. The message names the place and the fault."""
 
 
 class TooLarge(InvalidData):
-    """Data beyond a configured limit, before or after decompression."""
+    """The data exceeds a configured limit, before or after decompression."""
 
 
 class Overloaded(MonitorError):  # noqa: N818
-    """No room at this moment: the sender should try again.
+    """There is no room now. The sender should try again.
 
     Args:
-        message: what is full, in words for the sender.
-        retry_after: seconds until another try makes sense; between 1 and 2, since the exporters of the OpenTelemetry
-            SDKs give up after about seven seconds in all.
+        message: says what is full, for the sender.
+        retry_after: seconds until the next try makes sense. Between 1 and 2, since exporters of OpenTelemetry SDKs give
+            up after about seven seconds in total.
     """
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
@@ -40,10 +40,10 @@ class Overloaded(MonitorError):  # noqa: N818
 
 
 class Unauthenticated(MonitorError):  # noqa: N818
-    """A client without a token, or with one that is not valid.
+    """The client sent no token, or an invalid one.
 
     Args:
-        message: what is missing, in words for the client.
+        message: says what is missing, for the client.
         challenge: the value of the `WWW-Authenticate` header (RFC 6750).
     """
 
@@ -53,12 +53,12 @@ class Unauthenticated(MonitorError):  # noqa: N818
 
 
 class JudgeError(MonitorError):
-    """A judgement that did not come about, with the reason it is counted under.
+    """A judge gave no verdict.
 
     Args:
-        reason: the closed-set reason of the resulting `Unscored`.
-        message: what happened, in words; never prompt text, never a secret.
-        tries: the calls that were made for it, in their order.
+        reason: the reason of the resulting `Unscored`.
+        message: says what happened, without prompt text and secrets.
+        tries: the calls that were made, in order.
     """
 
     def __init__(self, reason: UnscoredReason, message: str, tries: tuple[Attempt, ...] = ()) -> None:

@@ -92,10 +92,10 @@ _STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_docume
 
 
 def read(value: Value) -> tuple[Document, ...] | None:
-    """The documents that a value holds, in its order; empty where it says so, None where it says nothing of documents.
+    """Return the documents that a value holds, in order; empty if it says that none were found, None if it has none.
 
-    A document of which only the id came has an empty `content`. A text that holds no structure says nothing, unless it
-    is empty or states in words that nothing was found.
+    A document of which only the id was sent has an empty `content`. Plain text holds no documents, unless it is empty
+    or says that nothing was found.
     """
     return _read(value, _DEPTH)
 

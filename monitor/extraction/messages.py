@@ -91,9 +91,9 @@ class StatedQuestion(NamedTuple):
 
 
 def read(value: Value) -> tuple[Message, ...] | None:
-    """The messages that a value holds, in its order; None where it holds none.
+    """Return the chat messages that a value holds, in order; None if it holds none.
 
-    A message without text (an assistant's call of a tool, an image) has an empty `content`.
+    A message without text, such as a tool call or an image, has an empty `content`.
     """
     return _read(value, _DEPTH)
 

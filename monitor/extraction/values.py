@@ -62,9 +62,9 @@ _LITERAL: Final = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 
 
 def unfold(value: Value, levels: int = _LEVELS) -> Value:
-    """The structure that a text holds, where it holds one: JSON, JSON of JSON (up to `levels`), or a Python literal.
+    """Return the structure that a text holds: JSON, JSON within JSON (up to `levels`), or a Python literal.
 
-    Any other value, and a text that is only text, comes back as it is: `42` and `true` in a text stay text.
+    Any other value, and a text without structure, is returned as it is: `42` and `true` in a text stay text.
     """
     while levels > 0 and isinstance(value, str):
         parsed = _parse(value)
@@ -145,7 +145,7 @@ def count(value: Value) -> int | None:
 
 
 def text(value: Value) -> str:
-    """A text that is content, or a number as text; empty for anything else."""
+    """Return a text as it is, and a number as text; empty for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):

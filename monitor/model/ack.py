@@ -1,4 +1,4 @@
-"""The acknowledgement that travels with the data."""
+"""The acknowledgement that travels with data through the pipeline."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 
 class Ack:
-    """Says once that everything that hangs on it is safe.
+    """Reports once that all data that it covers is safe. It is the only way back in the pipeline.
 
-    It is made by whoever holds the durable copy (the spool: a row that may be deleted; Kafka: an offset that may be
-    committed). Each holder settles its own share; when the last share is settled the `settled` callback runs, once.
-    The only way back in the pipeline.
+    It is made by the owner of the durable copy: the spool, which may then delete a record, or a Kafka source, which may
+    then commit an offset. Each holder settles its own share. When the last one does, `settled` is called, once.
 
-    `part_of`: the ack that this one is a share of; where that one is void, so is this.
+    Args:
+        settled: called when every share is settled.
+        shares: the number of shares.
+        part_of: an ack that this one is a share of; if that is void, so is this.
     """
 
     __slots__ = ("_outstanding", "_part_of", "_settled", "_void")
@@ -25,22 +27,22 @@ class Ack:
 
     @property
     def void(self) -> bool:
-        """Whether the durable copy now belongs to another process, which will do all the work again."""
+        """Whether the durable copy now belongs to another process, which will do the work again."""
         return self._void or (self._part_of is not None and self._part_of.void)
 
     def make_void(self) -> None:
-        """The durable copy was handed over: settling says nothing any more."""
+        """Note that the durable copy was handed over: settling no longer calls `settled`."""
         self._void = True
 
     def share(self) -> Ack:
-        """One more holder; returns the ack itself, for handing on."""
+        """Add a holder. Returns the ack itself, to pass on."""
         if self._outstanding <= 0:
             raise RuntimeError("a settled ack cannot be shared")
         self._outstanding += 1
         return self
 
     def settle(self) -> None:
-        """This holder's part is safe. Settling more often than shared is a fault."""
+        """Report that this holder's share is safe. Raises `RuntimeError` if every share was settled before."""
         if self._outstanding <= 0:
             raise RuntimeError("an ack was settled more often than it was shared")
         self._outstanding -= 1

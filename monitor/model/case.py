@@ -1,4 +1,4 @@
-"""A case: what an evaluator may see of one request to the RAG service."""
+"""A case: everything that an evaluator may see of one request to the RAG service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVALUABLE: Final = frozenset({ReadingStatus.READY, ReadingStatus.NO_CONTEXT})
 
 
 class Traffic(StrEnum):
-    """What a request was made for. Only production counts in rates and alerts."""
+    """The purpose of a request. Only production counts in rates and alerts."""
 
     PRODUCTION = "production"
     EXPERIMENT = "experiment"
@@ -58,7 +58,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The user's question (the last user turn, not a rewritten search query) and the turns before it, oldest first."""
+    """The user's question (the last user turn, not a rewritten search query), and the turns before it, oldest first."""
 
     query: str = ""
     history: tuple[Message, ...] = ()
@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that the service spent on this request, each counted once although spans nest. None where not sent."""
+    """Tokens that the service used for this request; nested spans are counted once. None: not sent."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -75,12 +75,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One request, what was retrieved for it and what was answered.
+    """One request, the context that was retrieved for it, and the answer. `Case.from_texts` builds one from texts.
 
-    `request_id` is the trace id (hex), `span_id` that of the generation that results are attached to. `probability`
-    (0 < p <= 1) is that with which this case was kept; its inverse is the case's weight in every rate.
-    `answered_at` is the wall-clock second at which the service's answer ended, `seconds` how long it took; `prompt` is
-    what the service sent to the model for that answer, where its traces say so. `traffic` is decided by the pipeline.
+    `request_id` is the trace id (hex) or the id of a row; `span_id` is the generation that results are attached to.
+    `probability` (0 < p <= 1) is that with which the case was kept; its inverse is the weight of the case in all rates.
+    `answered_at` is the wall-clock second at which the answer ended, 0 if unknown; `seconds` is how long it took.
+    `prompt` is what the service sent to the model, if its traces say so. The pipeline decides `traffic`.
     """
 
     request_id: str
@@ -150,7 +150,7 @@ class Case:
 
     @property
     def text_length(self) -> int:
-        """Characters of all texts together, for bounds on memory."""
+        """The number of characters of all texts, for limits on memory."""
         messages = (*self.request.history, *self.prompt)
         documents = (*self.retrieved_context, *(self.expected_retrieved_context or ()))
         texts = (self.request.query, self.response, self.expected_response or "", *self.attributes.values())
@@ -158,7 +158,7 @@ class Case:
         return sum(map(len, texts)) + sum(map(len, contents))
 
     def as_row(self) -> dict[str, Any]:
-        """The agent-evaluation row: plain JSON types, the fields that `rag-monitor cases` documents."""
+        """Return the row that `rag-monitor cases` prints, in plain JSON types."""
         return {
             "request_id": self.request_id,
             "request": {

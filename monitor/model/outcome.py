@@ -1,4 +1,4 @@
-"""What came of an evaluation: `Score | Skipped | Unscored`, never a number that stands for "not judged"."""
+"""The outcome of an evaluation: `Score | Skipped | Unscored`, never a number that stands for "no score"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.model.service_version import ServiceVersion
 
 
 class SkippedReason(StrEnum):
-    """Why an evaluator does not apply to a case. The closed set."""
+    """Why an evaluator does not apply to a case. A closed set."""
 
     NO_CONTEXT = "no_context"
     NO_HISTORY = "no_history"
@@ -26,7 +26,7 @@ class SkippedReason(StrEnum):
 
 
 class UnscoredReason(StrEnum):
-    """Why a judgement that was due did not come about. The closed set; the first fifteen are rule J1 of the judge."""
+    """Why an evaluation came to no score. A closed set."""
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -43,17 +43,17 @@ class UnscoredReason(StrEnum):
     TOO_LARGE = "too_large"
     AUTH = "auth"
     SHUTDOWN = "shutdown"
-    OVERLOADED = "overloaded"  # the queue in front of the judge was full
-    PAUSED = "paused"  # the judge refuses until somebody acts (key, payment, model): it is not asked meanwhile
-    ERROR = "error"  # the evaluator itself failed: a fault of ours or of a plug-in
+    OVERLOADED = "overloaded"  # the queue in front of the judge is full
+    PAUSED = "paused"  # the judge refuses until someone acts (key, payment, model), and is not asked until then
+    ERROR = "error"  # the evaluator raised an exception
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One stretch of the response that a verdict rests on; `found` is what a search for something unwanted met.
+    """One passage of the response that a score rests on. The verdict `found` marks something unwanted.
 
-    `start` and `end` are offsets into the response in characters, end exclusive; both -1 where the claim is not a
-    literal stretch of it.
+    `start` and `end` are offsets into the response in characters, end exclusive; both are -1 if the claim is not a
+    literal passage of it.
     """
 
     claim: str
@@ -65,11 +65,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A verdict: `value` on the evaluator's own scale; `label` where the scale has names.
+    """A score: `value` on the evaluator's own scale, with an explanation, and a `label` if the evaluator gives one.
 
-    `measures` are numbers by name that a local evaluator took on its way there, for samplers; they are kept nowhere.
-    `facts` are short words by name that it found out about the request: the rates of judged evaluators can be sliced by
-    them, like by attributes of the request itself. `contradicts`: a judge's explanation says the opposite of the value.
+    `measures` are numbers by name that a local evaluator computed on the way, for samplers; they are not stored.
+    `facts` are short words by name about the request, such as the kind of an attack: rates of judged evaluators can be
+    sliced by them. `contradicts`: the judge's explanation says the opposite of the value.
     """
 
     kind: ClassVar[Literal["score"]] = "score"
@@ -92,7 +92,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """The evaluator applies, but no verdict came about. Adds to no weight, no mean and no rate."""
+    """The evaluator applies, but there is no score. It is in no weight, no mean and no rate."""
 
     kind: ClassVar[Literal["unscored"]] = "unscored"
     reason: UnscoredReason
@@ -104,7 +104,7 @@ Outcome: TypeAlias = Score | Skipped | Unscored
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A named part of a scale: values from `start` up to the next level's start."""
+    """A named part of a scale: values from `start` up to the start of the next level."""
 
     name: str
     start: float
@@ -112,9 +112,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An evaluator's scale: both ends included, which end is good, and its named levels in ascending order.
+    """An evaluator's scale: both ends (included), which end is good, and its named levels in ascending order.
 
-    `whole` says that only whole numbers occur. The names of the levels are the closed set of the metric label `level`.
+    With `whole` only whole numbers occur. The names of the levels are the values of the metric label `level`. Raises
+    `ValueError` if the first level does not start at `lowest`, or levels are out of order.
     """
 
     lowest: float
@@ -124,7 +125,7 @@ class Scale:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a scale that could not sort its own values."""
+        """Refuse a scale whose levels do not cover it."""
         starts = [level.start for level in self.levels]
         if not starts or starts != sorted(set(starts)) or starts[0] != self.lowest or not self.lowest < self.highest:
             raise ValueError(
@@ -133,23 +134,23 @@ class Scale:
 
     @property
     def unit(self) -> str:
-        """What its values are: a `share` of the whole, `points` in whole steps, or a `score` between two ends."""
+        """The unit of its values: a `share` of the whole, `points` in whole steps, or a `score` between two ends."""
         if self.whole:
             return "points"
         return "share" if (self.lowest, self.highest) == (0.0, 1.0) else "score"
 
     def holds(self, value: float) -> bool:
-        """Whether `value` lies on the scale; NaN and infinities never do."""
+        """Tell whether `value` is on the scale. NaN and infinities never are."""
         return self.lowest <= value <= self.highest and (not self.whole or value == math.floor(value))
 
     def level(self, value: float) -> str:
-        """The name of the level that `value`, which must lie on the scale, belongs to."""
+        """Return the name of the level that `value` belongs to. Raises `ValueError` if it is not on the scale."""
         if not self.holds(value):
             raise ValueError(f"{value} is not on the scale from {self.lowest} to {self.highest}")
         return next(level.name for level in reversed(self.levels) if value >= level.start)
 
     def start_of(self, name: str) -> float:
-        """Where the level `name` begins. Raises `KeyError` for an unknown name."""
+        """Return where the level `name` begins. Raises `KeyError` for an unknown name."""
         for level in self.levels:
             if level.name == name:
                 return level.start
@@ -158,9 +159,9 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class DefectRule:
-    """When a score is a defect. One of three forms, so that a direction can never be inverted by accident.
+    """Decides when a score is a defect. It has three forms, so that a direction cannot be inverted by accident.
 
-    `below`: the value is less than x. `at_least`: the value is x or more. `label`: the label is exactly z.
+    `below`: the value is below the threshold. `at_least`: it is the threshold or more. `label`: the label is this one.
     """
 
     kind: Literal["below", "at_least", "label"]
@@ -168,7 +169,7 @@ class DefectRule:
     label: str = ""
 
     def matches(self, score: Score) -> bool:
-        """Whether `score` is a defect."""
+        """Tell whether `score` is a defect."""
         if self.kind == "below":
             return score.value < self.threshold
         if self.kind == "at_least":
@@ -176,16 +177,16 @@ class DefectRule:
         return score.label == self.label
 
     def __str__(self) -> str:
-        """The rule in words: `below 3`."""
+        """Return the rule in words: `below 3`."""
         shown = repr(self.label) if self.kind == "label" else f"{self.threshold:g}"
         return f"{self.kind.replace('_', ' ')} {shown}"
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call to a judge: how long it took in seconds, `ok` or the reason for which it failed, and more on that.
+    """One call to a judge: its duration in seconds, and `ok` or the reason why it failed.
 
-    `detail` is in our own words: no text of the provider, none of the traffic.
+    `detail` contains no text of the provider and none of the traffic.
     """
 
     seconds: float
@@ -195,9 +196,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one evaluation cost: US dollars, tokens, seconds of wall clock, calls made; 0 for a local evaluator.
+    """The cost of one evaluation: US dollars, tokens, seconds of wall clock, calls. A local evaluator only takes time.
 
-    `tries` are all calls in their order, those of questions that came to nothing among them.
+    `tries` are all calls in order, including those of questions that failed.
     """
 
     model: str = ""
@@ -212,10 +213,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the evaluator came to judge the case: what its sampler must know to learn from the verdict, now or later.
+    """How the case was sampled for the evaluator: what its sampler needs in order to learn from the result.
 
-    `probability` and `target` are as in `stages.SamplingDecision`. `inputs` is what the sampler saw of the case, empty
-    where it looks at nothing. `shift` is what it added to the log odds of a defect for other knowledge.
+    `probability` and `target` are as in `stages.SamplingDecision`. `inputs` are the numbers that the sampler saw of the
+    case, empty if it looks at none. `shift` is what it added to the log odds of a defect for other reasons.
     """
 
     probability: float
@@ -228,21 +229,21 @@ class RateScope(StrEnum):
     """Whether a result counts in the rates that alerts look at."""
 
     LIVE = "live"
-    LATE = "late"  # the answer was given too long ago: it would look like news, and is none
+    LATE = "late"  # the answer is too old: it would look like news
     NON_PRODUCTION = "non_production"  # not production traffic
-    BACKFILL = "backfill"  # judged afterwards, because somebody asked for it
-    USER_DISLIKED = "user_disliked"  # judged because its user disliked the answer: chosen for being bad
+    BACKFILL = "backfill"  # evaluated later, on request
+    USER_DISLIKED = "user_disliked"  # evaluated because its user disliked the answer, so no random sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
     """One result: a case, an evaluator in a version, and the outcome.
 
-    `weight` is 1 / (product of all probabilities with which the case and this evaluation were chosen); it counts only
-    where the outcome is a `Score`. `level` and `defect` are set exactly then. Of the case's attributes only those are
-    left that may leave the monitor. `selection` is None where no sampler chose. `score_source` is where it came from;
-    of others `key` tells several verdicts on one case apart. `origin` says where a case that was judged afterwards came
-    from: `kafka`, `spool`, `file` or `missed`.
+    `weight` is 1 / (product of the probabilities with which the case and this evaluation were sampled). It counts only
+    if the outcome is a `Score`; only then are `level` and `defect` set. The case keeps only attributes that may leave
+    the monitor. `selection` is None without sampling. `score_source` says whether the monitor or someone else scored;
+    `key` distinguishes several external scores of one case. `origin` is the origin of a case that was evaluated later:
+    `kafka`, `spool`, `file` or `missed`.
     """
 
     case: Case
@@ -263,20 +264,20 @@ class EvaluationResult:
 
     @property
     def lag(self) -> float | None:
-        """Seconds from the answer to the verdict, never below 0; None where no clock says when the answer was given."""
+        """Seconds from the answer to the result, never below 0; None if the time of the answer is unknown."""
         answered_at = self.case.answered_at
         return max(0.0, self.evaluated_at - answered_at) if answered_at > 0 else None
 
     @property
     def id(self) -> str:
-        """Deterministic: a repeat of the same evaluation has the same id. 32 hex digits."""
+        """The id of the result, 32 hex digits. A repeat of the same evaluation has the same id."""
         return result_id(self.case.request_id, self.evaluator, self.version, self.key)
 
 
 def result_id(request_id: str, evaluator: str, version: str, key: str = "") -> str:
-    """The id of a result, a hash of what was judged by whom in which version. 32 hex digits.
+    """Return the id of a result, a hash of the request, the evaluator and its version. 32 hex digits.
 
-    A request has one case. Where only a part of its trace comes again, the answer may seem to be another span's.
+    The span is not part of it: if only a part of a trace comes again, the answer may seem to be in another span.
     """
     text = "\x1f".join((request_id, evaluator, version, *((key,) if key else ())))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

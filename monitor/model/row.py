@@ -1,4 +1,4 @@
-"""A row on the way in: one request with its answer, complete as it comes."""
+"""Rows on the way in: each is one complete request with its answer, as JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 from monitor.model.ack import Ack
 
 SOURCE: Final = "cases"
-"""Under which rows stand in the ledger, whatever brought them."""
+"""The source that rows are counted under in the ledger, whichever source brought them."""
 
 
 class Row(NamedTuple):
-    """One row of a shape that is known, still JSON, with the little that the door must know of it.
+    """One row of a known shape, still as JSON.
 
-    `content` is the row as compact JSON on one line. `request_id` is the row's own, else a hash of what it holds, so
-    that a repeated delivery has the same. `app` is empty where neither the row nor its sender names one.
+    `content` is compact JSON on one line. `request_id` is the row's own id, else a hash of the row, so that a repeated
+    row has the same. `app` is empty if neither the row nor its sender names one.
     """
 
     request_id: str
@@ -26,9 +26,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """One delivery of rows: those that can be read, and how many of its rows can never become readable.
+    """One delivery of rows.
 
-    `app` is what the sender calls itself; it stands for the rows that name no app. `ack` as in `SpanBatch`.
+    `source` is the type of the source. `invalid` counts rows of the delivery that can never be read. `app` is the app
+    of rows that name none. `ack` is as in `SpanBatch`.
     """
 
     source: str

@@ -28,10 +28,10 @@ class EncodedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanBatch:
-    """One delivery by a sender, as protobuf, cut into its spans or log records and not further decoded.
+    """One delivery of spans or log records as protobuf, cut apart and not decoded further.
 
-    With a `ack` the sender holds the durable copy: it is not written to the spool, and whoever takes the batch
-    settles the ack.
+    `source` is the type of the source. With an `ack` the sender holds the durable copy: the batch is not written to
+    disk, and the ack is settled when every result has been delivered.
     """
 
     source: str
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who emitted a span or record: the resource (a service) and the instrumentation scope (a library)."""
+    """The emitter of a span or record: its resource (a service) and instrumentation scope (a library)."""
 
     service_name: str = ""
     resource: Mapping[str, Value] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """A moment within a span; `time_ns` in nanoseconds since 1970."""
+    """An event of a span. `time_ns` is in nanoseconds since 1970."""
 
     name: str
     time_ns: int = 0
@@ -79,7 +79,7 @@ class SpanEvent:
 
 
 class SpanLink(NamedTuple):
-    """What a span says that it belongs with, often in another trace; an id is empty where it is none that is valid."""
+    """A link from a span to another one, often in another trace. An invalid id is empty."""
 
     trace_id: str
     span_id: str
@@ -89,7 +89,7 @@ class SpanLink(NamedTuple):
 class Span:
     """One operation of a trace. Ids are lower-case hex (32 and 16 digits); `parent_id` is empty for a root.
 
-    `links` are the first few.
+    `links` are only the first few.
     """
 
     trace_id: str
@@ -111,7 +111,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One log record that belongs to a trace; `span_id` is empty where the emitter gave none."""
+    """One log record of a trace. `span_id` is empty if the emitter gave none."""
 
     trace_id: str
     span_id: str = ""

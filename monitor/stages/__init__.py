@@ -2,12 +2,10 @@
 
     Source -> Intake -> (spool, assembly) -> Convention -> Sampler -> Evaluator (asks a Judge) -> Sink
 
-Authors write the step; the pipeline owns the edges: counting, timing, handing over, catching. A component is a frozen
-pydantic model whose fields are its options in the configuration, so it holds no state: what lives longer than a call is
-a local variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
-
-`component`: what they all are, and the `Runtime` lent to them. `incoming`: source, intake, convention. `sampling`:
-which cases are judged. `judging`: evaluator, judge. `outgoing`: sink.
+Authors write the step; the pipeline counts, times, catches exceptions and delivers. A component is a frozen pydantic
+model whose fields are its options in the configuration. It has no state: anything that lives longer than a call is a
+local variable of `run` or `open`. A new component is one file, named after its `type`, in the folder of its stage.
+Plug-ins import these contracts from `monitor.plugins`.
 """
 
 from __future__ import annotations

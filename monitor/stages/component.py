@@ -1,4 +1,4 @@
-"""What every component is, and what the application lends to those that run."""
+"""The base of all components, and what the application lends to those that run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from monitor.telemetry.tracing import Tracer
 
 
 class Component(BaseModel):
-    """What a configuration entry becomes. Unknown keys are errors; values never change after start."""
+    """The base of all that entries of the configuration describe. Unknown keys are errors; values never change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def type_name(component: Component) -> str:
-    """The `type` of a component, as it stands in the configuration and in metric labels: the name of its file."""
+    """Return the `type` of a component in the configuration and in metric labels: the name of its file."""
     return type(component).__module__.rsplit(".", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the application lends to every component that runs: time, metrics, events, health, its share, its pages.
+    """What the application lends to every component that runs. Plug-ins use `clock`; the rest is for the monitor.
 
-    With `tracer` the monitor tells what it does itself; by default nobody listens.
+    `share` is this replica's share of the traffic, `site` takes web pages, and `tracer` records the monitor's own
+    spans, which go nowhere by default.
     """
 
     clock: Clock
@@ -44,9 +45,9 @@ class Runtime:
 
     @classmethod
     def standalone(cls, clock: Clock | None = None, *, logs: bool = True) -> Runtime:
-        """A runtime for work apart from a running monitor: metrics of its own, which nothing exports.
+        """Make a runtime for work outside a running monitor. Its metrics are not exported.
 
-        `clock` is the system's by default. With `logs` off its events are not logged either.
+        `clock` is the system's by default. With `logs` off, events are not logged.
         """
         metrics = Metrics()
         events = Events(metrics, None if logs else _silent_logger())

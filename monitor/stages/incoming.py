@@ -1,4 +1,4 @@
-"""The way in: sources hand batches to the intake, conventions say what a span means."""
+"""The way in: sources pass batches to the intake, conventions say what a span means."""
 
 from __future__ import annotations
 
@@ -17,66 +17,67 @@ from monitor.stages.component import Component, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of a batch: everything is safe, save `rejected` items that can never become valid, and why."""
+    """What became of a batch: all of it is safe, except `rejected` items that can never be read; `message` says why."""
 
     rejected: int = 0
     message: str = ""
 
 
 class Intake(Protocol):
-    """The way into the pipeline, held open to sources. Made by the pipeline."""
+    """The way into the pipeline, which sources call."""
 
     async def accept(self, batch: SpanBatch | RowBatch | FeedbackBatch) -> Accepted:
-        """Take a batch; returns once its data is safe at the promised level (on disk, unless the batch has a ack).
+        """Take a batch. Returns when its data is on disk, so that the sender can be acknowledged.
 
-        A batch with a ack is safe where it comes from: then the ack says when it is done with. A row whose id
-        was seen lately is not taken again.
-        Raises `Overloaded` when there is no room now: nothing of the batch was taken, the sender should try again.
-        Raises `InvalidData` when nothing of it can be read. Never blocks the event loop; may wait for a group commit.
+        A batch with an `ack` is safe at its sender: it is not written to disk, and the ack is settled when every result
+        has been delivered. A row with an id that was seen recently is not taken again. May wait for the disk, and never
+        blocks the event loop.
+
+        Raises:
+            Overloaded: there is no room now. Nothing of the batch was taken; the sender should try again.
+            InvalidData: nothing of the batch can be read.
         """
         ...
 
     def hand_over(self, acks: Iterable[Ack]) -> None:
-        """What hangs on these acks belongs to another process now, which will receive it again from the start.
+        """Give up data that another process will receive again from the start, and make these acks void.
 
-        Makes them void. What is not yet being judged is dropped, counted as handed over, and taken anew should it come
-        back here; what is being judged is finished.
+        Requests that wait are dropped, and counted as handed over; should they come back here, they are taken again.
+        Requests that are being scored are finished.
         """
         ...
 
 
 class Source(Component, ABC):
-    """Where traces come from. Run once by the pipeline, for the whole life of the process."""
+    """Receives traces or rows. The pipeline runs it once, for the whole life of the process."""
 
     @abstractmethod
     async def run(self, intake: Intake, runtime: Runtime, listening: Callable[[str], None]) -> None:
         """Receive until cancelled.
 
-        Call `listening(address)` once when ready, with the address in words (`127.0.0.1:4317`). When cancelled: accept
-        nothing new, let calls in progress finish (a second at most), then return. Raises `ConfigError` before listening
-        when it can never work (a port in use, a certificate that cannot be read).
+        Call `listening(address)` once when ready, with an address for people (`127.0.0.1:4317`). When cancelled, accept
+        nothing new, finish calls in progress within a second, and return. Raises `ConfigError` before `listening` if it
+        can never work: a port in use, a certificate that cannot be read.
         """
 
     def external_copies(self) -> str:
-        """Name where what is received stays outside this program, to be deleted there; empty: nowhere.
-
-        `rag-monitor forget` lists it.
-        """
+        """Name the places outside this program that keep what is received, for `rag-monitor forget`; empty: none."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one span says, in the words that all dialects share. None means "says nothing", empty means "says: none".
+    """What one span says, in terms that all dialects share. None means "not said"; empty means "none".
 
     `kind` is the role of the span in the request: `request` (a whole request, chain or agent), `retrieval`, `rerank`
-    (or any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding`,
+    (or any filter whose output replaces the candidates), `generation` (one call of a model), `tool`, `embedding` or
     `other`.
-    `documents` is None where the span says nothing of documents and empty where it says that none were found;
-    `documents_without_text` counts those of which only ids came. `messages` is the chat as sent to the model, system
-    prompt first, with an empty role where none was sent; `query` the question where the span states it plainly. `error`
-    is not empty where the span failed.
-    `stated` names the fields that the configuration has mapped: they outweigh what other spans say.
+
+    `documents` is None if the span says nothing about documents, and empty if it says that none were found;
+    `documents_without_text` counts documents of which only an id was sent. `messages` is the chat that was sent to the
+    model, system prompt first; a role is empty if none was sent. `query` is the question, if the span states it.
+    `error` says why the span failed; empty if it did not. `stated` names the fields that come from a mapping in the
+    configuration: they take precedence over other spans.
     """
 
     kind: Literal["request", "retrieval", "rerank", "generation", "tool", "embedding", "other"]
@@ -98,21 +99,20 @@ class Observation:
 
 
 class Convention(ABC):
-    """One dialect: how one family of instrumentation writes a span. Stateless; called for each span of a closed trace.
+    """Reads one dialect: the spans of one kind of instrumentation. Stateless; called for each span of a complete trace.
 
-    Adding a dialect is adding one file to `conventions/` with one subclass. Reading is tolerant: a value of an
-    unexpected shape is ignored, never an exception.
+    Reading is tolerant: it ignores a value of an unexpected shape, and never raises.
     """
 
     name: ClassVar[str]
-    """The dialect's name, as it stands in `convention` of a case."""
+    """The dialect's name, which a case carries in `convention`."""
 
     precedence: ClassVar[int] = 50
-    """Of two dialects that both recognise a span the one with the lower number reads it."""
+    """If two dialects recognise a span, the one with the lower number reads it."""
 
     record_marks: ClassVar[tuple[bytes, ...]] = ()
-    """A log record ends at the door unless it, or its scope, holds a mark of some dialect: both as encoded."""
+    """A log record is dropped on arrival unless it, or its scope, contains a mark of some dialect, as encoded bytes."""
 
     @abstractmethod
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span says, with its own log records, oldest first; None where it is not this dialect's."""
+        """Say what the span holds; None if it is not of this dialect. `records` are its log records, oldest first."""

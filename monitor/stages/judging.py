@@ -16,11 +16,11 @@ from monitor.stages.component import Component
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question to a judge: instructions of ours, material that is not, and the shape of the answer.
+    """One question to a judge: instructions, the material to look at, and the shape of the reply.
 
-    `material` is untrusted text by name, shown to the model as data between random fences, in this order, before the
-    instructions. `schema` is the JSON Schema of the answer, an object whose required keys are all that is read of it.
-    Another number of `repeat` asks the same anew, past the cache.
+    `material` is untrusted text by name. The model gets it as data between random fences, in this order, before the
+    instructions. `schema` is the JSON Schema of the reply: an object; only its required keys are read. `max_tokens`
+    limits the reply. Another `repeat` number asks the same question again, past the cache.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt in the form that a family of models was trained on, sent as it stands; who asks reads the answer.
+    """A prompt in the form that a model was trained on. It is sent as it is, and the evaluator reads the reply.
 
-    Its material stands between no fences: for models that only judge, and for repeating a service's own prompt. The
-    verdict's data is `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty
-    where the provider gives none. `temperature` None is that of the judge's configuration. A classifier takes one of
-    two messages, in the roles `premise` and `hypothesis`, and its text is a JSON list of labels with their scores.
+    Nothing is fenced: use it for models that can only judge, and to repeat a service's own prompt. The data of the
+    verdict is `text` and, with `logprobs`, `tokens`: a list of `text` and `logprob` (natural logarithm), empty if the
+    provider gives none. If `temperature` is None, that of the configuration is used. A classifier takes a prompt of two
+    messages, in the roles `premise` and `hypothesis`; its text is a JSON list of labels with scores.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's answer: `data` holds to the question's schema. Prices in US dollars, durations in seconds.
+    """A judge's reply: `data` matches the schema of the question. Prices are in US dollars, durations in seconds.
 
-    `tries` are the calls that it took, in their order.
+    `tries` are the calls that it took, in order. `cached` replies cost nothing.
     """
 
     data: Mapping[str, Any]
@@ -68,63 +68,63 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """A language model behind retries, budget, breaker and cache.
+    """A language model behind retries, budget, circuit breaker and cache.
 
-    `max_characters` is the longest material of one question: what is longer is refused with `too_large`.
+    `max_characters` limits the material of one question. A longer one raises `JudgeError` with `too_large`.
     """
 
     model: str
     max_characters: int
 
     async def ask(self, question: Question | Prompt) -> Verdict:
-        """Answer one question within the configured limits. Raises `JudgeError` with the reason, nothing else."""
+        """Answer one question within the configured limits. Raises `JudgeError` with a reason, and nothing else."""
         ...
 
 
 Needs = Literal["context", "history", "reference", "response"]
 
 Measures = Literal["grounding", "answering", "retrieval", "harm", "form"]
-"""What an evaluator is about: whether the response rests on the context, whether it answers what was asked, whether the
-search found what is needed, whether somebody is harmed or attacked, or the form of the response."""
+"""The subject of an evaluator: whether the response rests on the context (`grounding`), answers the question
+(`answering`), whether the search found what is needed (`retrieval`), whether someone is harmed or attacked (`harm`), or
+the `form` of the response."""
 
 
 class Evaluator(Component, ABC):
-    """Scores one case. Stateless: called concurrently, for many cases, in any order.
+    """Scores one case. Stateless: it is called concurrently, for many cases, in any order.
 
-    Class fields declare what it is; pydantic fields are its options.
+    Class fields declare what the evaluator is; pydantic fields are its options.
     """
 
     name: ClassVar[str]
     """Its name in metrics, alerts and configuration."""
 
     version: ClassVar[str]
-    """Changes whenever the same case could get another score: results of two versions are never averaged."""
+    """Change it whenever the same case could get another score. Results of two versions are never averaged."""
 
     scale: ClassVar[Scale]
-    """The scale of its values: both ends, which end is good, the levels by name."""
+    """The scale of its scores: both ends, which end is good, and the named levels."""
 
     needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
-    """What a case must have; without it the outcome is `Skipped` and the evaluator is not called."""
+    """What a case must have. Without it the outcome is `Skipped`, and the evaluator is not called."""
 
     measures: ClassVar[Measures | None] = None
-    """What it is about. Decides how its judge's explanations are read and what a boosted sample assumes; None: nothing
-    is assumed."""
+    """Its subject: decides how its judge's explanations are read and what a boosted sample assumes. None: nothing."""
 
     cost: ClassVar[Literal["local", "judge"]] = "local"
-    """`local`: milliseconds of processor, scores every kept case. `judge`: calls a language model, is sampled."""
+    """`local`: takes milliseconds, and scores every kept case. `judge`: calls a language model, and is sampled."""
 
     asks: ClassVar[Literal["model", "classifier"]] = "model"
-    """Whom a judged evaluator asks: a language model, or a classifier of pairs of texts."""
+    """What a judged evaluator asks: a language model, or a classifier of pairs of texts."""
 
     default_defect: ClassVar[DefectRule]
-    """What counts as a defect unless the configuration says otherwise."""
+    """The rule that decides what is a defect, unless the configuration sets another."""
 
     definition: ClassVar[str] = ""
-    """Where the definition comes from: a link or a reference."""
+    """The source of its definition: a link or a reference."""
 
     @abstractmethod
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Score `case`. A local evaluator gets no judge; it may compute for some milliseconds and must never wait.
+        """Score `case`. A local evaluator gets no judge, may compute for some milliseconds, and must never wait.
 
-        May raise `JudgeError` (becomes `Unscored` with its reason); any other exception becomes `Unscored(error)`.
+        A `JudgeError` becomes `Unscored` with its reason; any other exception becomes `Unscored` with `error`.
         """

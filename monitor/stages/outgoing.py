@@ -18,29 +18,29 @@ class Sink(Component, ABC):
     """Where results go."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "none"
-    """Whose results can be heard from it again, by `recall`: nobody's, those of this process's earlier lives, or those
-    of every replica."""
+    """Whose results `recall` gives: none; those of this process, from before its restart (`process`); or those of every
+    replica (`fleet`)."""
 
     @abstractmethod
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Connect for the life of the process; leaving the context flushes.
+        """Connect for the life of the process. Leaving the context flushes.
 
-        The returned function takes one result and returns when the sink has it safely; it may wait, which slows the
-        pipeline down. A result may come twice (same `id`) after a restart.
+        The context gives a function that takes one result, and returns when the sink has it safely. It may wait, which
+        slows the pipeline down. After a restart a result may come twice, with the same `id`.
         """
 
     def external_copies(self) -> str:
-        """Name where copies of results lie outside the storage folder, to be deleted there; empty: nowhere.
+        """Name the places outside the storage folder that hold results, for `rag-monitor forget`; empty: none.
 
-        `rag-monitor forget` lists it. By default the name of the sink.
+        By default the name of the sink.
         """
         return type_name(self)
 
     async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
-        """Tell what the sink holds: the newest few thousand results, oldest first; then, of a fleet, each that comes.
+        """Pass the results that the sink holds to `heard`: the newest few thousand, oldest first.
 
-        Called once, beside the pipeline; a sink that holds nothing, or only the past, returns. `heard` is quick and
-        must be called on the event loop, in small numbers at once. A result may be told twice. May raise
+        A sink of a `fleet` goes on with each result that arrives; any other returns. Called once, beside the pipeline.
+        Call `heard` on the event loop, for a few results at a time. A result may be passed twice. May raise
         `MonitorError`.
         """
         return

@@ -1,4 +1,4 @@
-"""How likely a case is to be judged, and what a sampler learns from verdicts."""
+"""How likely a judged evaluator is to score a case, and what a sampler learns from the results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from monitor.stages.judging import Evaluator
 
 @dataclass(frozen=True, slots=True)
 class SamplingDecision:
-    """With which `probability` a case is judged, 0 to 1, and how that came about.
+    """The `probability`, 0 to 1, with which a case is scored, and how the sampler came to it.
 
-    `target` is the share of all cases that is judged at that time, `risk` the probability of a defect as the sampler
-    sees it (None: it does not), `inputs` what it saw, `shift` what was added to the log odds of a defect for what is
-    known besides. `thinned`: a cap has lowered the probability. `scope` is that of the result, where the case does
-    not decide it.
+    `target` is the share of all cases that is scored at that time, `risk` the probability of a defect as the sampler
+    estimates it (None: it does not), `inputs` are the numbers it saw of the case, and `shift` is what it added to the
+    log odds of a defect for other reasons. `thinned`: a cap has lowered the probability. `scope` is that of the result,
+    if the case does not decide it.
     """
 
     probability: float
@@ -34,11 +34,11 @@ class SamplingDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastResult:
-    """A result of an earlier process, or of another replica, as far as it teaches: what `Sampling.learn` was told then.
+    """A result of an earlier process or another replica, as far as samplers learn from it.
 
-    `result` is its id. `inputs` and `shift` are as in `SamplingDecision`, no inputs where the sampler saw nothing;
-    `emphasis` is how many cases it stands for, relative to an even draw; `defect` is None where it is no score of
-    production traffic.
+    `result` is its id. `inputs` and `shift` are as in `SamplingDecision`; inputs are empty if the sampler saw none.
+    `emphasis` is the number of cases that it stands for, relative to uniform sampling. `defect` is None unless it is a
+    score of production traffic.
     """
 
     result: str
@@ -53,53 +53,53 @@ class PastResult:
 
 
 class Sampling(Protocol):
-    """A sampler at work for one evaluator. Called on the event loop: microseconds, no waiting.
+    """A sampler at work for one evaluator. It is called on the event loop: it takes microseconds, and never waits.
 
-    `adaptive` says that a probability depends on more than the case: then the pipeline stores the first one of each
-    case, and a case that comes again keeps it.
+    `adaptive`: the probability depends on more than the case. Then the pipeline stores the first one of each case, and
+    a case that comes again keeps it.
     """
 
     adaptive: bool
 
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:
-        """The probability of `case`, of which `local` are the scores of the local evaluators, by name.
+        """Return the probability of `case`. `local` are the scores of local evaluators, by name.
 
-        Of it only `part`, above 0 to 1, will be used, since the app's quota is nearly spent: the pipeline multiplies,
-        and a budget is spent on so much of a case.
+        The pipeline multiplies it by `part` (0 < part <= 1), which is below 1 if the app's quota is nearly used up. A
+        budget is then charged for that part of a case.
         """
         ...
 
     def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
-        """A case that was drawn has been judged, for `dollars`; `defect` is None where no verdict came about."""
+        """Learn from a case that was drawn and scored, for `dollars`. `defect` is None if there is no score."""
         ...
 
     def recall(self, lesson: PastResult) -> None:
-        """The same of a case that another process has judged, with an evaluator of this name and version."""
+        """Learn from a result of another process, with an evaluator of this name and version."""
         ...
 
 
 class Sampler(Component, ABC):
-    """Decides how likely a case is to be judged. The pipeline draws, by a hash of the trace id."""
+    """Decides how likely a case is to be scored. The pipeline then draws, by a hash of the trace id."""
 
     @property
     def sees(self) -> str:
-        """The local evaluator whose scores it goes by: it must be configured. Empty: none."""
+        """The local evaluator whose scores it uses, which must be configured. Empty: none."""
         return ""
 
     @abstractmethod
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
-        """Begin to sample for `evaluator`. What is learned lives in what is returned."""
+        """Begin to sample for `evaluator`. The returned object holds what it learns."""
 
 
 class FixedSampler(Sampler):
-    """A sampler that goes by the case alone: the same case has the same probability, always and everywhere."""
+    """A sampler that looks at the case alone: the same case always has the same probability, in every replica."""
 
     @abstractmethod
     def probability(self, case: Case) -> float:
-        """The probability, 0 <= p <= 1, with which `case` is chosen."""
+        """Return the probability, 0 <= p <= 1, with which `case` is sampled."""
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:  # noqa: ARG002 - the contract's signature
-        """Nothing to learn, nothing to keep."""
+        """Give the probabilities; it learns nothing."""
         return _Fixed(self.probability)
 
 

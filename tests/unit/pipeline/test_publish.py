@@ -1,4 +1,4 @@
-"""Results on their way to the sinks: side by side, bounded, and a ack that waits for all of them."""
+"""Results on their way to the sinks: side by side, bounded, and an ack that waits for all of them."""
 
 from __future__ import annotations
 
