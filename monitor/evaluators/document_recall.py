@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from monitor.model.case import Case, Document
-from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED, _SHOWN = 50, 120
@@ -26,14 +26,8 @@ class DocumentRecall(Evaluator):
 
     name: ClassVar[str] = "document_recall"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(Level("missed", 0.0), Level("partial", 0.5), Level("complete", 1.0)),
-    )
+    scale: ClassVar[Scale] = Scale.share(missed=0.0, partial=0.5, complete=1.0)
     needs: ClassVar[frozenset[Needs]] = frozenset({"reference"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
     """Less than half of what was expected. A starting point."""

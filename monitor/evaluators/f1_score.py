@@ -6,11 +6,11 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from monitor.evaluators._asking import why_trivial
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 _LISTED, _SHOWN = 20, 120
@@ -35,14 +35,8 @@ class F1Score(Evaluator):
 
     name: ClassVar[str] = "f1_score"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(Level("different", 0.0), Level("loose", 0.25), Level("partial", 0.5), Level("close", 0.75)),
-    )
+    scale: ClassVar[Scale] = Scale.share(different=0.0, loose=0.25, partial=0.5, close=0.75)
     needs: ClassVar[frozenset[Needs]] = frozenset({"reference", "response"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "answering"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.25)
     """A starting point, chosen without labels. Too high if the expected answers are terse."""

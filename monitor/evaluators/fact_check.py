@@ -17,7 +17,6 @@ from monitor.model.case import Case, Document, Message
 from monitor.model.outcome import (
     DefectRule,
     Evidence,
-    Level,
     Outcome,
     Scale,
     Score,
@@ -46,17 +45,7 @@ class FactCheck(Evaluator):
 
     name: ClassVar[str] = "fact_check"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(
-            Level("unsupported", 0.0),
-            Level("partly_supported", 0.25),
-            Level("mostly_supported", 0.75),
-            Level("supported", 1.0),
-        ),
-    )
+    scale: ClassVar[Scale] = Scale.share(unsupported=0.0, partly_supported=0.25, mostly_supported=0.75, supported=1.0)
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     measures: ClassVar[Measures | None] = "grounding"

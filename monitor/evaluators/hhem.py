@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 from monitor.errors import JudgeError
 from monitor.evaluators._asking import asked, context_of, malformed, trivial
 from monitor.model.case import Case, Message
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 _AGREES: Final = ("consistent", "entailment", "supported")
@@ -25,9 +25,7 @@ class Hhem(Evaluator):
 
     name: ClassVar[str] = "hhem"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0, highest=1.0, better="higher", levels=(Level("inconsistent", 0.0), Level("consistent", 0.5))
-    )
+    scale: ClassVar[Scale] = Scale.share(inconsistent=0.0, consistent=0.5)
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     asks: ClassVar[Literal["model", "classifier"]] = "classifier"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
@@ -46,7 +46,6 @@ class InjectionPattern(Evaluator):
         levels=(Level("none", 0.0), Level("suspicious", _SUSPICIOUS), Level("attack", _ATTACK)),
     )
     needs: ClassVar[frozenset[Needs]] = frozenset()
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "harm"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SUSPICIOUS)
     """`suspicious` or `attack`. If documents are tutorials or about prompts, `{at_least: 0.7}` alarms less often."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, words
 from monitor.model.case import Case, Document
-from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 RESPONSE_CHARACTERS = 24_576
@@ -37,20 +37,10 @@ class OverlapGroundedness(Evaluator):
 
     name: ClassVar[str] = "overlap_groundedness"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(
-            Level("unsupported", 0.0),
-            Level("mostly_unsupported", 0.2),
-            Level("partly_supported", 0.4),
-            Level("mostly_supported", 0.6),
-            Level("supported", 0.8),
-        ),
+    scale: ClassVar[Scale] = Scale.share(
+        unsupported=0.0, mostly_unsupported=0.2, partly_supported=0.4, mostly_supported=0.6, supported=0.8
     )
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.45)
     """Of 450 human-labelled answers of the mtRAG benchmark (18 % defective), 4 % of the good ones and 52 % of the

@@ -70,13 +70,7 @@ class PrometheusRubric(Evaluator):
         highest=5,
         better="higher",
         whole=True,
-        levels=(
-            Level("score_1", 1),
-            Level("score_2", 2),
-            Level("score_3", 3),
-            Level("score_4", 4),
-            Level("score_5", 5),
-        ),
+        levels=tuple(Level(f"score_{points}", points) for points in range(1, 6)),
     )
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     measures: ClassVar[Measures | None] = "grounding"

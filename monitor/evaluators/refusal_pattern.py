@@ -13,7 +13,7 @@ from monitor.evaluators._fold import fold
 from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
-from monitor.stages import Evaluator, Judge, Measures, Needs
+from monitor.stages import Evaluator, Judge, Measures
 
 _CLAUSES = 40
 _CLAUSE = 400
@@ -53,8 +53,6 @@ class RefusalPattern(Evaluator):
     scale: ClassVar[Scale] = Scale(
         lowest=0.0, highest=1.0, better="lower", levels=(Level("answer", 0.0), Level("refusal", 1.0)), whole=True
     )
-    needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("label", label="refusal")
     definition: ClassVar[str] = "our own patterns"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from monitor.evaluators._asking import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
-from monitor.stages import Evaluator, Judge, Measures, Needs
+from monitor.stages import Evaluator, Judge, Measures
 
 # Scripts without spaces: two characters count as a word.
 _unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
@@ -37,8 +37,6 @@ class ResponseLength(Evaluator):
         levels=(Level("fits", _FITS), Level("too_short", _SHORT), Level("too_long", _LONG)),
         whole=True,
     )
-    needs: ClassVar[frozenset[Needs]] = frozenset({"response"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "form"
     default_defect: ClassVar[DefectRule] = DefectRule("at_least", _SHORT)
     """Outside the range, on either side."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from monitor.evaluators._text import sentences_of_keys, words
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
 QUESTION_CHARACTERS = 8_192
@@ -43,14 +43,8 @@ class RetrievalOverlap(Evaluator):
 
     name: ClassVar[str] = "retrieval_overlap"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(Level("unrelated", 0.0), Level("loose", 0.2), Level("partial", 0.5), Level("close", 0.8)),
-    )
+    scale: ClassVar[Scale] = Scale.share(unrelated=0.0, loose=0.2, partial=0.5, close=0.8)
     needs: ClassVar[frozenset[Needs]] = frozenset({"context"})
-    cost: ClassVar[Literal["local", "judge"]] = "local"
     measures: ClassVar[Measures | None] = "retrieval"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.2)
     """A starting point, chosen without labels of retrieval. Of the 150 questions of the mtRAG benchmark, 8 % are below

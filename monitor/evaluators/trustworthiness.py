@@ -16,7 +16,7 @@ from monitor.evaluators._asking import asked, together, trivial
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._text import Word, words
 from monitor.model.case import Case
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Prompt, Question, Verdict
 
 _WEIGHTS: Final = {"agreement": 0.7, "reflection": 0.3, "probability": 0.25}
@@ -51,12 +51,7 @@ class Trustworthiness(Evaluator):
 
     name: ClassVar[str] = "trustworthiness"
     version: ClassVar[str] = "1"
-    scale: ClassVar[Scale] = Scale(
-        lowest=0.0,
-        highest=1.0,
-        better="higher",
-        levels=(Level("untrustworthy", 0.0), Level("doubtful", 0.4), Level("fair", 0.6), Level("trustworthy", 0.8)),
-    )
+    scale: ClassVar[Scale] = Scale.share(untrustworthy=0.0, doubtful=0.4, fair=0.6, trustworthy=0.8)
     cost: ClassVar[Literal["local", "judge"]] = "judge"
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from monitor.model.case import Case
 from monitor.model.external import ScoreSource
@@ -131,6 +131,11 @@ class Scale:
             raise ValueError(
                 f"a scale needs lowest < highest and levels in ascending order, the first at {self.lowest}: {starts}"
             )
+
+    @classmethod
+    def share(cls, **levels: float) -> Self:
+        """A scale from 0 to 1 on which higher is better, with the start of each level, in ascending order."""
+        return cls(0.0, 1.0, "higher", tuple(Level(name, start) for name, start in levels.items()))
 
     @property
     def unit(self) -> str:

@@ -6,7 +6,7 @@ import math
 import random
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -74,12 +74,9 @@ class HttpSink(Sink):
     async def write(self, api: Api, results: Sequence[EvaluationResult]) -> None:
         """Write up to `at_once` results, idempotently. Raises as `_together.Send` does."""
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Open the client. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
-        return self._open(runtime)
-
     @asynccontextmanager
-    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        """Open the client. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors write to Prometheus only
 
         name = type_name(self)

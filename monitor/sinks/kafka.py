@@ -6,7 +6,7 @@ Schema: `docs/results.md`. The key is the trace id. A result may be sent twice, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar, Final, Literal
 
 from anyio import lowlevel
@@ -63,14 +63,11 @@ class KafkaSink(KafkaConnection, Sink):
         """Name the topic."""
         return f"kafka {self.address} {self.topic}"
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
+    @asynccontextmanager
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         """Open the producer. Delivering returns when all in-sync replicas have the result; else it raises as
         `Producer.send` does. Leaving the context waits for results in flight, some seconds at most.
         """
-        return self._open(runtime)
-
-    @asynccontextmanager
-    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         compression = None if self.compression == "none" else self.compression
         sending = Sending(self.delivery_timeout, compression, self.max_bytes)
         topics = (self.topic, self.dead_letters) if self.dead_letters else (self.topic,)

@@ -7,7 +7,7 @@ by the SDK's own OTLP exporters, but not through its batch processor, which drop
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
@@ -69,12 +69,9 @@ class OtelEvents(OtlpSettings, Sink):
         """The receiver."""
         return f"otel_events {self.endpoint}"
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
-        return self._open(runtime)
-
     @asynccontextmanager
-    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
         target, where = self.target("otel_events"), urlsplit(self.endpoint).netloc
         write = await anyio.to_thread.run_sync(_writer)
         idle = [await anyio.to_thread.run_sync(OtlpSender, target) for _ in range(_IN_FLIGHT)]

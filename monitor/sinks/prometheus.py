@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -47,12 +47,9 @@ class PrometheusSink(ListenerOptions, Sink):
         """Return nothing: metrics identify no request."""
         return ""
 
-    def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
-        """Listen while the context lasts. Raises `ConfigError` if the port is taken or a file cannot be read."""
-        return self._open(runtime)
-
     @asynccontextmanager
-    async def _open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        """Listen while the context lasts. Raises `ConfigError` if the port is taken or a file cannot be read."""
         up = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._serve, runtime, up)

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, Field, model_validator
 from monitor.errors import ConfigError, MonitorError
 from monitor.stages import Component
 from monitor.transport.http import files
+from monitor.transport.http.tls import load_chain
 
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
 _METADATA_ADDRESSES = frozenset(
@@ -140,22 +141,14 @@ class ClientTls(Component):
 
     def context(self) -> ssl.SSLContext:
         """Build the client's context. Raises `ConfigError` if a file cannot be read or has the wrong content."""
-        for path, what in ((self.ca_file, "the authority"), (self.cert_file, "the certificate")):
-            if path is not None:
-                files.read(path, what)
+        if self.ca_file is not None:
+            files.read(self.ca_file, "the authority")
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except (ssl.SSLError, OSError) as error:
             raise ConfigError(f"{str(self.ca_file)!r} contains no certificate: {error}") from None
         if self.cert_file is not None and self.key_file is not None:
-            files.read(self.key_file, "the private key")
-            try:
-                # The callback keeps OpenSSL from asking for a passphrase on the terminal.
-                context.load_cert_chain(self.cert_file, self.key_file, password=lambda: "")
-            except (ssl.SSLError, OSError, ValueError) as error:
-                raise ConfigError(
-                    f"{str(self.cert_file)!r} and {str(self.key_file)!r} are not a certificate and its key: {error}"
-                ) from None
+            load_chain(context, self.cert_file, self.key_file)
         return context
 
 

@@ -41,18 +41,9 @@ class Tls(BaseModel):
         self.material()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
-        try:
-            # A callback for the passphrase keeps OpenSSL from asking for one at the terminal.
-            context.load_cert_chain(self.cert_file, self.key_file, password=lambda: "")
-        except (ssl.SSLError, OSError, ValueError) as error:
-            raise ConfigError(
-                f"{str(self.cert_file)!r} and {str(self.key_file)!r} are not a certificate and its key: {error}"
-            ) from None
+        load_chain(context, self.cert_file, self.key_file)
         if self.client_ca_file is not None:
-            try:
-                context.load_verify_locations(self.client_ca_file)
-            except (ssl.SSLError, OSError) as error:
-                raise ConfigError(f"{str(self.client_ca_file)!r} contains no certificate: {error}") from None
+            load_authorities(context, self.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
@@ -74,6 +65,27 @@ class Tls(BaseModel):
             files.read(self.key_file, "the private key"),
             files.read(self.client_ca_file, "the client authority") if self.client_ca_file else None,
         )
+
+
+def load_chain(context: ssl.SSLContext, cert_file: Path, key_file: Path, password: str = "") -> None:
+    """Identify with a certificate and its key, both PEM. Raises `ConfigError`."""
+    files.read(cert_file, "the certificate")
+    files.read(key_file, "the private key")
+    try:
+        # A callback for the passphrase keeps OpenSSL from asking for one on the terminal.
+        context.load_cert_chain(cert_file, key_file, password=lambda: password)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        message = f"{str(cert_file)!r} and {str(key_file)!r} are not a certificate and its key: {error}"
+        raise ConfigError(message) from None
+
+
+def load_authorities(context: ssl.SSLContext, ca_file: Path) -> None:
+    """Trust the authorities in a PEM file. Raises `ConfigError`."""
+    files.read(ca_file, "the authority")
+    try:
+        context.load_verify_locations(ca_file)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"{str(ca_file)!r} contains no certificate: {error}") from None
 
 
 class Material(NamedTuple):

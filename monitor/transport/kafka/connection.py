@@ -14,8 +14,8 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from monitor.errors import ConfigError
 from monitor.stages import Component
-from monitor.transport.http import files
 from monitor.transport.http.listener import is_loopback
+from monitor.transport.http.tls import load_authorities, load_chain
 
 _BROKER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[\w](?:[\w.-]*[\w])?):(\d{1,5})")
 _LAST_PORT: Final = 65535
@@ -44,8 +44,12 @@ class KafkaTls(Component):
     def _readable(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("set both `cert_file` and `key_file`, or neither")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            self._try()
+            if self.ca_file is not None:
+                load_authorities(context, self.ca_file)
+            if self.cert_file is not None and self.key_file is not None:
+                load_chain(context, self.cert_file, self.key_file, self._password())
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return self
@@ -63,24 +67,6 @@ class KafkaTls(Component):
     def _password(self) -> str:
         # Never None: OpenSSL would prompt for the passphrase on the terminal.
         return self.key_password.get_secret_value() if self.key_password is not None else ""
-
-    def _try(self) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if self.ca_file is not None:
-            files.read(self.ca_file, "the authority")
-            try:
-                context.load_verify_locations(self.ca_file)
-            except (ssl.SSLError, OSError) as error:
-                raise ConfigError(f"{str(self.ca_file)!r} contains no certificate: {error}") from None
-        if self.cert_file is not None and self.key_file is not None:
-            files.read(self.cert_file, "the certificate")
-            files.read(self.key_file, "the private key")
-            try:
-                context.load_cert_chain(self.cert_file, self.key_file, password=self._password())
-            except (ssl.SSLError, OSError, ValueError) as error:
-                raise ConfigError(
-                    f"{str(self.cert_file)!r} and {str(self.key_file)!r} are not a certificate and its key: {error}"
-                ) from None
 
 
 class KafkaSasl(Component):
