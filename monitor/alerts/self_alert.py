@@ -191,12 +191,8 @@ class AlertFeed:
     """Passes results on to the rate windows and to the alerts on the monitor itself.
 
     Only live results count, as in the series that the Prometheus rules read. External scores count in the rates; but
-    that they are missing or cannot be read says nothing about this monitor.
-
-    Args:
-        windows: the sums that defect-rate alerts look at.
-        checks: the alerts on the monitor itself.
-        app_label: makes a label value of the name of an app.
+    that they are missing or cannot be read says nothing about this monitor. `app_label` makes a label value of
+    the name of an app.
     """
 
     def __init__(self, windows: Windows, checks: SelfAlertChecks, app_label: Callable[[str], str]) -> None:

@@ -58,9 +58,7 @@ class Pass:
 class Breaker:
     """Opens when at least half of at least 20 calls in 30 seconds failed, or when told to.
 
-    Args:
-        clock: its monotonic side is read.
-        changed: called with True when it opens and with False when it closes.
+    `changed` is called with True when it opens and with False when it closes.
     """
 
     def __init__(self, clock: Clock, changed: Callable[[bool], None] = lambda _open: None) -> None:

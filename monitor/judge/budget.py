@@ -104,11 +104,9 @@ class BudgetTracker:
     Periods are calendar hours and days (UTC), counted from the wall clock at start: if the clock jumps later, no period
     is skipped or repeated.
 
-    Args:
-        budget: the caps for all replicas together.
-        clock: the clock to read.
-        group: this process's share of the caps. When it changes, so does its share of what is left of the period.
-        spent: called once per period for each cap that is reached, with its name and the time it resets, as text.
+    The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
+    does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with its
+    name and the time it resets, as text.
     """
 
     def __init__(

@@ -47,9 +47,8 @@ class Paused(NamedTuple):
 class Pause:
     """Whether one judge is paused.
 
-    Args:
-        place: the configuration section of the judge, such as `judges.small`.
-        key_file: whether its key is read from a file, so that a new key needs no restart.
+    `place` is the configuration section of the judge, such as `judges.small`; `key_file` says whether its key is read
+    from a file, so that a new key needs no restart.
     """
 
     def __init__(

@@ -66,8 +66,7 @@ class _Average:
 class BudgetPacer:
     """Paces one evaluator's budget. `per_day` may be set at any time; `per_hour` caps the expectation of each hour.
 
-    Args:
-        now: seconds of a monotonic clock, as in `draw`.
+    `now` is in seconds of a monotonic clock, as in `draw`.
     """
 
     def __init__(self, per_day: float, per_hour: float, now: float) -> None:

@@ -82,8 +82,7 @@ def are_inputs(numbers: Sequence[float]) -> bool:
 class DefectModel:
     """The belief about one app and one evaluator, from `labels` verdicts of which `defects` found a defect.
 
-    Args:
-        slopes: the prior mean of the coefficient of each input; the first input is the trusted one.
+    `slopes` are the prior means of the coefficients of the inputs, the trusted input first.
     """
 
     __slots__ = ("_prior", "_slopes", "coefficients", "covariance", "defects", "labels")

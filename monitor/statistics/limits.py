@@ -78,11 +78,8 @@ class TokenBucket:
 class CalendarCap:
     """Allows at most `limit` in each calendar period (UTC), of which this process may have a `share`.
 
-    Call `turn` before the other methods. A wall clock that is set back does not reopen a period.
-
-    Args:
-        limit: of all processes together.
-        period: seconds that divide a day: 3600 for hours, 86400 for days.
+    Call `turn` before the other methods. A wall clock that is set back does not reopen a period. `limit` is that
+    of all processes together, `period` 3600 seconds for hours or 86400 for days.
     """
 
     def __init__(self, limit: float, period: float) -> None:

@@ -62,13 +62,8 @@ def open_database(
 ) -> sqlite3.Connection:
     """Open the file for writing, in autocommit mode, and bring it to the current version.
 
-    Args:
-        path: the file; created where it does not exist.
-        form: what it holds.
-        timeout: seconds to wait for another writer.
-        pragmas: settings beside those of `form`, set first.
-
-    The connection may be used from any thread, by one at a time. Raises `sqlite3.Error`; `ConfigError` where a newer
+    Creates a missing file. Waits `timeout` seconds for another writer. `pragmas` come before those of `form`. The
+    connection may be used from any thread, by one at a time. Raises `sqlite3.Error`; `ConfigError` where a newer
     version of this program wrote the file.
     """
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, check_same_thread=False)

@@ -27,9 +27,7 @@ def printable(value: str) -> str:
 class Capped:
     """Turn a text from outside into a label value: safe for every parser, and bounded in number.
 
-    Args:
-        limit: how many distinct values there may be; further ones become `__other__`.
-        missing: stands for an empty text.
+    Beyond `limit` distinct values, further ones become `__other__`. `missing` stands for an empty text.
     """
 
     def __init__(self, limit: int = 200, missing: str = "") -> None:

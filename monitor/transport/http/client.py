@@ -34,16 +34,9 @@ def check_address(
     """Refuse a URL that is not plain http(s), carries credentials, or names a link-local or metadata address.
 
     Other spellings of an IP address (decimal, hexadecimal, short, IPv4 within IPv6) are read as the system's resolver
-    reads them.
-
-    Args:
-        url: the address to check.
-        use_instead: the option that takes credentials, for the message; empty where there is none.
-        allow_query: whether a query is allowed, as webhooks often have one.
-        allow_link_local: the value of that option; None where it does not exist.
-
-    Raises:
-        ValueError: continues a sentence about the URL and repeats only its scheme and host.
+    reads them. `use_instead` names the option that takes credentials, for the message. Webhooks `allow_query`.
+    `allow_link_local` is the value of that option; None where it does not exist. Raises `ValueError`, which continues a
+    sentence about the URL and repeats only its scheme and host.
     """
     try:
         parts = urlsplit(url)

@@ -56,9 +56,8 @@ _SAID: Final = {
 class Consumer:
     """Reads topics as a member of a group, at least once.
 
-    Args:
-        hand_over: called with the acks of messages that now belong to other members.
-        ready: called once, when this process is a member of the group and all topics exist.
+    `hand_over` is called with the acks of messages that now belong to other members; `ready` once, when this process is
+    a member of the group and all topics exist.
     """
 
     def __init__(

@@ -70,11 +70,8 @@ class DeadLetters:
     """Writes dead letters; a message is settled once its letter is acknowledged.
 
     While the topic cannot be written letters wait, and with them the offsets to commit; beyond two hundred letters the
-    caller waits too.
-
-    Args:
-        sender, topic: None where dead letters are only counted.
-        sending: the group of the tasks that wait for acknowledgements.
+    caller waits too. Without `sender` and `topic` dead letters are only counted. `sending` runs the tasks that wait for
+    acknowledgements.
     """
 
     def __init__(
