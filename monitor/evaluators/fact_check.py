@@ -67,8 +67,7 @@ class FactCheck(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Check each claim. Skipped if the response claims nothing. Raises `JudgeError`."""
-        worthless = trivial(case, self.scale)
-        if worthless is not None:
+        if (worthless := trivial(case, self.scale)) is not None:
             return worthless
         if not context_of(case):
             return Skipped(SkippedReason.NO_CONTEXT)

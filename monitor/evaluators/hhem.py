@@ -42,8 +42,7 @@ class Hhem(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Score the pair. Raises `JudgeError`."""
-        worthless = trivial(case, self.scale)
-        if worthless is not None:
+        if (worthless := trivial(case, self.scale)) is not None:
             return worthless
         context = context_of(case)
         if not context:

@@ -63,8 +63,7 @@ class Lynx(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Ask for the verdict. Raises `JudgeError`."""
-        worthless = trivial(case, self.scale)
-        if worthless is not None:
+        if (worthless := trivial(case, self.scale)) is not None:
             return worthless
         if not context_of(case):
             return Skipped(SkippedReason.NO_CONTEXT)

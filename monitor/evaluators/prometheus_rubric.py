@@ -88,8 +88,7 @@ class PrometheusRubric(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Ask for the grade. Raises `JudgeError`."""
-        worthless = trivial(case, self.scale)
-        if worthless is not None:
+        if (worthless := trivial(case, self.scale)) is not None:
             return worthless
         if self.context and not context_of(case):
             return Skipped(SkippedReason.NO_CONTEXT)

@@ -71,8 +71,7 @@ class Trustworthiness(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Ask again. Skipped if the service's prompt is unknown or cannot be sent again. Raises `JudgeError`."""
-        worthless = trivial(case, self.scale)
-        if worthless is not None:
+        if (worthless := trivial(case, self.scale)) is not None:
             return worthless
         # A tool message is valid only after the call that it answers, which is not in the trace.
         if not case.prompt or not all(one.role in _SENDABLE for one in case.prompt):

@@ -105,8 +105,8 @@ class BudgetTracker:
     is skipped or repeated.
 
     The caps of `budget` are for all replicas together, `group` is this process's share of them: when it changes, so
-    does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with its
-    name and the time it resets, as text.
+    does its share of what is left of the period. `spent` is called once per period for each cap that is reached, with
+    its name and the time it resets, as text.
     """
 
     def __init__(

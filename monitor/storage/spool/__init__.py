@@ -1,8 +1,8 @@
 """The durable queue before assembly: a delivery that was acknowledged survives crashes, full disks and damaged files.
 
 `queue` is what the pipeline talks to (asyncio, group commit), `store` the SQLite file behind it (one thread, blocking)
-with `table`, and with `memory` beside the records. `salvage` repairs a damaged file, `retained` keeps
-processed deliveries for a time.
+with `table`, and with `memory` beside the records. `salvage` repairs a damaged file, `retained` keeps processed
+deliveries for a time.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,6 +13,7 @@ from monitor.errors import InvalidData, MonitorError
 from monitor.model.ack import Ack
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event
+from monitor.transport.kafka.producer import Producer
 
 REASONS: Final = ("invalid", "too_large", "rejected", "checksum", "codec", "batch", "fault")
 
@@ -57,15 +58,6 @@ class Letter(NamedTuple):
         return [*self.headers, *own]
 
 
-class DeadLetterSender(Protocol):
-    """Sends records."""
-
-    async def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
-    ) -> None:
-        """Return when acknowledged. Raises `InvalidData` where it can never be sent; `MonitorError`: retry."""
-
-
 class DeadLetters:
     """Writes dead letters; a message is settled once its letter is acknowledged.
 
@@ -76,7 +68,7 @@ class DeadLetters:
 
     def __init__(
         self,
-        sender: DeadLetterSender | None,
+        sender: Producer | None,
         topic: str | None,
         topics: Sequence[str],
         runtime: Runtime,
@@ -104,7 +96,7 @@ class DeadLetters:
         await self._room.acquire()
         self._sending.start_soon(self._send, self._sender, self._topic, letter, ack)
 
-    async def _send(self, sender: DeadLetterSender, topic: str, letter: Letter, ack: Ack) -> None:
+    async def _send(self, sender: Producer, topic: str, letter: Letter, ack: Ack) -> None:
         value, headers = letter.value, letter.record()
         ended = self._kept[letter.topic]
         try:

@@ -138,9 +138,9 @@ async def test_documents_without_text_are_no_context():
 @pytest.mark.parametrize(
     ("evaluator", "model", "told"),
     [
-        ("hhem", "openai/gpt-4o-mini", "hhem asks `classifier/NAME`"),
-        ("groundedness", "classifier/x", "groundedness asks a language model"),
-        ("trustworthiness", "classifier/x", "trustworthiness asks a language model"),
+        ("hhem", "openai/gpt-4o-mini", "hhem needs `classifier/NAME`"),
+        ("groundedness", "classifier/x", "groundedness needs a language model"),
+        ("trustworthiness", "classifier/x", "trustworthiness needs a language model"),
     ],
 )
 def test_a_judge_of_the_wrong_kind_is_an_error_before_the_start(evaluator, model, told):
