@@ -34,7 +34,7 @@ from pydantic import Field
 from monitor.plugins import Deliver, EvaluationResult, Runtime, Sink
 
 
-class Tally(Sink):
+class TallySink(Sink):
     """Count results."""
 
     path: Path = Field(examples=["tally.txt"])
@@ -62,7 +62,10 @@ SECTION = """
 {"acmeAsked": "How long?", "acmeSaid": "Two years.", "acmeFound": ["The warranty is two years."]}
 ```
 """
-NAMES = {"cites_sources", "tone", "tally", "acme", "acme_row", "RagSinkSlow"}
+NAMES = {"cites_sources", "neatness", "tally", "acme", "acme_row", "RagSinkSlow"}
+RUBRIC = (
+    (ROOT / "monitor" / "evaluators" / "rubrics" / "coherence.md").read_text().replace("coherence\n", "neatness\n", 1)
+)
 RUNBOOK = "# RagSinkSlow\n\n" + "\n\n".join(
     f"**{part}** It is an example." for part in ("Meaning.", "Impact.", "Find out.", "Act.", "When it ends.")
 )
@@ -86,7 +89,7 @@ ALERT = SelfAlert(
 """
 ADDED = {
     "monitor/evaluators/cites_sources.py": of_page("writing-an-evaluator.md", "python")[0],
-    "monitor/evaluators/rubrics/tone.md": of_page("writing-an-evaluator.md", "markdown")[0],
+    "monitor/evaluators/rubrics/neatness.md": RUBRIC,
     "monitor/sinks/tally.py": TALLY,
     "monitor/conventions/acme.py": of_page("writing-a-dialect.md", "python")[0],
     "monitor/conventions/advice/acme.md": ADVICE,
@@ -167,6 +170,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     order = re.search(r"as many: ([^.]+)\.", text)
     assert order is not None
     page.write_text(text.replace(order[1], f"{order[1]}, acme_row") + SECTION)
+    page = copy / "docs" / "sinks.md"
+    page.write_text(page.read_text() + "\n| [`tally`](#tally) | counts results |\n")
     return copy
 
 
@@ -182,26 +187,29 @@ def test_the_contract_suite_takes_them_without_an_edit(house: Path) -> None:
     counted = passed(house, "tests/contract")
     assert counted.keys() == NAMES - {"RagSinkSlow"}
     assert counted["tally"] >= 5
-    assert min(counted[name] for name in ("cites_sources", "tone")) >= 15
+    assert min(counted[name] for name in ("cites_sources", "neatness")) >= 15
 
 
 def test_so_do_the_tests_of_pages_and_runbooks(house: Path) -> None:
     counted = passed(
         house,
         "tests/integration/test_coverage_command.py",
+        "tests/unit/evaluators/test_rubrics.py",
         "tests/unit/test_rows_page.py",
         "tests/unit/alerts/test_self_alert_added.py",
     )
+    assert counted.pop("neatness") >= 8
     assert counted == {"acme": 2, "acme_row": 2, "RagSinkSlow": 1}
+    run(house, "pytest", "-q", "tests/unit/test_sinks_page.py", "tests/unit/test_shape.py")
 
 
 def test_the_references_speak_of_them(house: Path) -> None:
     configuration = run(house, "monitor", "reference", "config")
-    for heading in ("evaluators: `cites_sources`", "evaluators: `tone`", "sinks: `tally`"):
+    for heading in ("evaluators: `cites_sources`", "evaluators: `neatness`", "sinks: `tally`"):
         assert f"## {heading}\n" in configuration
     assert "| `at_least` | How many documents the answer must name. | `1` |" in configuration
     evaluators = run(house, "monitor", "reference", "evaluators")
-    assert all(f"| `{name}` |" in evaluators for name in ("cites_sources", "tone"))
+    assert all(f"| `{name}` |" in evaluators for name in ("cites_sources", "neatness"))
 
 
 def test_a_trace_and_a_row_are_read(house: Path) -> None:
