@@ -1,4 +1,4 @@
-"""Time, passed in. Nothing else in the package reads a clock."""
+"""The clock, passed to everything that needs the time. Nothing else reads a clock."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks in one: `now` for what people read, `monotonic` for every timer."""
+    """A wall clock, `now`, for timestamps, and a monotonic clock for timers."""
 
     def now(self) -> float:
-        """Wall-clock seconds since 1970, UTC. May jump."""
+        """Return seconds since the epoch, UTC. May jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow, from an arbitrary start."""
+        """Return seconds that only increase, from an arbitrary start."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The system's clocks."""
 
     def now(self) -> float:
-        """Wall-clock seconds since 1970, UTC."""
+        """Return seconds since the epoch, UTC."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that only grow."""
+        """Return seconds that only increase."""
         return time.monotonic()
 
 
 class ManualClock:
-    """A clock that moves only when told to: for tests and simulations."""
+    """A clock that moves only on request, for tests and simulations."""
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self._wall = start
         self._monotonic = 0.0
 
     def now(self) -> float:
-        """Wall-clock seconds since 1970, UTC."""
+        """Return seconds since the epoch, UTC."""
         return self._wall
 
     def monotonic(self) -> float:
-        """Seconds advanced so far."""
+        """Return the seconds advanced so far."""
         return self._monotonic
 
     def advance(self, seconds: float) -> None:

@@ -28,7 +28,7 @@ C = TypeVar("C", bound=Component)
 
 @functools.cache
 def types(folder: str) -> tuple[str, ...]:
-    """The names of all components in `folder` ("sources", "evaluators", ...), in order. Imports none of them."""
+    """Return the names of all components in `folder` ("sources", "evaluators", ...), sorted. Imports none of them."""
     package = importlib.import_module(f"monitor.{folder}")
     own = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
     rubrics = {path.stem for base in package.__path__ for path in Path(base).glob("rubrics/*.md")}
@@ -36,7 +36,7 @@ def types(folder: str) -> tuple[str, ...]:
 
 
 def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
-    """The class named `type_name` in `folder`. Raises `ConfigError` with the names that there are."""
+    """Return the class of the type `type_name` in `folder`. Raises `ConfigError` with the known names."""
     if type_name not in types(folder):
         there_are = f"there are: {', '.join(types(folder))}"
         raise ConfigError(f"there is no {type_name!r} in {folder}{nearest(type_name, types(folder))}; {there_are}")
@@ -64,7 +64,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -> C:
-    """The component that a configuration entry describes. `place` (`sources[0]`) begins every message.
+    """Return the component that a configuration entry describes. `place` (`sources[0]`) starts every message.
 
     Raises `ConfigError` that names the place, the key, the value and what is allowed.
     """
@@ -85,7 +85,7 @@ def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -
 
 @functools.cache
 def conventions() -> tuple[Convention, ...]:
-    """All dialects, the one to ask first first."""
+    """Return all dialects, in order of precedence."""
     package = importlib.import_module("monitor.conventions")
     names = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
     made = [_only_class(f"monitor.conventions.{name}", Convention)() for name in names]
@@ -112,7 +112,7 @@ def explain(error: ValidationError, place: str, model: type[BaseModel]) -> str:
 
 
 def _keys_at(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:
-    """The keys that a section of a section of a model may have; none where they are not known."""
+    """Return the keys allowed in a nested section; empty if unknown."""
     for part in path:
         field = model.model_fields.get(str(part))
         if field is None or not (inspect.isclass(field.annotation) and issubclass(field.annotation, BaseModel)):
@@ -123,7 +123,7 @@ def _keys_at(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ..
 
 @functools.cache
 def _installed() -> Any:
-    """Every entry point on this machine, read once: that takes milliseconds. Its type changed in Python 3.12."""
+    """Return all installed entry points, cached because reading takes milliseconds. Its type changed in Python 3.12."""
     return importlib.metadata.entry_points()
 
 
@@ -135,7 +135,7 @@ _SECRET = frozenset({"api_key", "api_base", "token", "password", "secret", "secr
 
 
 def shown(value: object) -> str:
-    """A value for an error message: plain values as they are written, of a section only that it is one."""
+    """Format a value for an error message: plain values as written, sections only by kind."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, (list, tuple)):

@@ -50,7 +50,7 @@ class Running:
     runtime: Runtime
     windows: Windows
     history: HistorySink
-    assignments: Sequence[ConfiguredEvaluator]
+    evaluators: Sequence[ConfiguredEvaluator]
     generations: ServiceVersions
     statuses: StatusTracker
     alerts: Sequence[AlertState] = field(default_factory=tuple)
@@ -119,7 +119,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         sinks=sinks,
         private=private,
         recorder=recorder,
-        versions=versions(running.assignments, {name: judge.model for name, judge in judges.items()}),
+        versions=versions(running.evaluators, {name: judge.model for name, judge in judges.items()}),
         arrived=arrived,
     )
 
@@ -208,15 +208,15 @@ def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
 def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]:
     """The evaluators that can work; says once which cannot, and why."""
     active = []
-    for assignment in config.configured_evaluators:
-        if not config.works(assignment):
+    for configured in config.configured_evaluators:
+        if not config.works(configured):
             runtime.events.info(
                 Event.EVALUATOR_OFF,
                 "a judged evaluator is off: set `model` of its judge",
-                evaluator=assignment.evaluator.name,
+                evaluator=configured.evaluator.name,
             )
         else:
-            active.append(assignment)
+            active.append(configured)
     return tuple(active)
 
 

@@ -123,14 +123,14 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         alerts=parts.checks,
         recorder=parts.recorder,
         private=parts.private,
-        desk=made.desk,
+        processor=made.processor,
     )
 
 
 def _canary(config: Config, parts: Parts) -> Canary:
     return Canary(
         config.canary,
-        parts.running.assignments,
+        parts.running.evaluators,
         judges=parts.judges,
         cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
         runtime=parts.running.runtime,
@@ -157,7 +157,7 @@ def _page_context(
     """Everything that the UI shows; without `trials` it offers none."""
     running = parts.running
     diagnostics = Diagnostics(config, running.runtime.clock, pipeline)
-    judged = [one for one in running.assignments if one.evaluator.cost == "judge"]
+    judged = [one for one in running.evaluators if one.evaluator.cost == "judge"]
     return PageContext(
         runtime=running.runtime,
         windows=running.windows,
@@ -187,4 +187,4 @@ def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
     if not (config.ui.enabled and per_hour):
         return None
     running = parts.running
-    return TrialQueue(per_hour, running.assignments, config.all_judges, runtime=running.runtime)
+    return TrialQueue(per_hour, running.evaluators, config.all_judges, runtime=running.runtime)

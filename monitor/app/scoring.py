@@ -35,7 +35,7 @@ class ScoringParts:
     evaluation: LiveEvaluation
     queue: FairQueue
     publisher: Publisher
-    desk: FeedbackProcessor
+    processor: FeedbackProcessor
     backfill: Backfill
     slicing: SliceMetrics
 
@@ -50,30 +50,32 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")
     scorer = Scorer(
-        running.assignments, parts.judges, runtime=runtime, slices=config.slices, late_after=config.traffic.late_after
+        running.evaluators, parts.judges, runtime=runtime, slices=config.slices, late_after=config.traffic.late_after
     )
-    drawing, queue = _drawing(config, parts, scorer), _queue(config, scorer, runtime)
+    case_sampler, queue = _case_sampler(config, parts, scorer), _queue(config, scorer, runtime)
     publisher = Publisher(parts.sinks, parts.spool, runtime, listeners=(*parts.listeners, agreement.on_result))
     share = {name: settings.recheck_share for name, settings in config.all_judges.items()}
     rechecks = Rechecks(scorer, share, salt=config.sampling.salt, metrics=runtime.metrics)
 
-    def missed(one: ConfiguredEvaluator, case: Case, judged: EvaluationResult) -> None:
-        backfill.miss(case, judged)
+    def missed(one: ConfiguredEvaluator, case: Case, result: EvaluationResult) -> None:
+        backfill.miss(case, result)
         parts.judges[one.judge].pause.missed()
 
     evaluation = LiveEvaluation(
-        scorer, drawing, queue, publisher, counting, rechecks=rechecks, runtime=runtime, missed=missed
+        scorer, case_sampler, queue, publisher, counting, rechecks=rechecks, runtime=runtime, missed=missed
     )
-    desk = _desk(config, parts, evaluation=evaluation, publisher=publisher, counting=counting, agreement=agreement)
+    processor = _processor(
+        config, parts, evaluation=evaluation, publisher=publisher, counting=counting, agreement=agreement
+    )
     return ScoringParts(
-        evaluation=evaluation, queue=queue, publisher=publisher, desk=desk, backfill=backfill, slicing=slicing
+        evaluation=evaluation, queue=queue, publisher=publisher, processor=processor, backfill=backfill, slicing=slicing
     )
 
 
 def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> BackfillContext:
     """Give backfill what it uses of the running monitor."""
     return BackfillContext(
-        evaluators=parts.running.assignments,
+        evaluators=parts.running.evaluators,
         judges=config.all_judges,
         versions=parts.versions,
         deliver=made.publisher.one,
@@ -85,7 +87,7 @@ def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> Backfi
     )
 
 
-def _drawing(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
+def _case_sampler(config: Config, parts: Parts, scorer: Scorer) -> CaseSampler:
     return CaseSampler(
         scorer.evaluators,
         versions=scorer.versions,
@@ -107,7 +109,7 @@ def _queue(config: Config, scorer: Scorer, runtime: Runtime) -> FairQueue:
     )
 
 
-def _desk(
+def _processor(
     config: Config,
     parts: Parts,
     *,

@@ -1,4 +1,4 @@
-"""The configuration file: YAML, in which `${NAME}` in any text is replaced by the environment variable NAME."""
+"""Reads the configuration file: YAML, in which `${NAME}` is replaced by an environment variable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def load(path: Path | None) -> Config:
-    """The configuration in the file at `path`; the defaults where that is None. Raises `ConfigError`."""
+    """Read the configuration file at `path`; None: all defaults. Raises `ConfigError`."""
     if path is None:
         return parse({})
     try:
@@ -30,7 +30,7 @@ def load(path: Path | None) -> Config:
 
 
 def parse_text(text: str, place: str = "configuration", folder: Path | None = None) -> Config:
-    """The configuration in a YAML text; rubric files are looked for from `folder`, that of the file.
+    """Read the configuration from YAML text. Relative paths start at `folder`, that of the file.
 
     Raises `ConfigError` whose lines begin with `place`.
     """
@@ -49,7 +49,7 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
 
 
 def parse(data: Mapping[str, Any]) -> Config:
-    """The configuration in a plain mapping. Raises `ConfigError`."""
+    """Read the configuration from a plain mapping. Raises `ConfigError`."""
     resolved = _with_environment(data, "")
     try:
         return Config.model_validate(resolved)
@@ -58,7 +58,7 @@ def parse(data: Mapping[str, Any]) -> Config:
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same data with each `file` of an evaluator or key, and `cases` of the canary, made relative to `folder`."""
+    """Make rubric files, API key files and canary cases relative to `folder`."""
     canary = data.get("canary")
     if isinstance(canary, dict) and isinstance(canary.get("cases"), str):
         data = {**data, "canary": {**canary, "cases": str(folder / canary["cases"])}}
@@ -89,7 +89,7 @@ def _with_keys_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_environment(value: Any, place: str) -> Any:
-    """The same data with every `${NAME}` replaced."""
+    """Replace every `${NAME}`."""
     if isinstance(value, Mapping):
         return {key: _with_environment(one, f"{place}.{key}" if place else str(key)) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -107,7 +107,7 @@ def _with_environment(value: Any, place: str) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without silent loss: a key that stands twice is an error."""
+    """YAML loader that rejects duplicate keys."""
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:

@@ -45,7 +45,7 @@ def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]
         yield place, entry
 
 
-def assignment(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
+def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     """What an entry of `evaluators` describes. Raises `ConfigError`."""
     options = dict(entry)
     sample, rule = options.pop("sample", None), options.pop("defect", None)
@@ -239,7 +239,7 @@ class Config(Section):
     @classmethod
     def _read_evaluators(cls, value: object) -> object:
         return tuple(
-            EvaluatorEntry(configured=assignment(entry, place)) for place, entry in listed("evaluators", value)
+            EvaluatorEntry(configured=read_evaluator(entry, place)) for place, entry in listed("evaluators", value)
         )
 
     @field_validator("alerts", mode="after")
@@ -274,13 +274,13 @@ class Config(Section):
         """All judges by name, including the section `judge`."""
         return {DEFAULT_JUDGE: self.judge, **self.judges}
 
-    def judge_of(self, assignment: ConfiguredEvaluator) -> JudgeSettings:
+    def judge_of(self, configured: ConfiguredEvaluator) -> JudgeSettings:
         """Return the settings of the judge that an evaluator uses."""
-        return self.judges.get(assignment.judge, self.judge)
+        return self.judges.get(configured.judge, self.judge)
 
-    def works(self, assignment: ConfiguredEvaluator) -> bool:
+    def works(self, configured: ConfiguredEvaluator) -> bool:
         """Return whether an evaluator can run: a local one always, a judged one if its judge has a model."""
-        return assignment.evaluator.cost == "local" or self.judge_of(assignment).model is not None
+        return configured.evaluator.cost == "local" or self.judge_of(configured).model is not None
 
     @property
     def configured_evaluators(self) -> tuple[ConfiguredEvaluator, ...]:

@@ -1,1 +1,1 @@
-"""Values: frozen, without I/O."""
+"""Value types shared by all wings: frozen, without I/O."""

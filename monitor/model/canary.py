@@ -1,4 +1,4 @@
-"""What one run of the canary set said about one judged evaluator."""
+"""The result of one canary run for one judged evaluator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CanaryRun:
-    """One run, held against the reference: verdicts that are the `same`, those `stricter` and those `milder` than it.
+    """One run compared with the reference: numbers of scores that are the `same`, `stricter` or `milder`.
 
-    Stricter: a defect where the reference has none; milder: the reverse. `at` is the wall-clock second at which it
-    ended, `tolerance` the share of verdicts, 0 to 1, that may differ without anything being wrong.
+    Stricter: a defect where the reference has none; milder: the reverse. `at` is its end in seconds since the epoch,
+    `tolerance` the share of differing scores, 0 to 1, that is still normal.
     """
 
     at: float
@@ -23,10 +23,10 @@ class CanaryRun:
 
     @property
     def moved(self) -> int:
-        """Verdicts that are not those of the reference."""
+        """Number of scores that differ from the reference."""
         return self.stricter + self.milder
 
     @property
     def judged(self) -> int:
-        """All verdicts that could be held against the reference."""
+        """Number of scores that were compared with the reference."""
         return self.same + self.moved

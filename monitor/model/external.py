@@ -1,4 +1,4 @@
-"""A verdict that somebody else has reached on a request: another tool, or the user who got the answer."""
+"""External scores: those of other tools, and user feedback."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import Final
 
 USER_FEEDBACK: Final = "user_feedback"
-"""The evaluator that the users are."""
+"""Name of the evaluator that stands for users."""
 
 LONGEST_NAME: Final = 128
 LONGEST_TEXT: Final = 4_000
-"""Characters of an explanation or a comment that are kept."""
+"""Maximum characters kept of an explanation or a comment."""
 
 
 class ScoreSource(StrEnum):
-    """How a verdict came to be here: we reached it, or others did and told us so."""
+    """Where a score came from: this monitor, or another tool or user."""
 
     OWN = "own"
     GEN_AI_EVENTS = "gen_ai_events"  # events of the semantic conventions of OpenTelemetry
@@ -27,15 +27,14 @@ class ScoreSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalScore:
-    """A verdict as it was told: nothing of it is judged yet.
+    """A score as received, not yet interpreted.
 
-    `request_id` is the trace id (hex) or the id of a row; `evaluator` the name that its author gives it; `value` is
-    None and `label` empty where there is none. `annotator` is the kind of author as told (`HUMAN`, `LLM`, `CODE`), `at`
-    the wall-clock second of the verdict, 0 where it does not say. `key` is the author's own id of it, `user` who
-    reached it; neither leaves the monitor. `error`: its author came to no verdict, and why. `fault`: why it cannot be
-    used at all, one of `FAULTS`. `app` is who sent it, which need not be the service that was judged. `probability`
-    (0 < p <= 1) is that with which the trace it came in was kept; its inverse is the weight of the verdict. `linked`
-    says that it came in another trace than the one that it is on.
+    `request_id` is the trace id (hex) or the id of a row; `evaluator` the name that its author uses; `value` is None
+    and `label` empty if not given. `annotator` is the kind of author as sent (`HUMAN`, `LLM`, `CODE`), `at` the time of
+    the score in seconds since the epoch, 0 if unknown. `key` is the author's own id for it, `user` who gave it; neither
+    leaves the monitor. `error`: why its author gave no score. `fault`: why it cannot be used, one of `FAULTS`. `app` is
+    the sender, not necessarily the service that was scored. `probability` (0 < p <= 1) is that of having kept the trace
+    it came in; its inverse is the weight. `linked`: it came in another trace than the one that it is about.
     """
 
     request_id: str
@@ -57,7 +56,7 @@ class ExternalScore:
 
     @property
     def by_user(self) -> bool:
-        """Whether it is a user's word on the answer as a whole."""
+        """Whether it is a user's feedback on the answer as a whole."""
         person = self.annotator.upper() == "HUMAN"
         return self.score_source is ScoreSource.FEEDBACK or (
             person and is_vote(self.score_source, self.evaluator, self.label)
@@ -65,9 +64,9 @@ class ExternalScore:
 
     @property
     def identity(self) -> str:
-        """What tells it from other verdicts of this evaluator on this request; a repeat has the same. 16 hex digits.
+        """Distinguishes scores of one evaluator on one request; a repeat has the same. 16 hex digits.
 
-        Without a key of its author's it is what was said by whom: who changes his mind has given two verdicts.
+        Without `key` it is derived from user, value and label, so a user who changes their mind has given two scores.
         """
         said = (self.key,) if self.key else (self.user, repr(self.value), self.label, self.error)
         text = "\x1f".join((self.score_source, self.span_id, *said))
@@ -75,8 +74,7 @@ class ExternalScore:
 
 
 FAULTS: Final = ("no_name", "no_value", "no_request", "several_links")
-"""Why a verdict cannot be used: its evaluator has no name, it says nothing, it does not say of which request, or it
-says so of several."""
+"""Why an external score cannot be used: no evaluator name, no value, no request id, or several."""
 
 _THUMBS: Final = frozenset(
     {"thumbs_up", "thumbs_down", "up", "down", "like", "liked", "dislike", "disliked", "👍", "👎"}
@@ -84,9 +82,9 @@ _THUMBS: Final = frozenset(
 
 
 def is_vote(via: object, evaluator: object, label: object) -> bool:
-    """Whether verdicts like this are users' votes: feedback, and annotations that are named or labelled as such.
+    """Return whether such scores are user votes: feedback, and annotations named or labelled as such.
 
-    An annotation is one only if a person made it.
+    An annotation counts only if a person made it.
     """
     if via == ScoreSource.OPENINFERENCE:
         return plain(str(evaluator)).startswith(USER_FEEDBACK) or plain(str(label)) in _THUMBS
@@ -94,13 +92,13 @@ def is_vote(via: object, evaluator: object, label: object) -> bool:
 
 
 def plain(label: str) -> str:
-    """A label as labels are compared: `Thumbs-Down` is `thumbs_down`."""
+    """Normalise a label for comparison: `Thumbs-Down` becomes `thumbs_down`."""
     return label.strip().lower().replace("-", "_").replace(" ", "_")
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackBatch:
-    """One delivery of verdicts by `source`, its type."""
+    """One delivery of external scores; `source` is the type of the source."""
 
     source: str
     verdicts: Sequence[ExternalScore]

@@ -1,4 +1,4 @@
-"""The trail of one request: what became of it at each step, and by which figures. No text of the traffic."""
+"""Entries of the request log: what happened to one request at each step. No text from traffic."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from monitor.model.outcome import Attempt
 class EvaluatorDecision:
     """What one evaluator did with one case.
 
-    `missing` is the reason why it does not apply, empty where it does. `probability`, `target` and `thinned` as in
-    `stages.SamplingDecision`, the first two None where nothing was drawn; `room` is the part of the probability that
-    the app's quota left, 0 to 1. `chosen` says that the draw fell on the case, `repeated` that it was judged before.
+    `missing` is the reason why it does not apply, else empty. `probability`, `target` and `thinned` are as in
+    `stages.SamplingDecision`, the first two None without sampling; `room` is the share of the probability that the
+    app's quota left, 0 to 1. `chosen`: sampled; `repeated`: evaluated before.
 
-    `outcome` is `score`, `skipped` or `unscored`, empty where it came to none yet, `reason` and `detail` why it is not
-    `score`. `waited` is seconds in the queue in front of the judge, None where it never left it; `seconds` those from
-    the choice to the outcome.
+    `outcome` is `score`, `skipped`, `unscored`, or empty if unfinished; `reason` and `detail` say why it is not
+    `score`. `waited` is seconds in the judge's queue, None if it never left it; `seconds` those from sampling to the
+    outcome.
     """
 
     evaluator: str
@@ -42,13 +42,12 @@ class EvaluatorDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """What became of one request that was kept by head sampling.
+    """What happened to one request that head sampling kept.
 
-    `outcome` is where it ended in the ledger, empty while it is under way, `detail` more on that: the part that never
-    came, the texts that were not sent, the option that left it out. `closed` says why waiting for more of it ended,
-    empty for a row. `probability` is that with which it was kept at the door, `draw` the value that evaluators'
-    probabilities were held against, 0 to 1. `spans` and `records` count what came, `joined` are the first of the spans.
-    Times are wall-clock seconds.
+    `outcome` is where it ended in the ledger, empty while in progress; `detail` adds the missing part, the missing
+    texts or the option that dropped it. `closed` says why its trace was closed, empty for a row. `probability` is that
+    of head sampling, `draw` the hash value that evaluators' probabilities are compared with, 0 to 1. `spans` and
+    `records` count what arrived, `joined` are the first spans. Times are in seconds since the epoch.
     """
 
     request_id: str
@@ -70,11 +69,11 @@ class RequestRecord:
 
 
 class RequestStep(NamedTuple):
-    """What is summed by the minute: where requests ended, and what evaluators did with cases.
+    """The key of sums per minute: where requests ended, and what evaluators did with cases.
 
-    Of a request's end `evaluator` is empty and `step` the outcome; else `source` is empty and `step` one of `missing`,
-    `not_chosen`, `repeated`, `score`, `late`, `non_production`, `skipped`, `unscored`, with the reason after a colon
-    where there is one (`unscored:auth`).
+    For the end of a request, `evaluator` is empty and `step` is the outcome. Otherwise `source` is empty and `step` is
+    one of `missing`, `not_chosen`, `repeated`, `score`, `late`, `non_production`, `skipped`, `unscored`, with the
+    reason after a colon if there is one (`unscored:auth`).
     """
 
     app: str
@@ -84,7 +83,7 @@ class RequestStep(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """How often a step was taken, the probabilities of all draws among them, the newest in wall-clock seconds."""
+    """How often a step occurred, the sum of its probabilities, and its last time in seconds since the epoch."""
 
     step: RequestStep
     number: int

@@ -1,4 +1,4 @@
-"""What stood behind a verdict: where one part changes, numbers from before and after are not of one kind."""
+"""The versions behind a result: numbers from before and after a change are not comparable."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceVersion:
-    """The versions behind one result, the judging side first. Empty where nothing says them.
+    """The versions behind one result. Empty if unknown.
 
-    `evaluator` is the version of the evaluator, `judge` the model that answered it; `prompt`, `index` and `service` are
-    the judged service's own.
+    `evaluator` is the version of the evaluator, `judge` the model that it used; `prompt`, `index` and `service` are the
+    evaluated service's own.
     """
 
     evaluator: str = ""
@@ -23,17 +23,17 @@ class ServiceVersion:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same parts in any process. 8 hex digits."""
+        """A hash of the parts, the same in every process. 8 hex digits."""
         told = "\x1f".join(self.parts.values())
         return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
     @property
     def parts(self) -> dict[str, str]:
-        """Each part by its name."""
+        """The parts by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def changes_from(self, before: ServiceVersion) -> str:
-        """What is another than in `before`, in words: `prompt 3 -> 4, service 1.2 -> 1.3`."""
+        """Describe what differs from `before`: `prompt 3 -> 4, service 1.2 -> 1.3`."""
         old = before.parts
         return ", ".join(
             f"{name} {old[name] or 'unknown'} -> {now or 'unknown'}"
@@ -43,7 +43,7 @@ class ServiceVersion:
 
 
 class SeenVersion(NamedTuple):
-    """A generation that had verdicts: the wall-clock seconds of the first and of the last of them."""
+    """A service version with results: times of the first and the last of them, in seconds since the epoch."""
 
     app: str
     evaluator: str
@@ -53,7 +53,7 @@ class SeenVersion(NamedTuple):
 
 
 class VersionChange(NamedTuple):
-    """The beginning of a generation: the wall-clock second, and what is new in words, as `prompt 3 -> 4`."""
+    """The start of a service version: its time, and what changed, such as `prompt 3 -> 4`."""
 
     at: float
     text: str

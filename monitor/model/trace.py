@@ -1,4 +1,4 @@
-"""A trace: all that came in under one trace id, and why waiting for more of it ended."""
+"""A complete trace, and why it was closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from monitor.model.span import LogRecord, Span
 
 
 class Closed(StrEnum):
-    """Why a trace was closed. Only the first says that it is whole."""
+    """Why a trace was closed. Only the first means that it is complete."""
 
     ROOT_ENDED = "root_ended"
     IDLE = "idle"
@@ -24,9 +24,9 @@ class Closed(StrEnum):
 class Trace:
     """All spans and log records of one trace id, decoded.
 
-    `spans` are ordered by (start, span id), `records` by (time, content), whatever order they came in. `probability`
-    (0 < p <= 1) is that of being kept so far: upstream samplers times our head sampling. `app` is the service that the
-    trace was first seen from, `received_at` the wall-clock second of its first part.
+    `spans` are ordered by (start, span id), `records` by (time, content), whatever their order of arrival.
+    `probability` (0 < p <= 1) is that of having kept it: upstream samplers times our head sampling. `app` is the first
+    service seen in it, `received_at` the arrival of its first part in seconds since the epoch.
     """
 
     trace_id: str

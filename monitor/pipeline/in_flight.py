@@ -70,7 +70,7 @@ class Complete(ABC):
     def read(self, read_trace: ReadTrace) -> Reading:
         """Read it, with `read_trace` for the trace that it is or holds. Raises `TooLarge` where not all was kept."""
 
-    def trail(self, closed_at: float) -> RequestRecord:
+    def record(self, closed_at: float) -> RequestRecord:
         """Begin its record in the request log; `closed_at` is a wall-clock second."""
         return RequestRecord(
             request_id=self.request_id,
@@ -120,7 +120,7 @@ class WholeTrace(Complete):
             )
         )
 
-    def trail(self, closed_at: float) -> RequestRecord:
+    def record(self, closed_at: float) -> RequestRecord:
         """See `Complete`."""
         spans = sum(part.signal == "traces" for part in self.trace.parts)
         return RequestRecord(
@@ -240,7 +240,7 @@ class InFlight:
             self._drop(complete)
         del self._unread[complete]
         self._repeats.setdefault(complete.request_id, [])
-        self._all[complete] = self._notes.begin(complete.trail(self._runtime.clock.now()))
+        self._all[complete] = self._notes.begin(complete.record(self._runtime.clock.now()))
         return complete
 
     def end(self, complete: Complete, outcome: TraceOutcome, work: Work = NOTHING) -> None:
@@ -303,7 +303,7 @@ class InFlight:
     def _drop(self, complete: Complete) -> None:
         """End a request that was not begun, and that another process receives again."""
         self._ledger.ended(complete.app, complete.source, TraceOutcome.HANDED_OVER)
-        self._notes.drop(complete.trail(self._runtime.clock.now()), TraceOutcome.HANDED_OVER)
+        self._notes.drop(complete.record(self._runtime.clock.now()), TraceOutcome.HANDED_OVER)
         self._unread.pop(complete, None)
         self._settle(complete, [])
 

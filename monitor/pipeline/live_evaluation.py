@@ -65,7 +65,7 @@ class LiveEvaluation:
     def __init__(
         self,
         scorer: Scorer,
-        drawing: CaseSampler,
+        case_sampler: CaseSampler,
         queue: FairQueue,
         publisher: Publisher,
         counting: ResultMetrics,
@@ -75,7 +75,7 @@ class LiveEvaluation:
         missed: Callable[[ConfiguredEvaluator, Case, EvaluationResult], None] = lambda _one, _case, _judged: None,
     ) -> None:
         self._scorer = scorer
-        self._drawing = drawing
+        self._case_sampler = case_sampler
         self._queue = queue
         self._publisher = publisher
         self._counting = counting
@@ -91,7 +91,7 @@ class LiveEvaluation:
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
         self._counting.prepare(app)
-        self._drawing.prepare(app)
+        self._case_sampler.prepare(app)
 
     def heard(self, lesson: PastResult, *, delivered: bool) -> None:
         """A result of an earlier process or of another replica: the samplers learn from it, once.
@@ -102,7 +102,7 @@ class LiveEvaluation:
         """
         if delivered:
             self._publisher.remember([lesson.result])
-        self._drawing.recall(lesson)
+        self._case_sampler.recall(lesson)
 
     async def score_local(self, case: Case) -> list[EvaluationResult]:
         """Have every local evaluator that draws `case` score it, one after the other. The results are to be delivered.
@@ -128,8 +128,8 @@ class LiveEvaluation:
 
         `at_least` as in `CaseSampler.draw`.
         """
-        drawn = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
-        return [(one, how) for one, how in drawn if how is not None]
+        decision = ((one, self._draw(one, case, local, at_least)) for one in self._judged)
+        return [(one, how) for one, how in decision if how is not None]
 
     def not_chosen(self, case: Case, chosen: Sequence[Chosen]) -> tuple[ConfiguredEvaluator, ...]:
         """The judged evaluators that apply to `case` and are not among `chosen`."""
@@ -156,7 +156,7 @@ class LiveEvaluation:
         self, one: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], at_least: float = 0.0
     ) -> SamplingDecision | None:
         """How `case` was drawn, if it was chosen and has no result yet."""
-        how = self._drawing.draw(one, case, local, at_least=at_least)
+        how = self._case_sampler.draw(one, case, local, at_least=at_least)
         if how is None or not self._publisher.has(self._scorer.result_id(one, case)):
             return how
         if (note := request_notes.current()) is not None:
@@ -193,7 +193,7 @@ class LiveEvaluation:
 
     def _finish(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult) -> None:
         self._counting.finished(result, result.cost.seconds)
-        self._drawing.judged(how, case, result)
+        self._case_sampler.learn(how, case, result)
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.PAUSED:
             self._missed(one, case, result)
         if (note := request_notes.current()) is not None:

@@ -47,8 +47,8 @@ class PrivacyFilter:
         if redactor is None:
             return deliver
 
-        async def masked(judged: EvaluationResult) -> None:
-            await deliver(redactor.of_others(judged))
+        async def masked(result: EvaluationResult) -> None:
+            await deliver(redactor.of_others(result))
 
         return masked
 

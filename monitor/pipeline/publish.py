@@ -49,26 +49,26 @@ class Publisher:
         if self._delivered is not None:
             self._delivered.remember(results)
 
-    async def one(self, judged: EvaluationResult) -> None:
+    async def one(self, result: EvaluationResult) -> None:
         """Publish one result. Returns when every sink has it, or has failed to take it, which is counted."""
         for hear in self._listeners:
             try:
-                hear(judged)
+                hear(result)
             except Exception as error:  # noqa: BLE001 - as for a sink
                 self._failed(_LISTENERS, error)
         for name, deliver in self._sinks.items():
             try:
                 with self._tracer.part(f"deliver to {name}"):
-                    await deliver(judged)
+                    await deliver(result)
             except Exception as error:  # noqa: BLE001 - a sink that fails must not stop the others; it is counted
                 self._failed(name, error)
-        self.remember([judged.id])
+        self.remember([result.id])
 
     async def all(self, results: Sequence[EvaluationResult]) -> None:
         """Publish several results side by side, so that the answer of a broker is waited for only once."""
         async with anyio.create_task_group() as side_by_side:
-            for judged in results:
-                side_by_side.start_soon(self.one, judged)
+            for result in results:
+                side_by_side.start_soon(self.one, result)
 
     def _failed(self, name: str, error: Exception) -> None:
         self._failures[name].inc()

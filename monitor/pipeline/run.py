@@ -71,11 +71,11 @@ class Pipeline:
         alerts: SelfAlertChecks | None = None,
         recorder: Recorder | None = None,
         private: PrivacyFilter | None = None,
-        desk: FeedbackProcessor | None = None,
+        processor: FeedbackProcessor | None = None,
     ) -> None:
         self._sources = sources
         self._assembly = assembly
-        self._desk = desk
+        self._processor = processor
         self._runtime = runtime
         self._drain = drain
         self.notes = RequestNotes(recorder, runtime)
@@ -89,7 +89,7 @@ class Pipeline:
             traffic=traffic,
             evaluation=evaluation,
             private=private if private is not None else PrivacyFilter(),
-            feedback=desk,
+            feedback=processor,
             runtime=runtime,
         )
         spans = SpanIngest(
@@ -99,12 +99,12 @@ class Pipeline:
             spool=spool,
             assembly=assembly,
             in_flight=self._in_flight,
-            desk=desk,
+            processor=processor,
             ledger=self._ledger,
             runtime=runtime,
         )
         rows = RowIngest(rate=rate, spool=spool, in_flight=self._in_flight, ledger=self._ledger, runtime=runtime)
-        self._ingest = Ingest(spans, rows, desk=desk, in_flight=self._in_flight, spool=spool, runtime=runtime)
+        self._ingest = Ingest(spans, rows, processor=processor, in_flight=self._in_flight, spool=spool, runtime=runtime)
         metrics = runtime.metrics
         metrics.open_traces.set_function(lambda: assembly.open_traces)
         metrics.open_traces_bytes.set_function(lambda: assembly.open_bytes)
@@ -115,8 +115,8 @@ class Pipeline:
         with self._in_flight:
             async with anyio.create_task_group() as work:
                 work.start_soon(self._in_flight.run)
-                if self._desk is not None:
-                    work.start_soon(self._desk.run)
+                if self._processor is not None:
+                    work.start_soon(self._processor.run)
                 for _ in range(_READERS):
                     work.start_soon(self._readers.run)
                 async with anyio.create_task_group() as doors:

@@ -113,7 +113,7 @@ class CaseSampler:
 
     def __init__(
         self,
-        assignments: Sequence[ConfiguredEvaluator],
+        evaluators: Sequence[ConfiguredEvaluator],
         *,
         versions: Mapping[str, str],
         draws: FirstDraws | None,
@@ -127,11 +127,11 @@ class CaseSampler:
         self._draws = draws
         self._runtime = runtime
         self._salt = salt
-        self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in assignments}
+        self._samplings = {one.evaluator.name: one.sampler.open(one.evaluator, runtime) for one in evaluators}
         self._series: dict[tuple[str, str], _SamplerSeries] = {}
         self._taught = RecentIds(_TAUGHT)
         self._quotas = Quotas(quotas or {}, runtime.clock, runtime.share)
-        self._judged = {one.evaluator.name for one in assignments if one.evaluator.cost == "judge"}
+        self._judged = {one.evaluator.name for one in evaluators if one.evaluator.cost == "judge"}
         self._thinned: dict[tuple[str, str], Counter] = {}
 
     def prepare(self, app: str) -> None:
@@ -143,24 +143,24 @@ class CaseSampler:
                 self._thinned_of(app, name)
 
     def draw(
-        self, assignment: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], *, at_least: float = 0.0
+        self, configured: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], *, at_least: float = 0.0
     ) -> SamplingDecision | None:
         """With which probability the evaluator has chosen `case`, where it has.
 
         A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
         is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
         """
-        name, missing = assignment.evaluator.name, skip_reason(assignment.evaluator, case)
+        name, missing = configured.evaluator.name, skip_reason(configured.evaluator, case)
         note = request_notes.current()
-        drawn, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
-        chosen = drawn is not None and consistent_sampling.chosen(case.request_id, self._salt, drawn.probability)
+        decision, room = self._drawn(name, case, local, applies=missing is None, at_least=at_least)
+        chosen = decision is not None and consistent_sampling.chosen(case.request_id, self._salt, decision.probability)
         if note is not None:
             if note.draw is None:
                 note.draw = consistent_sampling.value(case.request_id, self._salt)
-            note.drew(name, drawn, chosen=chosen, room=room)
+            note.drew(name, decision, chosen=chosen, room=room)
             if missing is not None:
                 note.add(name, missing=missing.value)
-        return drawn if chosen else None
+        return decision if chosen else None
 
     def _drawn(
         self, name: str, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float
@@ -178,42 +178,42 @@ class CaseSampler:
         if kept is not None:
             return SamplingDecision(*kept), 1.0
         room = 1.0 if quota is None else quota.room()
-        drawn = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
-        if 0 < drawn.probability < at_least and room == 1 and name in self._judged:
+        decision = sampling.draw(case, local) if quota is None else self._within(quota, room, name, case, local)
+        if 0 < decision.probability < at_least and room == 1 and name in self._judged:
             if quota is not None:
-                quota.take(at_least - drawn.probability)
-            drawn = replace(drawn, probability=at_least)
-        certain = drawn.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
-        if self._draws is not None and drawn.probability > 0 and not certain:
-            self._draws.keep_draw(key, drawn.probability, drawn.target)
+                quota.take(at_least - decision.probability)
+            decision = replace(decision, probability=at_least)
+        certain = decision.probability == 1 and not sampling.adaptive and quota is None and at_least == 0
+        if self._draws is not None and decision.probability > 0 and not certain:
+            self._draws.keep_draw(key, decision.probability, decision.target)
         if sampling.adaptive:
-            self._of(case.app, name).add(drawn)
-        return drawn, room
+            self._of(case.app, name).add(decision)
+        return decision, room
 
     def _within(
         self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]
     ) -> SamplingDecision:
         """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
-        drawn = self._samplings[name].draw(case, local, room)
+        decision = self._samplings[name].draw(case, local, room)
         if room < 1:
-            drawn = replace(drawn, probability=drawn.probability * room, target=drawn.target * room)
+            decision = replace(decision, probability=decision.probability * room, target=decision.target * room)
             self._thinned_of(case.app, name).inc()
-        quota.take(drawn.probability)
-        return drawn
+        quota.take(decision.probability)
+        return decision
 
-    def judged(self, drawn: SamplingDecision, case: Case, judged: EvaluationResult) -> None:
+    def learn(self, decision: SamplingDecision, case: Case, result: EvaluationResult) -> None:
         """What came of a case that was drawn. Only verdicts on production traffic teach."""
-        sampling = self._samplings[judged.evaluator]
+        sampling = self._samplings[result.evaluator]
         if not sampling.adaptive:
             return
-        counts = isinstance(judged.outcome, Score) and case.traffic is Traffic.PRODUCTION
-        counts = counts and drawn.scope is None
-        teaches = counts and self._teaches(judged.id)
-        sampling.learn(case, drawn, defect=judged.defect if teaches else None, dollars=judged.cost.dollars)
+        counts = isinstance(result.outcome, Score) and case.traffic is Traffic.PRODUCTION
+        counts = counts and decision.scope is None
+        teaches = counts and self._teaches(result.id)
+        sampling.learn(case, decision, defect=result.defect if teaches else None, dollars=result.cost.dollars)
         if counts:
-            series = self._of(case.app, judged.evaluator)
-            series.largest.add(judged.weight)
-            if drawn.inputs and teaches:
+            series = self._of(case.app, result.evaluator)
+            series.largest.add(result.weight)
+            if decision.inputs and teaches:
                 series.learned.inc()
 
     def recall(self, lesson: PastResult) -> None:
@@ -245,14 +245,14 @@ class CaseSampler:
         return series
 
 
-async def score_local(scorer: Scorer, drawing: CaseSampler, case: Case) -> list[EvaluationResult]:
+async def score_local(scorer: Scorer, case_sampler: CaseSampler, case: Case) -> list[EvaluationResult]:
     """Score `case` by the local evaluators that draw it, one after the other: as in production, but for no sink."""
     results: list[EvaluationResult] = []
     for one in scorer.evaluators:
-        drawn = drawing.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None
-        if drawn is not None:
-            results += await scorer.score(case, [(one, drawn)])
-            drawing.judged(drawn, case, results[-1])
+        decision = case_sampler.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None
+        if decision is not None:
+            results += await scorer.score(case, [(one, decision)])
+            case_sampler.learn(decision, case, results[-1])
     return results
 
 
@@ -267,13 +267,13 @@ class _SamplerSeries(NamedTuple):
     recalled: Counter
     largest: _Largest
 
-    def add(self, drawn: SamplingDecision) -> None:
+    def add(self, decision: SamplingDecision) -> None:
         self.cases.inc()
-        self.expected.inc(drawn.probability)
-        self.target.inc(drawn.target)
-        self.boosted.inc(max(drawn.probability - drawn.target, 0.0))
-        self.thinned.inc(drawn.thinned)
-        self.defects.inc(drawn.risk or 0.0)
+        self.expected.inc(decision.probability)
+        self.target.inc(decision.target)
+        self.boosted.inc(max(decision.probability - decision.target, 0.0))
+        self.thinned.inc(decision.thinned)
+        self.defects.inc(decision.risk or 0.0)
 
 
 def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:

@@ -81,13 +81,13 @@ class _Boosting:
         risk = app.learner.probability(seen, shift)
         return self._budget.draw(risk, seen, app.learner.trust, shift=shift, part=part)
 
-    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         self._budget.paid(dollars)
-        if defect is None or not drawn.inputs:
+        if defect is None or not decision.inputs:
             return
-        weight = drawn.target / drawn.probability
-        app = self._teach(case.app, drawn.inputs, weight, drawn.shift, defect=defect)
-        if drawn.risk is not None:
+        weight = decision.target / decision.probability
+        app = self._teach(case.app, decision.inputs, weight, decision.shift, defect=defect)
+        if decision.risk is not None:
             self._watch(case.app, app, min(weight, 2.0), defect=defect)
 
     def recall(self, lesson: PastResult) -> None:

@@ -124,7 +124,7 @@ class _Spending:
     def draw(self, case: Case, local: Mapping[str, Score], part: float = 1.0) -> SamplingDecision:  # noqa: ARG002 - the contract's
         return self._budget.draw(None, part=part)
 
-    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
+    def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
         self._budget.paid(dollars)
 
     def recall(self, lesson: PastResult) -> None:

@@ -35,9 +35,9 @@ async def batching(
     wake = asyncio.Event()
     closing = False
 
-    async def deliver(judged: EvaluationResult) -> None:
+    async def deliver(result: EvaluationResult) -> None:
         done = loop.create_future()
-        waiting.append((judged, done))
+        waiting.append((result, done))
         wake.set()
         await done
 
@@ -51,7 +51,7 @@ async def batching(
                 del waiting[:_AT_ONCE]
                 error: Exception | None = None
                 try:
-                    await loop.run_in_executor(thread, write, [judged for judged, _ in taken])
+                    await loop.run_in_executor(thread, write, [result for result, _ in taken])
                 except Exception as raised:  # noqa: BLE001 - raised in the callers that wait for these results
                     error = raised
                 for _, done in taken:

@@ -37,35 +37,35 @@ class PlainResult(NamedTuple):
     facts: Mapping[str, str | float | bool] = MappingProxyType({})
 
 
-def to_plain(judged: EvaluationResult, *, explanations: bool) -> PlainResult:
+def to_plain(result: EvaluationResult, *, explanations: bool) -> PlainResult:
     """Convert a result; without `explanations` nothing that may quote the request or the answer."""
-    case, outcome = judged.case, judged.outcome
+    case, outcome = result.case, result.outcome
     score = outcome if isinstance(outcome, Score) else None
     detail = "" if isinstance(outcome, Score | Skipped) else outcome.detail
     facts: dict[str, str | float | bool] = {
-        "result_id": judged.id,
+        "result_id": result.id,
         "app": clean(case.app),
-        "version": clean(judged.version),
+        "version": clean(result.version),
         "outcome": outcome.kind,
-        "standing": judged.scope.value,
-        "weight": judged.weight,
-        "model": clean(judged.cost.model),
+        "standing": result.scope.value,
+        "weight": result.weight,
+        "model": clean(result.cost.model),
     }
-    if judged.score_source is not ScoreSource.OWN:
-        facts["score_source"] = judged.score_source.value
+    if result.score_source is not ScoreSource.OWN:
+        facts["score_source"] = result.score_source.value
     if score is not None:
-        facts |= {"defect": judged.defect, "level": clean(judged.level)}
+        facts |= {"defect": result.defect, "level": clean(result.level)}
     return PlainResult(
         trace_id=case.request_id if _TRACE_ID.fullmatch(case.request_id) else "",
         span_id=case.span_id if _SPAN_ID.fullmatch(case.span_id) else "",
-        name=clean(judged.evaluator),
+        name=clean(result.evaluator),
         score=score.value if score is not None else None,
-        label=clean(score.label or judged.level) if score is not None else "",
+        label=clean(score.label or result.level) if score is not None else "",
         explanation=clean(score.explanation)[:_LONGEST] if score is not None and explanations else "",
         skipped=isinstance(outcome, Skipped),
         trouble="" if isinstance(outcome, Score) else outcome.reason.value,
         detail=clean(detail)[:_LONGEST] if explanations else "",
-        by_model=bool(judged.cost.model),
+        by_model=bool(result.cost.model),
         facts={key: value for key, value in facts.items() if value != ""},
     )
 

@@ -96,10 +96,10 @@ class _Together:
         self.awaited: set[asyncio.Future[None]] = set()
         self.under_way: set[asyncio.Task[None]] = set()
 
-    async def deliver(self, judged: EvaluationResult) -> None:
+    async def deliver(self, result: EvaluationResult) -> None:
         self._line.enter()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((judged, done))
+        self._waiting.append((result, done))
         self.awaited.add(done)
         if len(self.under_way) < self._in_flight:
             self.under_way.add(asyncio.create_task(self._work()))
@@ -121,7 +121,7 @@ class _Together:
 
     async def _attempt(self, taken: list[_Waits]) -> None:
         try:
-            await self._send([judged for judged, _ in taken])
+            await self._send([result for result, _ in taken])
         except asyncio.CancelledError:
             _settle(taken, MonitorError("the sink was stopped"))
             raise

@@ -73,9 +73,9 @@ class KafkaSink(KafkaConnection, Sink):
         topics = (self.topic, self.dead_letters) if self.dead_letters else (self.topic,)
         async with open_producer(self, sending, runtime, topics) as producer:
 
-            async def deliver(judged: EvaluationResult) -> None:
-                row = as_json(judged, texts=self.include_texts)
-                key = judged.case.request_id.encode("utf-8", "replace")
+            async def deliver(result: EvaluationResult) -> None:
+                row = as_json(result, texts=self.include_texts)
+                key = result.case.request_id.encode("utf-8", "replace")
                 try:
                     await producer.send(self.topic, key, dump(row))
                 except InvalidData as error:
@@ -83,7 +83,7 @@ class KafkaSink(KafkaConnection, Sink):
                         raise
                     await self._bury(producer, self.dead_letters, key, row, str(error))
                     message = "a result can never be sent; it is among the dead letters"
-                    runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=judged.id)
+                    runtime.events.warning(Event.KAFKA_REFUSED, message, topic=self.topic, result=result.id)
 
             yield deliver
 

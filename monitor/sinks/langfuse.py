@@ -42,14 +42,14 @@ class LangfuseSink(HttpSink):
             if score is not None:
                 await api.call("POST", "/api/public/scores", score)
 
-    def _score(self, judged: EvaluationResult) -> dict[str, Any] | None:
-        plain = to_plain(judged, explanations=self.include_explanations)
+    def _score(self, result: EvaluationResult) -> dict[str, Any] | None:
+        plain = to_plain(result, explanations=self.include_explanations)
         if plain.score is None:
             return None
-        environment = judged.case.attributes.get("deployment.environment.name", "").lower()
+        environment = result.case.attributes.get("deployment.environment.name", "").lower()
         score = {
-            "id": judged.id,
-            "traceId": plain.trace_id or clean(judged.case.request_id),
+            "id": result.id,
+            "traceId": plain.trace_id or clean(result.case.request_id),
             "observationId": plain.span_id or None,
             "name": plain.name,
             "value": plain.score,

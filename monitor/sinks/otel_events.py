@@ -106,8 +106,8 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
     resource = Resource.create(RESOURCE)
     scope = InstrumentationScope(SERVICE, __version__)
 
-    def write(judged: EvaluationResult, explanations: bool) -> ReadableLogRecord:
-        plain = to_plain(judged, explanations=explanations)
+    def write(result: EvaluationResult, explanations: bool) -> ReadableLogRecord:
+        plain = to_plain(result, explanations=explanations)
         trace_id = int(plain.trace_id or "0", 16)
         span = SpanContext(
             trace_id,
@@ -116,32 +116,32 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
             trace_flags=TraceFlags(TraceFlags.SAMPLED if trace_id else TraceFlags.DEFAULT),
         )
         record = LogRecord(
-            timestamp=_nanoseconds(judged.case.answered_at or judged.evaluated_at),
-            observed_timestamp=_nanoseconds(judged.evaluated_at),
+            timestamp=_nanoseconds(result.case.answered_at or result.evaluated_at),
+            observed_timestamp=_nanoseconds(result.evaluated_at),
             context=set_span_in_context(NonRecordingSpan(span), Context()),
             severity_number=SeverityNumber.INFO,
             severity_text="INFO",
             event_name=EVENT,
-            attributes=attributes(judged, explanations=explanations),
+            attributes=attributes(result, explanations=explanations),
         )
         return ReadableLogRecord(record, resource, scope)
 
     return write
 
 
-def attributes(judged: EvaluationResult, *, explanations: bool) -> dict[str, str | float | bool]:
+def attributes(result: EvaluationResult, *, explanations: bool) -> dict[str, str | float | bool]:
     """The attributes of a result's event; see `OtelEvents`."""
-    plain = to_plain(judged, explanations=explanations)
+    plain = to_plain(result, explanations=explanations)
     found: dict[str, str | float | bool | None] = {
         "gen_ai.evaluation.name": plain.name,
         "gen_ai.evaluation.score.value": plain.score,
         "gen_ai.evaluation.score.label": plain.label,
         "gen_ai.evaluation.explanation": plain.explanation,
-        RESPONSE_ID: clean(judged.case.attributes.get(RESPONSE_ID, "")),
+        RESPONSE_ID: clean(result.case.attributes.get(RESPONSE_ID, "")),
         "error.type": "" if plain.skipped else plain.trouble,
         "rag_monitor.reason": plain.trouble,
         "rag_monitor.detail": plain.detail,
-        "rag_monitor.request_id": "" if plain.trace_id else clean(judged.case.request_id),
+        "rag_monitor.request_id": "" if plain.trace_id else clean(result.case.request_id),
     }
     found |= {f"rag_monitor.{key}": value for key, value in plain.facts.items()}
     return {key: value for key, value in found.items() if value is not None and value != ""}

@@ -69,7 +69,7 @@ class Sampling(Protocol):
         """
         ...
 
-    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         """Learn from a case that was drawn and scored, for `dollars`. `defect` is None if there is no score."""
         ...
 
@@ -113,7 +113,7 @@ class _Fixed:
         probability = self._probability(case)
         return SamplingDecision(probability, probability)
 
-    def learn(self, case: Case, drawn: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
+    def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         pass
 
     def recall(self, lesson: PastResult) -> None:

@@ -68,7 +68,7 @@ def queue(folder: Path) -> BackfillQueue:
     return BackfillQueue(folder / "state" / "backfill.db", at_most=1 << 20, clock=ManualClock())
 
 
-def trails(folder: Path) -> set[str]:
+def records(folder: Path) -> set[str]:
     path = folder / "state" / "request_log.db"
     if not path.exists():
         return set()
@@ -217,10 +217,10 @@ def test_what_a_running_monitor_has_in_hand_is_dropped(tmp_path: Path) -> None:
             later = {"request_id": "later", "user_id": "ole", **row}
             assert monitor.post(json.dumps(later).encode(), "/v1/cases", "application/json") == 200
             wait_until(lambda: traces(history) == {"later"}, 20, "what comes later")
-            wait_until(lambda: "later" in trails(tmp_path), 20, "its trail")
+            wait_until(lambda: "later" in records(tmp_path), 20, "its trail")
             done = command("forget", "--trace", "later", "-c", tmp_path / "config.yaml")
             assert "request_log.db, requests: 1 deleted" in done.stdout
-            assert "later" not in trails(tmp_path)
+            assert "later" not in records(tmp_path)
 
 
 def test_what_a_crash_has_left_in_the_spool_is_dropped_when_it_is_read(tmp_path: Path) -> None:

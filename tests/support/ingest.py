@@ -82,8 +82,8 @@ class Entrance:
         self.metrics, self.clock, self.spool = lent.metrics, lent.clock, spool
         self.assembly = Assembly(AssemblySettings(grace_period=1.0, idle_timeout=5.0))
         self.ledger = Ledger(lent.metrics)
-        self.in_flight, desk = ScriptedInFlight(), ScriptedDesk()
-        self.rows, self.told = self.in_flight.rows, desk.told
+        self.in_flight, processor = ScriptedInFlight(), ScriptedDesk()
+        self.rows, self.told = self.in_flight.rows, processor.told
         shared: Any = {
             "rate": rate,
             "spool": spool,
@@ -91,8 +91,12 @@ class Entrance:
             "ledger": self.ledger,
             "runtime": lent,
         }
-        spans = SpanIngest(sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, desk=desk, **shared)
-        self.intake = Ingest(spans, RowIngest(**shared), desk=desk, in_flight=self.in_flight, spool=spool, runtime=lent)
+        spans = SpanIngest(
+            sources=["otlp_http"], record_marks=[b"gen_ai"], assembly=self.assembly, processor=processor, **shared
+        )
+        self.intake = Ingest(
+            spans, RowIngest(**shared), processor=processor, in_flight=self.in_flight, spool=spool, runtime=lent
+        )
 
     def balanced(self) -> float:
         received = total(self.metrics, "ragmonitor_traces_received_total")

@@ -54,7 +54,7 @@ class SamplingBench:
         return total(self.runtime.metrics, f"ragmonitor_{name}", **labels)
 
     def sampling(self) -> Any:
-        return self.evaluation._drawing._samplings["judged"]
+        return self.evaluation._case_sampler._samplings["judged"]
 
 
 def answered(number: int, response: str = "The library opens at nine.", **more: Any) -> Case:

@@ -176,14 +176,14 @@ class BackfillEvaluator:
         self._series = series
         self._context = context
         self._runtime = runtime
-        self._assignments = {one.evaluator.name: one for one in context.evaluators}
+        self._evaluators = {one.evaluator.name: one for one in context.evaluators}
         self._held: dict[str, float] = {}
         self._why: dict[str, str] = {}
 
     def askable(self) -> list[str]:
         """The evaluators whose judges may get calls now."""
         now = self._runtime.clock.monotonic()
-        return [name for name, one in self._assignments.items() if self._held.get(self._lane(one), now) <= now]
+        return [name for name, one in self._evaluators.items() if self._held.get(self._lane(one), now) <= now]
 
     @property
     def held_for(self) -> Mapping[str, str]:
@@ -204,7 +204,7 @@ class BackfillEvaluator:
             elif self._context.forgets(one.item.case):
                 await self._end(one, "forgotten")
             else:
-                due.setdefault(self._lane(self._assignments[one.group.evaluator]), []).append(one)
+                due.setdefault(self._lane(self._evaluators[one.group.evaluator]), []).append(one)
         for lane, those in due.items():
             await self._at_judge(lane, those, scorer)
 
@@ -213,22 +213,22 @@ class BackfillEvaluator:
         items = {one.group.evaluator: one for one, _ in due}
         chosen = {
             one.group.evaluator: (
-                self._assignments[one.group.evaluator],
+                self._evaluators[one.group.evaluator],
                 SamplingDecision(item.probability, item.target),
             )
             for one, item in due
         }
 
-        async def settle(judged: EvaluationResult) -> None:
-            await self._settle(items[judged.evaluator], judged)
+        async def settle(result: EvaluationResult) -> None:
+            await self._settle(items[result.evaluator], result)
 
         async with self._context.turn(lane) if lane != _LOCAL else nullcontext():
             await scorer.score(due[-1][1].case, list(chosen.values()), each=settle)
 
-    async def _settle(self, one: Waiting, judged: EvaluationResult) -> None:
+    async def _settle(self, one: Waiting, result: EvaluationResult) -> None:
         """Deliver the result of an item and remove it, or leave it for a retry."""
-        outcome = judged.outcome
-        lane = self._lane(self._assignments[judged.evaluator])
+        outcome = result.outcome
+        lane = self._lane(self._evaluators[result.evaluator])
         if not isinstance(outcome, Score | Skipped):
             if outcome.reason in HOLDS:
                 self._hold(lane, HOLDS[outcome.reason], outcome.reason, outcome.detail)
@@ -237,9 +237,9 @@ class BackfillEvaluator:
                 await _blocking(partial(self._store.again, one.id))
                 self._hold(lane, _PAUSE, outcome.reason, outcome.detail)
                 return
-        await self._context.deliver(replace(judged, origin=one.group.source))
+        await self._context.deliver(replace(result, origin=one.group.source))
         if isinstance(outcome, Score):
-            await self._end(one, "defect" if judged.defect else "passed", judged.weight)
+            await self._end(one, "defect" if result.defect else "passed", result.weight)
         else:
             await self._end(one, "skipped" if isinstance(outcome, Skipped) else "unscored")
 
@@ -260,8 +260,8 @@ class BackfillEvaluator:
         return result_id(request_id, one.group.evaluator, self._context.versions[one.group.evaluator])
 
     @staticmethod
-    def _lane(assignment: ConfiguredEvaluator) -> str:
-        return assignment.judge if assignment.evaluator.cost == "judge" else _LOCAL
+    def _lane(configured: ConfiguredEvaluator) -> str:
+        return configured.judge if configured.evaluator.cost == "judge" else _LOCAL
 
 
 _LOCAL: Final = "\0local"

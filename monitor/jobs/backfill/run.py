@@ -87,19 +87,19 @@ class Missing:
         self._held = 0
         self._said = False
 
-    def miss(self, case: Case, judged: EvaluationResult) -> None:
+    def miss(self, case: Case, result: EvaluationResult) -> None:
         """Add an evaluation of `case` that was due and failed, with the result `judged`. Never waits, never raises."""
         size = case.text_length
         if self._held + size > _HELD_AT_MOST:
-            self._series.missed([BackfillGroup(case.app, judged.evaluator, BackfillOrigin.MISSED)], "dropped")
+            self._series.missed([BackfillGroup(case.app, result.evaluator, BackfillOrigin.MISSED)], "dropped")
             return
         self._held += size
-        drawn = judged.selection or Selection(1.0, 1.0)
+        drawn = result.selection or Selection(1.0, 1.0)
         self._waiting.append(
             Item(
                 case=case,
-                evaluator=judged.evaluator,
-                version=judged.version,
+                evaluator=result.evaluator,
+                version=result.version,
                 origin=BackfillOrigin.MISSED,
                 probability=drawn.probability,
                 target=drawn.target,
@@ -164,10 +164,10 @@ class Backfill:
         self._missing = Missing(self._store, self._series, runtime)
         self._summary: Sequence[Missed] = ()
 
-    def miss(self, case: Case, judged: EvaluationResult) -> None:
+    def miss(self, case: Case, result: EvaluationResult) -> None:
         """Keep an evaluation of `case` that is due and whose judge is unavailable. Never waits, never raises."""
         if self._keeps:
-            self._missing.miss(case, judged)
+            self._missing.miss(case, result)
 
     def missed(self) -> Sequence[Missed]:
         """Return what was missed and is not requested yet, by evaluator, as of some seconds ago."""

@@ -149,7 +149,7 @@ class Canary:
     def __init__(
         self,
         settings: CanarySettings,
-        assignments: Sequence[ConfiguredEvaluator],
+        evaluators: Sequence[ConfiguredEvaluator],
         *,
         judges: Mapping[str, Judge],
         cases: Mapping[str, Case],
@@ -158,15 +158,15 @@ class Canary:
         heard: Callable[[CanaryRun], None],
     ) -> None:
         self._settings = settings
-        self._assignments = [one for one in assignments if one.evaluator.cost == "judge"]
-        self._scorer = Scorer(self._assignments, judges, runtime=runtime)
+        self._evaluators = [one for one in evaluators if one.evaluator.cost == "judge"]
+        self._scorer = Scorer(self._evaluators, judges, runtime=runtime)
         self._cases = cases
         self._runtime = runtime
         self._path = path
         self._heard = heard
         self._versions = self._scorer.versions
         self._keys = {
-            one.evaluator.name: _key(self._versions[one.evaluator.name], one, cases) for one in self._assignments
+            one.evaluator.name: _key(self._versions[one.evaluator.name], one, cases) for one in self._evaluators
         }
         self._state = CanaryState()
         self._number = 0
@@ -174,7 +174,7 @@ class Canary:
     async def run(self) -> None:
         """Evaluate the set on schedule, until cancelled. Without a schedule or a judge it returns at once."""
         every = self._settings.interval
-        if every is None or not self._assignments:
+        if every is None or not self._evaluators:
             return
         await self._recall()
         clock = self._runtime.clock
@@ -285,7 +285,7 @@ class Canary:
         self._runtime.events.warning(Event.CANARY_FAILED, message)
 
 
-def _key(version: str, assignment: ConfiguredEvaluator, cases: Mapping[str, Case]) -> str:
+def _key(version: str, configured: ConfiguredEvaluator, cases: Mapping[str, Case]) -> str:
     """Identify a reference: another version, defect rule or set of cases has other verdicts."""
-    told = "\n".join([version, str(assignment.defect), *cases])
+    told = "\n".join([version, str(configured.defect), *cases])
     return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()

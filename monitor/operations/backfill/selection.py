@@ -118,7 +118,9 @@ class EvaluationSelector:
         """Return the evaluations that are due of cases, which are redacted as in production; each request once."""
         runtime = Runtime.standalone()
         scorer = Scorer(self._local, runtime=runtime)
-        drawing = CaseSampler(scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt)
+        case_sampler = CaseSampler(
+            scorer.evaluators, versions=scorer.versions, draws=None, runtime=runtime, salt=self._salt
+        )
         users = pseudonyms.at_hand(self._folder)
         redactor = Redactor(self._redaction, users, runtime.metrics)
         forgotten = ErasureMarks(self._folder, self._clock)
@@ -133,7 +135,7 @@ class EvaluationSelector:
             seen.add(case.request_id)
             self.counts.matching += 1
             redacted = redactor.redact(case)
-            results = await redacted.score(partial(score_local, scorer, drawing))
+            results = await redacted.score(partial(score_local, scorer, case_sampler))
             found += self._due(with_facts(redacted.case, scores_of(results)))
         return [item for part in batched(found, _AT_ONCE) for item in self._without_scored(part)]
 

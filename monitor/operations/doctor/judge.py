@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.config import Config
-from monitor.config.model import assignment
+from monitor.config.model import read_evaluator
 from monitor.errors import ConfigError, JudgeError
 from monitor.jobs.canary.cases import load
 from monitor.judge.api_key import ApiKey
@@ -180,7 +180,7 @@ def _grounding_evaluator(config: Config, name: str) -> ConfiguredEvaluator:
     mine = [one for one in config.configured_evaluators if one.judge == name and one.evaluator.cost == "judge"]
     grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"
-    found = next(grounding, None) or assignment({"type": kind}, "doctor")
+    found = next(grounding, None) or read_evaluator({"type": kind}, "doctor")
     return replace(found, judge=name, group="")
 
 

@@ -18,7 +18,7 @@ import orjson
 from pydantic import ValidationError
 
 from monitor import registry
-from monitor.config.model import assignment, check_judge
+from monitor.config.model import check_judge, read_evaluator
 from monitor.errors import ConfigError, InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
@@ -198,9 +198,9 @@ def _configured(
 
 def _one(given: object, place: str) -> ConfiguredEvaluator:
     if isinstance(given, str):
-        return assignment({"type": given}, place)
+        return read_evaluator({"type": given}, place)
     if isinstance(given, Mapping):
-        return assignment({key: value for key, value in given.items() if key != "sample"}, place)
+        return read_evaluator({key: value for key, value in given.items() if key != "sample"}, place)
     if not isinstance(given, Evaluator):
         raise ConfigError(f"{place}: must be a name, a dictionary or an instance of `Evaluator`, not {_kind(given)}")
     lacks = [name for name in _DECLARED if not hasattr(given, name)]

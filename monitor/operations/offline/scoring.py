@@ -8,7 +8,7 @@ import anyio
 
 from monitor import registry
 from monitor.config import Config
-from monitor.config.model import assignment
+from monitor.config.model import read_evaluator
 from monitor.errors import ConfigError
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult
@@ -33,7 +33,7 @@ def choose_evaluators(
             known = sorted({*configured, *registry.types("evaluators")} - {"rubric"})
             hint = registry.nearest(name, known)
             raise ConfigError(f"evaluators: there is no {name!r}{hint}; there are: {', '.join(known)}")
-        one = configured.get(name) or assignment({"type": name}, "evaluators")
+        one = configured.get(name) or read_evaluator({"type": name}, "evaluators")
         if config.works(one):
             found.append(one)
         elif names is not None:

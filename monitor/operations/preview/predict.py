@@ -92,7 +92,7 @@ async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
     judges = {name: settings.model_copy(update=free) for name, settings in config.all_judges.items()}
     seam = partial(RecordingProvider, exchanges=exchanges, send=False)
     async with open_scorer(working, judges, runtime=runtime, seam=seam) as scorer:
-        drawing = CaseSampler(
+        case_sampler = CaseSampler(
             working,
             versions=scorer.versions,
             draws=None,
@@ -103,9 +103,9 @@ async def predict(config: Config, traffic: RecordedTraffic) -> Preview:
         judged = [one for one in working if one.evaluator.cost == "judge"]
         for case, weight in traffic.cases or ([(_EMPTY, 0.0)] if traffic.logged is not None else []):
             clock.advance(max(case.answered_at - clock.now(), 0.0))
-            local = scores_of(await score_local(scorer, drawing, case))
+            local = scores_of(await score_local(scorer, case_sampler, case))
             known = with_facts(case, local)
-            selected = {one.evaluator.name for one in judged if drawing.draw(one, known, local) is not None}
+            selected = {one.evaluator.name for one in judged if case_sampler.draw(one, known, local) is not None}
             by: list[str] = []
             for group in done.groups:
                 exchanges.clear()

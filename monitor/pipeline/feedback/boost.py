@@ -56,7 +56,7 @@ class Agreement:
         for evaluator, defect in {**earlier, **self._verdicts.get(request_id, {})}.items():
             self._count(vote, app, evaluator, defect=defect)
 
-    def judged(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
+    def evaluated(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
         """An evaluator of ours has said its own."""
         self._verdicts.setdefault(request_id, {})[evaluator] = defect
         _bound(self._verdicts)
@@ -64,15 +64,15 @@ class Agreement:
         if vote is not None:
             self._count(vote, app, evaluator, defect=defect)
 
-    def on_result(self, judged: EvaluationResult) -> None:
+    def on_result(self, result: EvaluationResult) -> None:
         """Hear a published result: it counts where it is a verdict of ours on production traffic."""
-        case = judged.case
+        case = result.case
         if (
-            judged.score_source is ScoreSource.OWN
-            and isinstance(judged.outcome, Score)
+            result.score_source is ScoreSource.OWN
+            and isinstance(result.outcome, Score)
             and case.traffic is Traffic.PRODUCTION
         ):
-            self.judged(case.request_id, case.app, judged.evaluator, defect=judged.defect)
+            self.evaluated(case.request_id, case.app, result.evaluator, defect=result.defect)
 
     def _count(self, vote: Vote, app: str, evaluator: str, *, defect: bool) -> None:
         if evaluator in vote.counted:
@@ -109,7 +109,7 @@ class RecentCases:
 @dataclass(frozen=True, slots=True)
 class _Kept:
     case: Case
-    assignments: tuple[ConfiguredEvaluator, ...]
+    evaluators: tuple[ConfiguredEvaluator, ...]
     size: int
     until: float
 
@@ -128,14 +128,14 @@ class Unchosen:
         self.size = 0
         """Bytes of what is kept."""
 
-    def keep(self, case: Case, assignments: Iterable[ConfiguredEvaluator]) -> None:
+    def keep(self, case: Case, evaluators: Iterable[ConfiguredEvaluator]) -> None:
         """Keep `case` for the evaluators of `assignments`; the oldest go where there is no room."""
         size = _OVERHEAD + 2 * case.text_length  # two bytes a character, roughly
         if size > self._at_most:
             return
         self._remove(case.request_id)
         now = self._clock.monotonic()
-        self._kept[case.request_id] = _Kept(case, tuple(assignments), size, now + self._wait)
+        self._kept[case.request_id] = _Kept(case, tuple(evaluators), size, now + self._wait)
         self.size += size
         while self._kept and (self.size > self._at_most or next(iter(self._kept.values())).until <= now):
             self._remove(next(iter(self._kept)))
@@ -145,7 +145,7 @@ class Unchosen:
         found = self._remove(request_id)
         if found is None or found.until <= self._clock.monotonic():
             return None
-        return found.case, found.assignments
+        return found.case, found.evaluators
 
     def _remove(self, request_id: str) -> _Kept | None:
         found = self._kept.pop(request_id, None)

@@ -33,15 +33,15 @@ class Ingest:
         spans: SpanIngest,
         rows: RowIngest,
         *,
-        desk: FeedbackProcessor | None,
+        processor: FeedbackProcessor | None,
         in_flight: InFlight,
         spool: Spool,
         runtime: Runtime,
     ) -> None:
         self._spans = spans
         self._rows = rows
-        self._desk = desk
-        self._feedback = FeedbackIngest(desk, spool, runtime) if desk is not None else None
+        self._processor = processor
+        self._feedback = FeedbackIngest(processor, spool, runtime) if processor is not None else None
         self._in_flight = in_flight
         self._spool = spool
         self._runtime = runtime
@@ -52,7 +52,7 @@ class Ingest:
             if self._feedback is None:
                 raise InvalidData("feedback is not accepted here")
             return await self._feedback.accept(batch)
-        full = self._in_flight.backlog or (self._desk.backlog if self._desk is not None else "")
+        full = self._in_flight.backlog or (self._processor.backlog if self._processor is not None else "")
         if full:  # spans carry feedback, too
             raise Overloaded(full)
         return await (self._rows.accept(batch) if isinstance(batch, RowBatch) else self._spans.accept(batch))
@@ -89,20 +89,20 @@ class Ingest:
 class FeedbackIngest:
     """Takes deliveries of feedback for `desk`."""
 
-    def __init__(self, desk: FeedbackProcessor, spool: Spool, runtime: Runtime) -> None:
-        self._desk = desk
+    def __init__(self, processor: FeedbackProcessor, spool: Spool, runtime: Runtime) -> None:
+        self._processor = processor
         self._spool = spool
         self._runtime = runtime
 
     async def accept(self, batch: FeedbackBatch) -> Accepted:
         """See `stages.Intake.accept`."""
-        if full := self._desk.backlog:
+        if full := self._processor.backlog:
             raise Overloaded(full)
         if batch.verdicts:
             payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
             record = SpoolRecord(batch.source, "verdicts", self._runtime.clock.now(), payload)
             ack = await self._spool.append(record)
-            self._desk.take(batch.verdicts, ack)
+            self._processor.take(batch.verdicts, ack)
             ack.settle()  # the delivery's own share; each verdict holds another
         return Accepted()
 
@@ -113,7 +113,7 @@ class FeedbackIngest:
         except (TypeError, ValueError):
             raise InvalidData("the record contains no external scores") from None
         if not expired:
-            self._desk.take(found, ack)
+            self._processor.take(found, ack)
         ack.settle()
 
 

@@ -53,7 +53,7 @@ class SpanIngest:
         spool: Spool,
         assembly: Assembly,
         in_flight: InFlight,
-        desk: FeedbackProcessor | None,
+        processor: FeedbackProcessor | None,
         ledger: Ledger,
         runtime: Runtime,
     ) -> None:
@@ -64,7 +64,7 @@ class SpanIngest:
         self._ledger = ledger
         self._runtime = runtime
         self._in_flight = in_flight
-        self._desk = desk
+        self._processor = processor
         self._ended_at_the_door = RecentIds()
         self._head = HeadSampling(assembly.is_open, assembly.intern, record_marks)
         self._children: dict[tuple[Signal, str, str], Counter] = {}
@@ -133,10 +133,10 @@ class SpanIngest:
                 self._in_flight.repeated(trace_id.hex(), batch.ack)
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
-            if added.spans.late and self._desk is not None:
-                self._desk.take(_late_verdicts(trace_id, entry.parts, entry.probability), ack)
-        if found.verdicts and self._desk is not None:
-            self._desk.take(found.verdicts, ack)
+            if added.spans.late and self._processor is not None:
+                self._processor.take(_late_verdicts(trace_id, entry.parts, entry.probability), ack)
+        if found.verdicts and self._processor is not None:
+            self._processor.take(found.verdicts, ack)
         if ack is not None:
             ack.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():

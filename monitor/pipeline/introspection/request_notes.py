@@ -53,11 +53,11 @@ class RequestNote:
         """It goes no further because of the option `detail`."""
         self._facts["detail"] = detail
 
-    def drew(self, evaluator: str, drawn: SamplingDecision | None, *, chosen: bool, room: float = 1.0) -> None:
+    def drew(self, evaluator: str, decision: SamplingDecision | None, *, chosen: bool, room: float = 1.0) -> None:
         """An evaluator has drawn, of an app's quota with so much `room`; None where it takes no part."""
         facts: dict[str, Any] = {"chosen": chosen, "room": room}
-        if drawn is not None:
-            facts |= {"probability": drawn.probability, "target": drawn.target, "thinned": drawn.thinned}
+        if decision is not None:
+            facts |= {"probability": decision.probability, "target": decision.target, "thinned": decision.thinned}
         self._choices[evaluator] = facts
 
     def add(self, evaluator: str, **fields: Any) -> None:
@@ -68,15 +68,15 @@ class RequestNote:
         """Note that the case has left the queue in front of the judge, after so many seconds."""
         self.add(evaluator, waited=waited)
 
-    def finished(self, judged: EvaluationResult) -> None:
+    def finished(self, result: EvaluationResult) -> None:
         """An evaluation came to its end."""
-        outcome, spent = judged.outcome, judged.cost
+        outcome, spent = result.outcome, result.cost
         self.add(
-            judged.evaluator,
+            result.evaluator,
             outcome=outcome.kind,
             reason="" if isinstance(outcome, Score) else outcome.reason.value,
             detail="" if isinstance(outcome, Score | Skipped) else outcome.detail,
-            scope=judged.scope.value,
+            scope=result.scope.value,
             seconds=spent.seconds,
             cached=spent.cached,
             tries=spent.tries,
@@ -86,7 +86,7 @@ class RequestNote:
         """The evaluators that chose the case and have come to no outcome yet."""
         return (name for name, one in self._choices.items() if one.get("chosen") and not one.get("outcome"))
 
-    def trail(self, outcome: str = "") -> RequestRecord:
+    def record(self, outcome: str = "") -> RequestRecord:
         """Return the record as it stands now; with `outcome` it has ended."""
         choices = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._choices.items())
         ended_at = self._clock.now() if outcome else 0.0
@@ -124,25 +124,25 @@ class RequestNotes:
         """Write what `begin` returned: the request has ended."""
         if note is not None:
             del self._open[note]
-            self._write(note.trail(outcome.value), outcome)
+            self._write(note.record(outcome.value), outcome)
 
     def drop(self, opened: RequestRecord, outcome: TraceOutcome) -> None:
         """Write the record of a request that was never worked on."""
         if self._recorder is not None:
-            self._write(RequestNote(opened, self._runtime.clock).trail(outcome.value), outcome)
+            self._write(RequestNote(opened, self._runtime.clock).record(outcome.value), outcome)
 
-    def _write(self, trail: RequestRecord, outcome: TraceOutcome) -> None:
+    def _write(self, record: RequestRecord, outcome: TraceOutcome) -> None:
         if self._recorder is None:
             return
-        app = self._runtime.metrics.app(trail.app)
-        for choice in trail.choices:
+        app = self._runtime.metrics.app(record.app)
+        for choice in record.choices:
             self._recorder.count(RequestStep(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
         if outcome is not TraceOutcome.FORGOTTEN:  # of what is to be forgotten nothing new is written
-            self._recorder.keep(trail)
+            self._recorder.keep(record)
 
     def of(self, request_id: str) -> RequestRecord | None:
         """Return the record so far of a request that is being worked on."""
-        found = (note.trail() for note in self._open if note.request_id == request_id)
+        found = (note.record() for note in self._open if note.request_id == request_id)
         return next(found, None)
 
     def waiting(self) -> dict[str, int]:

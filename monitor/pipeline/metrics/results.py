@@ -34,11 +34,11 @@ class _Cell(NamedTuple):
     weight: Counter
     squares: Counter
 
-    def add(self, judged: EvaluationResult) -> None:
-        exemplar = {"trace_id": judged.case.request_id[:64]}
+    def add(self, result: EvaluationResult) -> None:
+        exemplar = {"trace_id": result.case.request_id[:64]}
         self.number.inc(1, exemplar)
-        self.weight.inc(judged.weight, exemplar)
-        self.squares.inc(judged.weight**2)
+        self.weight.inc(result.weight, exemplar)
+        self.squares.inc(result.weight**2)
 
 
 class _Apart(NamedTuple):
@@ -57,10 +57,10 @@ class _Apart(NamedTuple):
         }
         return cls(cells, families[0].labels(*labels, "skipped"), families[0].labels(*labels, "unscored"))
 
-    def add(self, judged: EvaluationResult) -> None:
-        if isinstance(judged.outcome, Score):
-            self.scored[judged.defect].add(judged)
-        elif isinstance(judged.outcome, Skipped):
+    def add(self, result: EvaluationResult) -> None:
+        if isinstance(result.outcome, Score):
+            self.scored[result.defect].add(result)
+        elif isinstance(result.outcome, Skipped):
             self.skipped.inc()
         else:
             self.unscored.inc()
@@ -173,53 +173,53 @@ class ResultMetrics:
         series.selected.inc()
         series.pending.inc()
 
-    def finished(self, judged: EvaluationResult, seconds: float) -> None:
+    def finished(self, result: EvaluationResult, seconds: float) -> None:
         """A pending evaluation came to its outcome after `seconds` of wall clock."""
-        series = self._of(judged.case.app, judged.evaluator)
+        series = self._of(result.case.app, result.evaluator)
         series.pending.dec()
-        outcome, timed = judged.outcome, judged.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
-        if judged.score_source is ScoreSource.OWN:  # how long others took is not known here
-            self._durations[judged.evaluator].observe(seconds)
-        if judged.lag is not None and isinstance(outcome, Score) and timed and judged.score_source is ScoreSource.OWN:
-            self._lags[judged.evaluator].observe(judged.lag)
+        outcome, timed = result.outcome, result.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
+        if result.score_source is ScoreSource.OWN:  # how long others took is not known here
+            self._durations[result.evaluator].observe(seconds)
+        if result.lag is not None and isinstance(outcome, Score) and timed and result.score_source is ScoreSource.OWN:
+            self._lags[result.evaluator].observe(result.lag)
         if isinstance(outcome, Score) and outcome.contradicts:
-            series.contradictions[judged.defect].inc()
-        if judged.scope is RateScope.NON_PRODUCTION:
-            self._aside_of(judged).add(judged)
-        elif judged.scope is RateScope.USER_DISLIKED:
-            self._count_disliked(judged)
-        elif judged.scope is RateScope.LATE:
-            series.late.add(judged)
+            series.contradictions[result.defect].inc()
+        if result.scope is RateScope.NON_PRODUCTION:
+            self._aside_of(result).add(result)
+        elif result.scope is RateScope.USER_DISLIKED:
+            self._count_disliked(result)
+        elif result.scope is RateScope.LATE:
+            series.late.add(result)
         elif isinstance(outcome, Score):
-            self._count_live(judged, outcome, series)
+            self._count_live(result, outcome, series)
         elif isinstance(outcome, Skipped):
             series.skipped[outcome.reason].inc()
         else:
             series.unscored[outcome.reason].inc()
 
-    def _count_live(self, judged: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> None:
-        series.cells[judged.level, judged.defect].add(judged)
+    def _count_live(self, result: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> None:
+        series.cells[result.level, result.defect].add(result)
         if series.score is not None:
-            series.score.observe(outcome.value, {"trace_id": judged.case.request_id[:64]})
-        lowest = self._known[judged.evaluator].evaluator.scale.lowest
-        series.score_weighted.inc(judged.weight * (outcome.value - lowest))
-        app = self._metrics.app(judged.case.app)
+            series.score.observe(outcome.value, {"trace_id": result.case.request_id[:64]})
+        lowest = self._known[result.evaluator].evaluator.scale.lowest
+        series.score_weighted.inc(result.weight * (outcome.value - lowest))
+        app = self._metrics.app(result.case.app)
         if self._slicing is not None:
-            self._slicing.count(app, judged)
-        local = self._known[judged.evaluator].evaluator.cost == "local"
-        told = local or judged.cost.attempts > 0  # else no judge has said which model it is
-        if self._generations is not None and told and judged.score_source is ScoreSource.OWN:
-            self._generations.saw(app, judged.evaluator, judged.service_version, judged.evaluated_at)
+            self._slicing.count(app, result)
+        local = self._known[result.evaluator].evaluator.cost == "local"
+        told = local or result.cost.attempts > 0  # else no judge has said which model it is
+        if self._generations is not None and told and result.score_source is ScoreSource.OWN:
+            self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
 
-    def _count_disliked(self, judged: EvaluationResult) -> None:
-        app = self._metrics.app(judged.case.app)
-        scored = "defect" if judged.defect else "passed"
-        outcome = scored if isinstance(judged.outcome, Score) else judged.outcome.kind
-        self._metrics.user_disliked_evaluations.labels(app, judged.evaluator, judged.version, outcome).inc()
+    def _count_disliked(self, result: EvaluationResult) -> None:
+        app = self._metrics.app(result.case.app)
+        scored = "defect" if result.defect else "passed"
+        outcome = scored if isinstance(result.outcome, Score) else result.outcome.kind
+        self._metrics.user_disliked_evaluations.labels(app, result.evaluator, result.version, outcome).inc()
 
-    def _aside_of(self, judged: EvaluationResult) -> _Apart:
-        app = self._metrics.app(judged.case.app)
-        key = (app, judged.evaluator, self._known[judged.evaluator].version, judged.case.traffic)
+    def _aside_of(self, result: EvaluationResult) -> _Apart:
+        app = self._metrics.app(result.case.app)
+        key = (app, result.evaluator, self._known[result.evaluator].version, result.case.traffic)
         if key not in self._aside:
             metrics = self._metrics
             families = (

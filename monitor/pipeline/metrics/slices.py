@@ -47,17 +47,17 @@ class SliceMetrics:
         self._seen: dict[_Place, dict[str, float]] = {}  # the last time of each value
         self._cells: dict[_Place, dict[tuple[str, str, str, bool], _Cells]] = {}
 
-    def count(self, app: str, judged: EvaluationResult) -> None:
+    def count(self, app: str, result: EvaluationResult) -> None:
         """Count a score; `app` is a label value."""
         for name in self._names:
             place = (app, name)
-            value = self._value(place, judged.case.attributes.get(name, ""))
-            cells = self._of(place, judged.evaluator, judged.version, value)[judged.defect]
+            value = self._value(place, result.case.attributes.get(name, ""))
+            cells = self._of(place, result.evaluator, result.version, value)[result.defect]
             cells.number.inc()
-            cells.weight.inc(judged.weight)
-            cells.squares.inc(judged.weight**2)
-            at = judged.case.answered_at or judged.evaluated_at
-            self.recent.add((app, judged.evaluator), name, value, at, Sums.of(judged.weight, defect=judged.defect))
+            cells.weight.inc(result.weight)
+            cells.squares.inc(result.weight**2)
+            at = result.case.answered_at or result.evaluated_at
+            self.recent.add((app, result.evaluator), name, value, at, Sums.of(result.weight, defect=result.defect))
 
     def _value(self, place: _Place, given: str) -> str:
         value = printable(given)

@@ -36,16 +36,16 @@ class Redactor:
         seen = replace(case, attributes=attributes, user_id=user_id, session_id=session_id)
         return Redacted(seen, _masked(seen, masking) if masking else seen, masking)
 
-    def of_others(self, judged: EvaluationResult) -> EvaluationResult:
+    def of_others(self, result: EvaluationResult) -> EvaluationResult:
         """Redact an external score with its reasons; the case has only what is known here."""
-        if not self.enabled or judged.score_source is ScoreSource.OWN:
-            return judged
-        masking = Masking(self._types, (*_texts(judged.case), *_reasons(judged.outcome)))
-        user_id = self._users.of(judged.case.user_id)
-        case = _masked(replace(judged.case, user_id=user_id), masking) if masking else judged.case
+        if not self.enabled or result.score_source is ScoreSource.OWN:
+            return result
+        masking = Masking(self._types, (*_texts(result.case), *_reasons(result.outcome)))
+        user_id = self._users.of(result.case.user_id)
+        case = _masked(replace(result.case, user_id=user_id), masking) if masking else result.case
         attributes = {name: masking.mask(value).text for name, value in case.attributes.items()}
         case = replace(case, user_id=user_id, session_id=masking.mask(case.session_id).text, attributes=attributes)
-        return replace(judged, case=case, outcome=_told(judged.outcome, masking, Masked(case.response), 0))
+        return replace(result, case=case, outcome=_told(result.outcome, masking, Masked(case.response), 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,17 +47,17 @@ SCHEMA: Final = 1
 """The version of the rows."""
 
 
-def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
+def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
     """Make the row of one result; without `texts` no question, context or answer, except what the verdict quotes.
 
     Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the offsets of evidence stay.
     """
-    case, outcome = judged.case, judged.outcome
+    case, outcome = result.case, result.outcome
     score = outcome if isinstance(outcome, Score) else None
     row: dict[str, Any] = {
         "schema": SCHEMA,
-        "id": judged.id,
-        "judged_at": judged.evaluated_at,
+        "id": result.id,
+        "judged_at": result.evaluated_at,
         "answered_at": case.answered_at,
         "trace_id": case.request_id,
         "span_id": case.span_id,
@@ -66,31 +66,31 @@ def as_json(judged: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "session_id": case.session_id,
         "model": case.model,
         "convention": case.convention,
-        "evaluator": judged.evaluator,
-        "version": judged.version,
+        "evaluator": result.evaluator,
+        "version": result.version,
         "outcome": outcome.kind,
         "reason": None if isinstance(outcome, Score) else str(outcome.reason),
         "detail": None if isinstance(outcome, Score | Skipped) else outcome.detail if quotes else "",
         "score": score.value if score else None,
         "label": score.label if score else None,
-        "level": judged.level if score else None,
-        "defect": judged.defect if score else None,
+        "level": result.level if score else None,
+        "defect": result.defect if score else None,
         "explanation": (score.explanation if quotes else "") if score else None,
         "evidence": [_evidence(one, quotes=quotes) for one in score.evidence] if score else [],
-        "weight": judged.weight,
-        "sampling": asdict(judged.selection) if judged.selection else None,
-        "judge": _judge(judged),
-        "standing": judged.scope.value,
-        "score_source": judged.score_source.value,
+        "weight": result.weight,
+        "sampling": asdict(result.selection) if result.selection else None,
+        "judge": _judge(result),
+        "standing": result.scope.value,
+        "score_source": result.score_source.value,
         "traffic": case.traffic.value,
         "attributes": dict(case.attributes),
-        "versions": {"fingerprint": judged.service_version.fingerprint, **judged.service_version.parts},
+        "versions": {"fingerprint": result.service_version.fingerprint, **result.service_version.parts},
     }
     if score is not None and score.contradicts:
         row["contradicts"] = True
-    if judged.origin:
-        row["origin"] = judged.origin
-    if texts and judged.score_source is ScoreSource.OWN:  # the answer of an external score is no longer available
+    if result.origin:
+        row["origin"] = result.origin
+    if texts and result.score_source is ScoreSource.OWN:  # the answer of an external score is no longer available
         whole = case.as_row()
         row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
     return row
@@ -101,9 +101,9 @@ def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
     return whole if quotes else {**whole, "claim": "", "note": ""}
 
 
-def _judge(judged: EvaluationResult) -> dict[str, Any]:
+def _judge(result: EvaluationResult) -> dict[str, Any]:
     """The cost; the single calls are in the request log."""
-    whole = asdict(judged.cost)
+    whole = asdict(result.cost)
     del whole["tries"]
     return whole
 

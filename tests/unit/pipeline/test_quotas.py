@@ -37,7 +37,7 @@ class Bench:
         made = [type("One", (JudgedEvaluator,), {"name": name})() for name in evaluators]
         self.assignments = [ConfiguredEvaluator(one, sampler, rule) for one in made]
         self.draws = draws if draws is not None else KeptDraws()
-        self.drawing = CaseSampler(
+        self.case_sampler = CaseSampler(
             [*self.assignments, ConfiguredEvaluator(LocalEvaluator(), Uniform(rate=0.5), rule)],
             versions={**dict.fromkeys(evaluators, "1"), "local": "1"},
             draws=self.draws,
@@ -52,7 +52,7 @@ class Bench:
         context = "facts" if applies else ""
         one = replace(case(number, context), app=app, request_id=f"{app}-{number}", **more)
         before = len(self.draws._known)
-        chosen = self.drawing.draw(self.assignments[which], one, {})
+        chosen = self.case_sampler.draw(self.assignments[which], one, {})
         if len(self.draws._known) > before:
             probability, _ = self.draws._known[next(reversed(self.draws._known))]
             self.drawn.append((app, self.runtime.clock.monotonic(), probability))
@@ -147,13 +147,13 @@ def test_all_judged_evaluators_draw_on_the_one_quota_and_local_ones_on_none():
         bench.draw(number, which=number % 2)
     assert math.fsum(bench.chances("loud")) < 2.1
     assert bench.thinned(evaluator="judged") > 0 < bench.thinned(evaluator="other")
-    (local,) = [one for one in bench.drawing._samplings if one == "local"]
+    (local,) = [one for one in bench.case_sampler._samplings if one == "local"]
     assignment = ConfiguredEvaluator(LocalEvaluator(), Uniform(rate=0.5), DefectRule("below", 3))
     one = replace(case(1), app="loud", request_id="x")
     assert local
-    assert {bench.drawing.draw(assignment, replace(one, request_id=str(n)), {}) for n in range(20)} == {
+    assert {bench.case_sampler.draw(assignment, replace(one, request_id=str(n)), {}) for n in range(20)} == {
         None,
-        bench.drawing._samplings["local"].draw(one, {}),
+        bench.case_sampler._samplings["local"].draw(one, {}),
     }
 
 
@@ -251,8 +251,8 @@ def test_apps_beyond_those_that_are_named_have_the_quota_of_the_star_each():
 
 def test_the_series_of_a_quota_begin_at_nothing_and_only_where_there_is_one():
     bench = Bench(Uniform(rate=1.0), {"loud": {"per_hour": 12}})
-    bench.drawing.prepare("loud")
-    bench.drawing.prepare("free")
+    bench.case_sampler.prepare("loud")
+    bench.case_sampler.prepare("free")
     samples = [one for family in bench.runtime.metrics.quota_thinned.collect() for one in family.samples]
     assert {(one.labels["app"], one.labels["evaluator"]) for one in samples} == {("loud", "judged")}
     assert bench.thinned() == 0
@@ -277,5 +277,5 @@ def test_a_local_score_still_reaches_the_sampler():
     bench = Bench(Looking(rate=1.0), {"loud": {"per_hour": 12}})
     scores = {"local": Score(1, "x")}
     one = replace(case(1), app="loud", traffic=Traffic.SYNTHETIC)
-    bench.drawing.draw(bench.assignments[0], one, scores)
+    bench.case_sampler.draw(bench.assignments[0], one, scores)
     assert seen == [scores]

@@ -155,7 +155,7 @@ def test_a_budget_is_written_in_few_words() -> None:
         ({"per_hour": 500, "max_per_hour": 100}, "100 is less than the mean hour of the budget, 500"),
         ({"per_day": 0}, "greater than 0"),
         ({"per_day": 10, "boost": "relevance"}, OVERLAP),
-        ({"per_day": 10, "boost": OVERLAP}, "not among the evaluators"),
+        ({"per_day": 10, "boost": OVERLAP}, "not a configured evaluator"),
         ({"per_day": 10, "boost": OVERLAP, "odds": {"down": 2}}, "odds"),
         ({"type": "by_attribute", "attribute": "tenant", "rates": {}}, "rates"),
     ],

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.config.model import assignment
+from monitor.config.model import read_evaluator
 from monitor.errors import JudgeError
 from monitor.jobs.canary import CanarySettings
 from monitor.jobs.canary.cases import load
@@ -58,7 +58,7 @@ class World:
     def canary(self, lent: Runtime | None = None, cases: dict[str, Case] | None = None) -> Canary:
         return Canary(
             self.settings,
-            [assignment(entry, "evaluators") for entry in self.evaluators],
+            [read_evaluator(entry, "evaluators") for entry in self.evaluators],
             judges={"": self.judge},
             cases=cases or load(self.settings.cases),
             runtime=lent or self.lent,

@@ -61,7 +61,7 @@ class Bench:
         )
         options = ForeignSettings.model_validate(settings)
         self.names = Foreigners(options, counting, {"judged"}, options.evaluators)
-        self.desk = FeedbackProcessor(
+        self.processor = FeedbackProcessor(
             options,
             names=self.names,
             evaluation=self.evaluation,
@@ -77,21 +77,21 @@ class Bench:
         """Have these worked off, with all that follows."""
         settled = []
         ack = Ack(lambda: settled.append(True))
-        self.desk.take(verdicts, ack)
+        self.processor.take(verdicts, ack)
         ack.settle()
         async with anyio.create_task_group() as group:
-            group.start_soon(self.desk.run)
+            group.start_soon(self.processor.run)
             await anyio.wait_all_tasks_blocked()
             assert settled
             group.cancel_scope.cancel()
 
     async def boost(self, one, *said):
-        return await self.desk.before_sampling(Reading(ReadingStatus.READY, one, verdicts=said))
+        return await self.processor.before_sampling(Reading(ReadingStatus.READY, one, verdicts=said))
 
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""
         chosen = self.evaluation.choose(one, {}, await self.boost(one, *said))
-        self.desk.after_sampling(one, chosen)
+        self.processor.after_sampling(one, chosen)
         await self.evaluation.score_judged(one, chosen)
         return bool(chosen)
 
@@ -139,7 +139,7 @@ async def test_a_verdict_that_a_link_leads_to_another_request_is_on_that_and_wei
     await bench.process(target)
     said = vote(target.request_id, span_id="00000000000000ff", linked=True)
     async with anyio.create_task_group() as group:
-        group.start_soon(bench.desk.run)
+        group.start_soon(bench.processor.run)
         await bench.boost(replace(carrier, app="reviews"), said)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
@@ -318,7 +318,7 @@ async def test_a_dislike_after_the_draw_has_the_answer_judged_apart_and_only_onc
     assert isinstance(judged[0].outcome, Score)
     assert bench.total("user_disliked_evaluations_total", outcome="defect") == 1
     assert bench.total("evaluations_total", evaluator="judged") == 0
-    assert bench.desk._unchosen.size == 0
+    assert bench.processor._unchosen.size == 0
 
 
 async def test_an_evaluator_that_judges_nothing_judges_nothing_for_a_dislike_in_its_rates():
@@ -335,7 +335,7 @@ async def test_with_0_a_dislike_sets_off_nothing():
     await bench.process(two)
     await bench.tell(vote(two.request_id))
     assert bench.total("user_disliked_evaluations_total") == 0
-    assert bench.desk._unchosen.size == 0
+    assert bench.processor._unchosen.size == 0
 
 
 async def test_who_votes_a_lot_cannot_spend_the_judges_budget():

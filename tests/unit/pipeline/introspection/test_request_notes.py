@@ -34,11 +34,11 @@ class Kept:
     """A keeper that remembers."""
 
     def __init__(self) -> None:
-        self.trails: list[RequestRecord] = []
+        self.records: list[RequestRecord] = []
         self.steps: dict[RequestStep, int] = {}
 
-    def keep(self, trail: RequestRecord) -> None:
-        self.trails.append(trail)
+    def keep(self, record: RequestRecord) -> None:
+        self.records.append(record)
 
     def count(self, step: RequestStep, number: int = 1, expected: float = 0.0) -> None:
         self.steps[step] = self.steps.get(step, 0) + number
@@ -91,13 +91,13 @@ def evaluating(lent, judge, *, sampler=None, memory=None, **options) -> LiveEval
 
 
 async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before: int = 0, **options):
-    """One case through a local and a judged evaluator, after others: its trail, and what was summed."""
+    """One case through a local and a judged evaluator, after others: its record, and what was summed."""
     lent, keeper = runtime(), Kept()
     evaluation = evaluating(lent, Judge(answer), **options)
     notes = RequestNotes(keeper, lent)
     for number in range(before):
         evaluation.choose(replace(case, request_id=f"{number:032x}"))
-    note = notes.begin(COMPLETE.trail(2.0))
+    note = notes.begin(COMPLETE.record(2.0))
     assert note is not None
     note.read(Reading(ReadingStatus.READY, case, joined=(Joined("ask", "01"),)))
     local = scores_of(await evaluation.score_local(case))
@@ -107,30 +107,30 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     assert notes.of(case.request_id) is not None
     notes.end(note, TraceOutcome.EVALUATED)
     assert notes.of(case.request_id) is None
-    (trail,) = keeper.trails
-    return trail, keeper
+    (record,) = keeper.records
+    return record, keeper
 
 
 async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
-    trail, keeper = await noted()
-    local, judged = trail.choices
+    record, keeper = await noted()
+    local, judged = record.choices
     assert (local.outcome, local.probability, local.tries) == ("score", 1.0, ())
     assert (judged.outcome, judged.waited, judged.tries) == ("score", 0.0, OK.tries)
-    assert (trail.probability, trail.outcome, trail.joined, trail.traffic) == (
+    assert (record.probability, record.outcome, record.joined, record.traffic) == (
         0.5,
         "evaluated",
         (Joined("ask", "01"),),
         "production",
     )
-    assert 0 < trail.draw < 1
+    assert 0 < record.draw < 1
     assert keeper.steps == {RequestStep("shop", "", "local", "score"): 1, RequestStep("shop", "", "judged", "score"): 1}
 
 
 @pytest.mark.parametrize("reason", [UnscoredReason.BREAKER_OPEN, UnscoredReason.AUTH, UnscoredReason.PAUSED])
 async def test_attempts_that_came_to_nothing_are_kept_with_the_reason(reason):
     tries = (Attempt(0.1, "provider_error", "HTTP 500"),)
-    trail, keeper = await noted(JudgeError(reason, "it failed", tries))
-    judged = trail.choices[1]
+    record, keeper = await noted(JudgeError(reason, "it failed", tries))
+    judged = record.choices[1]
     assert (judged.outcome, judged.reason, judged.detail, judged.tries) == ("unscored", reason, "it failed", tries)
     assert keeper.steps[RequestStep("shop", "", "judged", f"unscored:{reason}")] == 1
 
@@ -144,7 +144,7 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
     async def work(number: int, size: int) -> None:
         case = replace(CASE, request_id=f"{number:032x}", response="r" * size)
         complete = WholeRow("shop", "kafka", (), 1.0, 1.0, Row(case.request_id, "shop", b"{}"))
-        note = notes.begin(complete.trail(2.0))
+        note = notes.begin(complete.record(2.0))
         await evaluation.score_judged(case, evaluation.choose(case))
         notes.end(note, TraceOutcome.EVALUATED)
 
@@ -156,14 +156,14 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
         group.start_soon(work, 3, 20_000)
         await anyio.wait_all_tasks_blocked()
         judge.open.set()
-    told = {one.request_id[-1]: (one.choices[0].reason, one.choices[0].waited) for one in keeper.trails}
+    told = {one.request_id[-1]: (one.choices[0].reason, one.choices[0].waited) for one in keeper.records}
     assert told["1"] == ("", 0.0)
     assert ("overloaded", None) in told.values()
 
 
 async def test_a_case_that_was_not_chosen_keeps_the_probability():
-    trail, keeper = await noted(sampler=Uniform(rate=0.0))
-    judged = trail.choices[1]
+    record, keeper = await noted(sampler=Uniform(rate=0.0))
+    judged = record.choices[1]
     assert (judged.chosen, judged.probability, judged.outcome) == (False, 0.0, "")
     assert RequestStep("shop", "", "judged", "not_chosen") in keeper.steps
 
@@ -171,46 +171,46 @@ async def test_a_case_that_was_not_chosen_keeps_the_probability():
 @pytest.mark.parametrize("sampler", [Uniform(rate=1.0), BudgetSampler(per_hour=5)])
 async def test_an_evaluator_that_does_not_apply_keeps_what_is_missing(sampler):
     bare = Case(request_id="ab" * 16, app="shop", request=Request("q"), response="r")
-    trail, keeper = await noted(case=bare, sampler=sampler)
-    assert [one.missing for one in trail.choices] == ["no_context", "no_context"]
+    record, keeper = await noted(case=bare, sampler=sampler)
+    assert [one.missing for one in record.choices] == ["no_context", "no_context"]
     assert RequestStep("shop", "", "judged", "missing:no_context") in keeper.steps
 
 
 async def test_a_case_that_was_judged_before_is_noted_as_such():
-    trail, keeper = await noted(memory=Remembered(all_of_them=True))
-    assert all(one.repeated and not one.chosen for one in trail.choices)
+    record, keeper = await noted(memory=Remembered(all_of_them=True))
+    assert all(one.repeated and not one.chosen for one in record.choices)
     assert RequestStep("shop", "", "judged", "repeated") in keeper.steps
 
 
 async def test_a_quota_that_is_nearly_spent_is_noted_with_the_room_that_it_left():
-    trail, _ = await noted(before=5, quotas={"shop": Quota(per_hour=0.001)})
-    assert trail.choices[1].room < 1
-    assert trail.choices[1].probability == pytest.approx(trail.choices[1].room)
+    record, _ = await noted(before=5, quotas={"shop": Quota(per_hour=0.001)})
+    assert record.choices[1].room < 1
+    assert record.choices[1].probability == pytest.approx(record.choices[1].room)
 
 
 async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and_not_kept():
     keeper = Kept()
     notes = RequestNotes(keeper, runtime())
-    note = notes.begin(COMPLETE.trail(2.0))
+    note = notes.begin(COMPLETE.record(2.0))
     note.read(Reading(ReadingStatus.FAILED_REQUEST, CASE, "no such user: Ada"))
     notes.end(note, TraceOutcome.FAILED_REQUEST)
-    note = notes.begin(COMPLETE.trail(2.0))
+    note = notes.begin(COMPLETE.record(2.0))
     note.read(Reading(ReadingStatus.INCOMPLETE, CASE, "the parent never came"))
     notes.end(note, TraceOutcome.INCOMPLETE)
-    assert [one.detail for one in keeper.trails] == ["", "the parent never came"]
+    assert [one.detail for one in keeper.records] == ["", "the parent never came"]
 
 
 async def test_of_a_request_that_is_to_be_forgotten_no_trail_is_kept():
     keeper = Kept()
     notes = RequestNotes(keeper, runtime())
-    note = notes.begin(COMPLETE.trail(2.0))
+    note = notes.begin(COMPLETE.record(2.0))
     notes.end(note, TraceOutcome.FORGOTTEN)
-    assert not keeper.trails
+    assert not keeper.records
 
 
 async def test_where_nobody_keeps_notes_nothing_is_noted():
     notes = RequestNotes(None, runtime())
-    note = notes.begin(COMPLETE.trail(2.0))
+    note = notes.begin(COMPLETE.record(2.0))
     assert note is None
     assert request_notes.current() is None
     notes.end(note, TraceOutcome.EVALUATED)
@@ -223,7 +223,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
     async def work(number: int) -> None:
         row = Row(f"{number:032x}", "shop", b"{}")
         complete = WholeRow("shop", "kafka", (), 1.0, 1.0, row)
-        note = notes.begin(complete.trail(2.0))
+        note = notes.begin(complete.record(2.0))
         await anyio.lowlevel.checkpoint()
         current = request_notes.current()
         assert current is not None
@@ -234,7 +234,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
     async with anyio.create_task_group() as group:
         for number in range(5):
             group.start_soon(work, number)
-    assert {one.request_id: one.choices[0].evaluator for one in keeper.trails} == {
+    assert {one.request_id: one.choices[0].evaluator for one in keeper.records} == {
         f"{number:032x}": f"evaluator {number}" for number in range(5)
     }
 

@@ -1,4 +1,4 @@
-"""The file of trails: what goes in comes out, bounded by age and size, and can be forgotten."""
+"""The file of records: what goes in comes out, bounded by age and size, and can be forgotten."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def step(name: str = "evaluated", *, app: str = "shop", evaluator: str = "", at:
     return Minute(at, RequestStep(app, "" if evaluator else "otlp_http", evaluator, name))
 
 
-def write(path, trails=(), sums=None, **pruning) -> bool:
+def write(path, records=(), sums=None, **pruning) -> bool:
     with closing(store.create(path)) as db:
-        store.insert(db, trails, sums or {})
+        store.insert(db, records, sums or {})
         return store.prune(db, **{"before": 0, "sums_before": 0, "at_most": 10**9, **pruning})
 
 
