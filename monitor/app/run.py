@@ -19,12 +19,12 @@ from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.jobs import calibration
-from monitor.jobs.canary.cases import load as load_canary
+from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
 from monitor.jobs.trial.queue import TrialQueue
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
-from monitor.pipeline.assembly import Assembly
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules

@@ -17,18 +17,9 @@ from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import align, clean, echo_lines, prompt_lines, report
 from monitor.clock import SystemClock
 from monitor.operations.event_loop import run_async
-from monitor.operations.preview import (
-    FACTORS,
-    CostEstimate,
-    GroupCost,
-    LoggedTraffic,
-    Preview,
-    estimate,
-    from_files,
-    from_history,
-    predict,
-)
-from monitor.operations.preview.cost import RATE, WORSE
+from monitor.operations.preview.predict import RATE, WORSE, CostEstimate, GroupCost, Preview, estimate, predict
+from monitor.operations.preview.request_log import FACTORS, LoggedTraffic
+from monitor.operations.preview.traffic import from_files, from_history
 from monitor.quantities import dollars, parse_duration, percent
 from monitor.telemetry import logs
 

@@ -21,9 +21,8 @@ from monitor.cli.console.view import ConsoleView, RateRow, State
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.operations.monitor_client import DEFAULT_URL
-from monitor.operations.watch import MonitorStatus, RateStatus, Watcher
 from monitor.operations.watch.scrapes import WINDOW
-from monitor.operations.watch.watcher import SEVERITY_ORDER
+from monitor.operations.watch.watcher import SEVERITY_ORDER, MonitorStatus, RateStatus, Watcher
 from monitor.quantities import dollars, human_duration
 from monitor.statistics.rates import Sums, interval_95
 

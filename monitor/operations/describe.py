@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from monitor.config import Config
-from monitor.jobs.canary.cases import load
+from monitor.jobs.canary import load
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.quantities import format_duration, precise_percent
 from monitor.stages import type_name

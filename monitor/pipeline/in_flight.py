@@ -25,7 +25,8 @@ from monitor.model.case import Reading
 from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
 from monitor.model.trace import Closed, Trace
-from monitor.pipeline.assembly import Assembly, ClosedTrace
+from monitor.pipeline.assembly import ClosedTrace
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.introspection.request_notes import RequestNote, RequestNotes
 from monitor.pipeline.ledger import Ledger, TraceOutcome
 from monitor.stages import Runtime

@@ -17,7 +17,7 @@ import anyio
 
 from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.extraction.settings import ReadingSettings
-from monitor.pipeline.assembly import Assembly
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
 from monitor.pipeline.ingest import Ingest

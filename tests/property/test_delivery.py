@@ -21,7 +21,8 @@ from monitor.extraction import compose
 from monitor.model.case import Reading
 from monitor.model.span import EncodedGroup, Part, SpanBatch
 from monitor.model.trace import Closed
-from monitor.pipeline.assembly import Assembly, AssemblySettings, ClosedTrace
+from monitor.pipeline.assembly import AssemblySettings, ClosedTrace
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.ingest.head import HeadSampling
 from monitor.transport.otlp import wire
 from monitor.transport.otlp.decode import decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.errors import MonitorError
 from monitor.operations.monitor_client import Samples
-from monitor.operations.watch import Watcher
+from monitor.operations.watch.watcher import Watcher
 from monitor.telemetry.metrics import Metrics
 
 

@@ -12,7 +12,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from monitor.clock import Clock, ManualClock
 from monitor.model.span import SpanBatch
-from monitor.pipeline.assembly import Assembly, AssemblySettings
+from monitor.pipeline.assembly import AssemblySettings
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.ingest import Ingest
 from monitor.pipeline.ingest.rows import RowIngest
 from monitor.pipeline.ingest.spans import SpanIngest

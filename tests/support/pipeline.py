@@ -15,7 +15,8 @@ from monitor.extraction import rows
 from monitor.extraction.settings import ReadingSettings
 from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
-from monitor.pipeline.assembly import Assembly, AssemblySettings
+from monitor.pipeline.assembly import AssemblySettings
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.run import Pipeline
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings
 from monitor.stages import Source

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from monitor.extraction.feedback.settings import ForeignEvaluator, ForeignSettings
+from monitor.extraction.feedback import ForeignEvaluator, ForeignSettings
 from monitor.model.external import USER_FEEDBACK, ExternalScore, plain
 from monitor.model.outcome import Level, Scale, Score, Unscored, UnscoredReason
 

@@ -39,18 +39,13 @@ class Said:
     convention: str | None = None
 
 
-def first(row: Fields, names: Sequence[str]) -> Value:
-    """The value of the first of `names` that is there and not null."""
-    return values.first(row, names)
-
-
 def question(row: Fields, names: Sequence[str]) -> Request | None:
     """The question in the first of `names`; the turns before it are its own, else those of a field beside it."""
-    given = first(row, names)
+    given = values.first(row, names)
     asked = Request(given) if isinstance(given, str) and given.strip() else request(given)
     if asked is None or asked.history:
         return asked
-    return Request(asked.query, turns(first(row, _HISTORY)))
+    return Request(asked.query, turns(values.first(row, _HISTORY)))
 
 
 def request(given: Value) -> Request | None:

@@ -132,7 +132,7 @@ def _shape(row: Fields) -> Shape:
 
 def _request_id(row: dict[str, Value], traced: str) -> str:
     told = (
-        values.text(fields.first(row, ("request_id", "trace_id"))).strip()
+        values.text(values.first(row, ("request_id", "trace_id"))).strip()
         or traced.strip()
         or values.text(row.get("id")).strip()
     )

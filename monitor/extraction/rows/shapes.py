@@ -8,20 +8,23 @@ comes first here. Field names: MLflow and Databricks Agent Evaluation (`evaluati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from monitor.extraction import values
-from monitor.extraction.rows import chat, fields, mlflow_trace, own
+from monitor.extraction import messages, values
+from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
-from monitor.model.case import Request
+from monitor.model.case import Document, Message, ReadingStatus, Request, Usage
+from monitor.model.span import Value
 
 _AGENT_MARKS: Final = ("request", "trace", "retrieved_context", "expected_retrieved_context", "expected_facts")
 _AGENT_ALSO: Final = ("response", "expected_response")
 _DEEPEVAL_ANSWER: Final = ("actual_output", "actualOutput")
 _DEEPEVAL_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 _DEEPEVAL_REFERENCE: Final = ("expected_output", "expectedOutput")
+_SOURCES = ("spans", "prompt", "row")
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class Shape(NamedTuple):
@@ -47,6 +50,67 @@ class Shape(NamedTuple):
         return f"{self.name} ({' + '.join('|'.join(mark) for mark in self.marks)})"
 
 
+def _chat(given: Value) -> Said:
+    """Read a list of messages: the last user turn is the question, the turns before it the history.
+
+    The last assistant turn after it is the answer; the context is that which this turn carries.
+    """
+    unfolded = values.unfold(given)
+    if isinstance(unfolded, Mapping):
+        unfolded = values.unfold(unfolded.get("messages"))
+    listed = unfolded[-values.MAX_ITEMS :] if isinstance(unfolded, (list, tuple)) else ()
+    turns = [(said, item) for item in listed if (said := messages.read_one(item)) is not None]
+    chat = [said for said, _ in turns]
+    at = messages.last_user(chat)
+    if at < 0:
+        return Said()
+    request = Request(chat[at].content, messages.turns(chat[:at]))
+    for said, item in reversed(turns[at + 1 :]):
+        if said.role == "assistant" and said.content.strip():
+            carried = item.get("context") if isinstance(item, Mapping) else None
+            return Said(request=request, response=said.content, documents=fields.context(carried))
+    return Said(request=request)
+
+
+def _case(row: Fields) -> Said:
+    """Read what `rag-monitor cases` printed, word for word: all fields of `Case.as_row` and `Reading.as_row`."""
+    request, usage, response = row.get("request"), row.get("usage"), row.get("response")
+    source = next((one for one in _SOURCES if one == row.get("context_source")), "none")
+    counts = [values.count(usage.get(key)) for key in _COUNTS] if isinstance(usage, Mapping) else ()
+    return Said(
+        request=_own_request(request) if isinstance(request, Mapping) else None,
+        response=response if isinstance(response, str) and response else None,
+        documents=tuple(
+            _document(one) for one in values.elements(row.get("retrieved_context")) or () if isinstance(one, Mapping)
+        ),
+        context_source=source,  # type: ignore[arg-type] # one of the literals: the line above says so
+        expected_response=fields.reference(row.get("expected_response")),
+        expected_documents=fields.context(row.get("expected_retrieved_context")),
+        usage=Usage(*counts),
+        verdict=_verdict(row),
+        convention=fields.label(row.get("convention")),
+    )
+
+
+def _own_request(given: Mapping[str, Value]) -> Request | None:
+    query = given.get("query")
+    listed = values.elements(given.get("history")) or ()
+    turns = [one for one in listed if isinstance(one, Mapping) and one.get("role") in ("user", "assistant")]
+    history = (Message(values.text(one.get("role")), values.text(one.get("content"))) for one in turns)
+    return Request(query if isinstance(query, str) else "", tuple(history))
+
+
+def _document(one: Mapping[str, Value]) -> Document:
+    content, uri, doc_id = (values.text(one.get(key)) for key in ("content", "doc_uri", "doc_id"))
+    return Document(content, uri, doc_id, values.number(one.get("score")))
+
+
+def _verdict(row: Fields) -> tuple[ReadingStatus, str] | None:
+    """What the row says came of it, where that agrees with what it holds: a claim of `ready` is no proof."""
+    stated = next((one for one in ReadingStatus if one == row.get("status")), None)
+    return (stated, values.text(row.get("error"))) if stated is not None else None
+
+
 def _trace(row: Fields) -> Said:
     return Said(traced=mlflow_trace.read(row))
 
@@ -56,7 +120,7 @@ def _agent_evaluation(row: Fields) -> Said:
         request=_request(row),
         response=fields.put_out(row.get("response")),
         documents=fields.context(row.get("retrieved_context")),
-        expected_response=fields.reference(fields.first(row, ("expected_response", "expected_facts"))),
+        expected_response=fields.reference(values.first(row, ("expected_response", "expected_facts"))),
         expected_documents=fields.context(row.get("expected_retrieved_context")),
         traced=mlflow_trace.read(row.get("trace")),
     )
@@ -70,14 +134,14 @@ def _request(row: Fields) -> Request | None:
 
 
 def _azure_conversation(row: Fields) -> Said:
-    said = chat.read(fields.first(row, ("conversation", "messages")))
+    said = _chat(values.first(row, ("conversation", "messages")))
     if said.documents is None:
         said = replace(said, documents=fields.context(row.get("context")))
     return replace(said, expected_response=fields.reference(row.get("ground_truth")))
 
 
 def _ragas(row: Fields) -> Said:
-    talk = chat.read(row.get("user_input"))
+    talk = _chat(row.get("user_input"))
     return Said(
         request=talk.request or fields.question(row, ("user_input",)),
         response=fields.answer(row.get("response")) or talk.response,
@@ -99,10 +163,10 @@ def _plain(
     def say(row: Fields) -> Said:
         return Said(
             request=fields.question(row, question),
-            response=fields.answer(fields.first(row, answer)),
-            documents=fields.context(fields.first(row, context)),
-            expected_response=fields.reference(fields.first(row, reference)),
-            expected_documents=fields.context(fields.first(row, reference_context)),
+            response=fields.answer(values.first(row, answer)),
+            documents=fields.context(values.first(row, context)),
+            expected_response=fields.reference(values.first(row, reference)),
+            expected_documents=fields.context(values.first(row, reference_context)),
         )
 
     return say, frozenset((*question, *answer, *context, *reference, *reference_context))
@@ -112,10 +176,16 @@ SHAPES: Final = (
     Shape(
         "case",
         (("request_id",), ("status",), ("context_source",)),
-        own.say,
+        _case,
         frozenset(("request_id", "status", "context_source", "request", "response", "retrieved_context")),
     ),
-    Shape("mlflow_trace", (("info",), ("data",)), _trace, frozenset(("info", "data")), mlflow_trace.is_trace),
+    Shape(
+        "mlflow_trace",
+        (("info",), ("data",)),
+        lambda row: Said(traced=mlflow_trace.read(row)),
+        frozenset(("info", "data")),
+        mlflow_trace.is_trace,
+    ),
     Shape("agent_evaluation", (_AGENT_MARKS,), _agent_evaluation, frozenset((*_AGENT_MARKS, *_AGENT_ALSO))),
     Shape(
         "spring_ai",

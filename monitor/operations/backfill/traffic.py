@@ -20,7 +20,7 @@ from monitor.model.trace import Closed
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.progress import Report
-from monitor.pipeline.assembly import Assembly
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling
 from monitor.pipeline.ledger import TraceOutcome

@@ -15,7 +15,7 @@ from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.model import read_evaluator
 from monitor.errors import ConfigError, JudgeError
-from monitor.jobs.canary.cases import load
+from monitor.jobs.canary import load
 from monitor.judge.api_key import ApiKey
 from monitor.judge.client import open_judge
 from monitor.judge.litellm_provider import takes

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 import socket
+import ssl
 import tempfile
 from collections.abc import Iterator
-from typing import Any, Final
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from monitor.clock import Clock, SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.operations.doctor import certificates
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
 from monitor.operations.monitor_client import MonitorClient
 from monitor.stages import type_name
@@ -24,6 +26,8 @@ _DAY: Final = 86_400.0
 _SOON: Final = 14 * _DAY
 _HISTORY: Final = 1024**3  # what the history may take beside the spool
 _CONNECT_TIMEOUT: Final = 3.0
+_NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which `ssl` has no name
+_FLIGHTS: Final = 3  # messages that each side of a TLS handshake sends, at most
 
 
 def check_local(config: Config, clock: Clock) -> Iterator[Finding]:
@@ -136,11 +140,11 @@ def _tls(place: str, tls: Any, clock: Clock, *, of_client: bool) -> Iterator[Fin
         name = f"{option}: {path}"
         fix = f"put a valid certificate at {path}"
         try:
-            found = certificates.authorities(path)
+            found = authorities(path)
             if option == "cert_file":
                 secret = getattr(tls, "key_password", None)
                 password = secret.get_secret_value() if secret is not None else ""
-                own = certificates.own_certificate(path, tls.key_file, password=password, of_client=of_client)
+                own = own_certificate(path, tls.key_file, password=password, of_client=of_client)
                 found = [own, *found]
         except ValueError as error:
             yield failed(place, f"{name} cannot be used: {error}", fix)
@@ -148,7 +152,7 @@ def _tls(place: str, tls: Any, clock: Clock, *, of_client: bool) -> Iterator[Fin
         yield expiry(place, name, found, clock.now(), fix)
 
 
-def expiry(place: str, name: str, found: list[certificates.Validity], now: float, fix: str) -> Finding:
+def expiry(place: str, name: str, found: list[Validity], now: float, fix: str) -> Finding:
     """Say for how long all certificates of a file are valid."""
     if not found:
         return ok(place, f"{name} can be read")
@@ -185,3 +189,67 @@ def _address(place: str, url: str) -> Finding:
         reason = error.strerror or str(error) or type(error).__name__
         return failed(place, f"cannot connect to {where}: {reason}", "check the address, and that the service runs")
     return ok(place, f"{where} accepts connections (nothing sent, key not verified)")
+
+
+class Validity(NamedTuple):
+    """The first and the last second in which a certificate is valid (wall clock)."""
+
+    begins: float
+    ends: float
+
+
+def authorities(path: Path) -> list[Validity]:
+    """Return the validity of each certificate of an authority in a PEM file; of others there is none.
+
+    Raises `ValueError` where the file cannot be read or holds no certificate.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(path)
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(_reason(error)) from None
+    return [_validity(one) for one in context.get_ca_certs()]
+
+
+def own_certificate(cert_file: Path, key_file: Path, *, password: str = "", of_client: bool = False) -> Validity:
+    """Return the validity of the certificate that this process shows, as a server or `of_client`.
+
+    Makes a TLS handshake in memory, in which the other side verifies the certificate, but for its dates. Raises
+    `ValueError` where a file cannot be read, key and certificate do not match, or it is not for this purpose.
+    """
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    verifier = server if of_client else client
+    try:
+        for one in (server, client):
+            # A callback for the passphrase keeps OpenSSL from asking for one at the terminal.
+            one.load_cert_chain(cert_file, key_file, password=lambda: password)
+        verifier.load_verify_locations(cert_file)
+        verifier.verify_mode = ssl.CERT_REQUIRED
+        verifier.verify_flags |= ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        sides = (
+            client.wrap_bio(to_client, to_server),
+            server.wrap_bio(to_server, to_client, server_side=True),
+        )
+        for _ in range(_FLIGHTS):
+            for side in sides:
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        shown = sides[of_client].getpeercert()
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(_reason(error)) from None
+    if not shown:
+        raise ValueError("the certificate was not shown in a handshake")
+    return _validity(shown)
+
+
+def _validity(certificate: Any) -> Validity:
+    begins, ends = certificate["notBefore"], certificate["notAfter"]
+    return Validity(float(ssl.cert_time_to_seconds(begins)), float(ssl.cert_time_to_seconds(ends)))
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return error.strerror or str(error)

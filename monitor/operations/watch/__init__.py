@@ -4,7 +4,3 @@ watcher = Watcher(MonitorClient("http://127.0.0.1:9464"))
 watcher.look(time.time())
 watcher.status().rates  # defect rates with intervals, states, trends
 """
-
-from monitor.operations.watch.watcher import FiringAlert, MonitorStatus, RateState, RateStatus, Watcher
-
-__all__ = ["FiringAlert", "MonitorStatus", "RateState", "RateStatus", "Watcher"]

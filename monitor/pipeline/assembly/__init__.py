@@ -6,7 +6,103 @@ and nothing came for `grace_period`; else it ends after `idle_timeout` without a
 memory runs out. What comes later is counted, never judged.
 """
 
-from monitor.pipeline.assembly.traces import Assembly
-from monitor.pipeline.assembly.values import Added, AssemblySettings, ClosedTrace, PartCounts
+from __future__ import annotations
 
-__all__ = ["Added", "Assembly", "AssemblySettings", "ClosedTrace", "PartCounts"]
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pydantic import Field, model_validator
+
+from monitor.model.ack import Ack
+from monitor.model.span import Part
+from monitor.model.trace import Closed
+from monitor.quantities import Duration, Size
+from monitor.stages import Component
+
+
+class AssemblySettings(Component):
+    """When a trace is complete, and how much memory open traces may use."""
+
+    grace_period: Duration = Field(default=10.0, gt=0)
+    """How long to wait for more spans after the root span has ended. SDKs export every 5 s."""
+
+    idle_timeout: Duration = Field(default=60.0, gt=0)
+    """How long to wait for more spans while the root span is missing or has not ended."""
+
+    max_age: Duration = Field(default=600.0, gt=0)
+    """Maximum time that a trace stays open."""
+
+    max_open_bytes: Size = Field(default=256 * 1024**2, gt=0)
+    """Maximum memory of all open traces. Above it the largest are closed as `evicted`."""
+
+    max_trace_bytes: Size = Field(default=20 * 1024**2, gt=0)
+    """Maximum size of one trace. A larger one is closed as `too_large`; further spans are dropped and counted."""
+
+    max_trace_spans: int = Field(default=10_000, gt=0)
+    """Maximum number of spans and log records in one trace. A larger one is closed as `too_large`."""
+
+    remember_closed: int = Field(default=100_000, ge=0)
+    """How many closed traces to remember, so that late spans do not open them again."""
+
+    remember_for: Duration = Field(default=3600.0, ge=0)
+    """How long to remember a closed trace."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> AssemblySettings:
+        if not self.grace_period <= self.idle_timeout <= self.max_age:
+            raise ValueError(
+                f"grace_period <= idle_timeout <= max_age must hold, not {self.grace_period:g} s, "
+                f"{self.idle_timeout:g} s and {self.max_age:g} s"
+            )
+        return self
+
+
+class PartCounts(NamedTuple):
+    """Numbers of spans or log records by outcome."""
+
+    kept: int = 0
+    duplicate: int = 0
+    late: int = 0
+    too_large: int = 0
+
+
+class Added(NamedTuple):
+    """The result of adding the parts of one call. `opened`: they started a new trace."""
+
+    spans: PartCounts
+    records: PartCounts
+    opened: bool
+
+
+class OpenTraceStatus(NamedTuple):
+    """The state of an open trace.
+
+    `due` is when it will be closed if nothing more arrives, on the monotonic clock. `root_ended`: only late parts are
+    missing.
+    """
+
+    app: str
+    source: str
+    received_at: float
+    due: float
+    spans: int
+    records: int
+    root_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedTrace:
+    """A complete trace. Its holder settles each of its `acks` once.
+
+    `parts` are in order of arrival, spans before log records; empty if the first part was already too large.
+    `probability` is the lowest of the parts, `received_at` the time of the first in seconds since the epoch.
+    """
+
+    trace_id: bytes
+    parts: tuple[Part, ...]
+    closed: Closed
+    app: str
+    source: str
+    probability: float
+    acks: tuple[Ack, ...]
+    received_at: float

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from monitor.model.ack import Ack
 from monitor.model.span import Part
 from monitor.model.trace import Closed
+from monitor.pipeline.assembly import Added, AssemblySettings, ClosedTrace, OpenTraceStatus, PartCounts
 from monitor.pipeline.assembly.closed import ClosedTraces
-from monitor.pipeline.assembly.values import Added, AssemblySettings, ClosedTrace, OpenTraceStatus, PartCounts
 
 _TRACE = 1500
 """What a trace takes beside its parts, in bytes."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from monitor.extraction.feedback import ForeignSettings
 from monitor.extraction.feedback.rules import Ruling, label_name, ruling
-from monitor.extraction.feedback.settings import ForeignSettings
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import Scale
 from monitor.pipeline.metrics.results import ResultMetrics

@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 
 from monitor.extraction import slices as facts
-from monitor.extraction.feedback.settings import ForeignSettings
+from monitor.extraction.feedback import ForeignSettings
 from monitor.model.ack import Ack
 from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource

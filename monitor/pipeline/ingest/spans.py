@@ -19,7 +19,8 @@ from monitor.extraction.feedback import telemetry
 from monitor.model.ack import Ack
 from monitor.model.external import ExternalScore
 from monitor.model.span import Part, Signal, SpanBatch
-from monitor.pipeline.assembly import Assembly, PartCounts
+from monitor.pipeline.assembly import PartCounts
+from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling, Sorted

@@ -12,7 +12,7 @@ from rich.console import Console
 from monitor.cli.console.live_view import lines, render
 from monitor.cli.console.view import ConsoleView
 from monitor.cli.top import to_object, view_of, watch
-from monitor.operations.watch import Watcher
+from monitor.operations.watch.watcher import Watcher
 from monitor.pipeline.introspection.evaluator_status import State
 from tests.support.fake_monitor import FakeMonitor
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.extraction.feedback import ForeignEvaluator, ForeignSettings
 from monitor.extraction.feedback.rules import Ruling, known_names, label_name, ruling
-from monitor.extraction.feedback.settings import ForeignEvaluator, ForeignSettings
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import Score, Unscored, UnscoredReason
 

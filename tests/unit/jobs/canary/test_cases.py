@@ -9,7 +9,7 @@ import pytest
 
 from monitor import config, registry
 from monitor.errors import ConfigError
-from monitor.jobs.canary.cases import SHIPPED, load
+from monitor.jobs.canary import SHIPPED, load
 from monitor.operations.describe import describe
 from monitor.stages import Evaluator
 

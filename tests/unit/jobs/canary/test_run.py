@@ -13,8 +13,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.config.model import read_evaluator
 from monitor.errors import JudgeError
-from monitor.jobs.canary import CanarySettings
-from monitor.jobs.canary.cases import load
+from monitor.jobs.canary import CanarySettings, load
 from monitor.jobs.canary.run import AGREEMENTS, Canary
 from monitor.model.canary import CanaryRun
 from monitor.model.case import Case

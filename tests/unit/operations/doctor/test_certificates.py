@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.operations.doctor.certificates import Validity, authorities, own_certificate
-from monitor.operations.doctor.local import expiry
+from monitor.operations.doctor.local import Validity, authorities, expiry, own_certificate
 from tests.support.certificates import Authority
 
 DAY = 86400

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import MonitorError
-from monitor.operations.watch import FiringAlert
-from monitor.operations.watch.watcher import evaluator_states
+from monitor.operations.watch.watcher import FiringAlert, evaluator_states
 from monitor.pipeline.introspection.evaluator_status import State
 from tests.support.fake_monitor import FakeMonitor
 

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from monitor.model.ack import Ack
 from monitor.model.span import Part
 from monitor.model.trace import Closed
-from monitor.pipeline.assembly import Added, Assembly, AssemblySettings, ClosedTrace, PartCounts
+from monitor.pipeline.assembly import Added, AssemblySettings, ClosedTrace, PartCounts
+from monitor.pipeline.assembly.traces import Assembly
 
 T1, T2 = b"\x01" * 16, b"\x02" * 16
 
