@@ -200,7 +200,7 @@ def test_so_do_the_tests_of_pages_and_runbooks(house: Path) -> None:
     )
     assert counted.pop("neatness") >= 8
     assert counted == {"acme": 2, "acme_row": 2, "RagSinkSlow": 1}
-    run(house, "pytest", "-q", "tests/unit/test_sinks_page.py", "tests/unit/test_shape.py")
+    run(house, "pytest", "-q", "tests/unit/test_sinks_page.py")
 
 
 def test_the_references_speak_of_them(house: Path) -> None:
