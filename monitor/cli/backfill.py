@@ -17,7 +17,7 @@ from monitor.cli.console.progress import Bars
 from monitor.clock import SystemClock
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.jobs.backfill.cases import BackfillOrigin
+from monitor.operations.backfill import BackfillOrigin
 from monitor.operations.backfill.run import BackfillClient, BackfillEstimate, BackfillProgress, Enqueued
 from monitor.operations.backfill.selection import BackfillRequest, SelectionCounts
 from monitor.operations.event_loop import run_async, stop_on_signal

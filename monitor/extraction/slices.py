@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from monitor.extraction import values
-from monitor.model.case import Case
+from monitor.model.case import RESPONSE_ID, Case
 from monitor.model.span import Value
 
 MAX_LENGTH: Final = 128
@@ -18,9 +18,6 @@ MAX_LENGTH: Final = 128
 
 MAX_SLICES: Final = 256
 """Facts of one case; SDKs send 128 attributes of a span unless told otherwise."""
-
-RESPONSE_ID: Final = "gen_ai.response.id"
-"""The provider's id of the answer: that of the judged span, where it says one."""
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt.version": (

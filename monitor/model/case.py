@@ -28,6 +28,9 @@ class ReadingStatus(StrEnum):
 EVALUABLE: Final = frozenset({ReadingStatus.READY, ReadingStatus.NO_CONTEXT})
 """The statuses of requests that evaluators run on."""
 
+RESPONSE_ID: Final = "gen_ai.response.id"
+"""The attribute with the provider's id of the answer, where the evaluated span has it."""
+
 
 class Traffic(StrEnum):
     """The purpose of a request. Only production counts in rates and alerts."""

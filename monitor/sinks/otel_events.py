@@ -17,7 +17,7 @@ from pydantic import Field
 
 from monitor import __version__
 from monitor.errors import MonitorError
-from monitor.extraction.slices import RESPONSE_ID
+from monitor.model.case import RESPONSE_ID
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration
 from monitor.sinks._plain_result import clean, to_plain

@@ -2,3 +2,7 @@
 
 traffic (past cases) -> selection (which evaluations are due) -> run (into the queue, and through it)
 """
+
+from monitor.jobs.backfill.cases import BackfillOrigin
+
+__all__ = ["BackfillOrigin"]

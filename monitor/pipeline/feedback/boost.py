@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from monitor.clock import Clock
 from monitor.errors import MonitorError
 from monitor.extraction import slices as facts
-from monitor.model.case import Case, Request, Traffic
+from monitor.model.case import RESPONSE_ID, Case, Request, Traffic
 from monitor.model.external import ExternalScore, ScoreSource, is_vote
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -186,7 +186,7 @@ class CaseLookup:
 
     def remember(self, case: Case) -> None:
         """Know `case`, without its texts."""
-        self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, facts.RESPONSE_ID))
+        self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, RESPONSE_ID))
 
     async def of(self, verdict: ExternalScore) -> tuple[Case, dict[str, bool]]:
         """The case that a verdict is on, as far as it is known, and what our evaluators said of it before.
