@@ -305,7 +305,12 @@ def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
 
 
 def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
-    """A score off its scale would poison every rate: it is not one. One that its explanation contradicts is marked."""
+    """Refuse a score that is not on its scale: it would distort every rate. Mark one that its explanation contradicts.
+
+    Raises `TypeError` for anything else than an outcome, such as the None of an evaluator that forgets to return.
+    """
+    if not isinstance(outcome, Score | Skipped | Unscored):
+        raise TypeError(f"{evaluator.name} returned {type(outcome).__name__}, which is no outcome")
     if isinstance(outcome, Score) and not evaluator.scale.holds(outcome.value):
         low, high = evaluator.scale.lowest, evaluator.scale.highest
         return Unscored(UnscoredReason.OUT_OF_RANGE, f"{outcome.value} is not on the scale from {low:g} to {high:g}")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from monitor.clock import Clock, ManualClock
 from monitor.stages import Runtime
-from monitor.telemetry.events import Events
-from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics
 
 
 def runtime(clock: Clock | None = None) -> Runtime:
-    metrics = Metrics()
-    return Runtime(clock=clock or ManualClock(), metrics=metrics, events=Events(metrics), health=Health())
+    return Runtime.standalone(clock or ManualClock())
 
 
 def total(metrics: Metrics, name: str, **labels: str) -> float:

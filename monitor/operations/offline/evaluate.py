@@ -23,7 +23,7 @@ from monitor.errors import ConfigError, InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
 from monitor.judge.settings import JudgeSettings
-from monitor.model.case import EVALUABLE, Case
+from monitor.model.case import EVALUABLE, Case, Document, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
 from monitor.operations.event_loop import run_async, unwrap_errors
 from monitor.operations.offline.scoring import score_cases
@@ -218,7 +218,7 @@ def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
     found, excluded = list[Case](), dict[int, str]()
     for at, one in enumerate(given):
         if isinstance(one, Case):
-            found.append(one)
+            found.append(_checked(one, f"cases[{at}]"))
             continue
         if not isinstance(one, Mapping):
             raise InvalidData(f"cases[{at}]: must be a `Case` or a row (a dictionary), not {_kind(one)}")
@@ -232,6 +232,18 @@ def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
         else:
             excluded[at] = reading.error or str(reading.status)
     return found, excluded
+
+
+def _checked(case: Case, place: str) -> Case:
+    """The case, if its fields have the types that evaluators rely on."""
+    texts = (case.request_id, case.response, case.app)
+    if not isinstance(case.request, Request) or not all(isinstance(one, str) for one in (*texts, case.request.query)):
+        raise InvalidData(
+            f"{place}: `request` must be a `Request`, and texts a str; `Case.from_texts` builds such a case"
+        )
+    if not all(isinstance(one, Document) for one in case.retrieved_context):
+        raise InvalidData(f"{place}: `retrieved_context` must be a tuple of `Document`")
+    return case
 
 
 def _as_json_values(row: Row) -> object:

@@ -157,6 +157,16 @@ def test_an_evaluator_that_raises_is_unscored_and_the_others_go_on() -> None:
     assert found["overlap_groundedness"].scored == 1
 
 
+def test_an_evaluator_that_returns_no_outcome_is_unscored() -> None:
+    class Forgetful(LocalEvaluator):
+        async def evaluate(self, case: Case, judge: Any) -> Any:
+            return None
+
+    found = evaluate([case()], [Forgetful()])
+    assert found["local"].unscored == {"error": 1}
+    assert found.records()[0]["outcome"] == "unscored"
+
+
 def test_a_judge_that_breaks_every_promise_is_unscored() -> None:
     class Broken(ScriptedJudge):
         async def ask(self, question: object) -> Verdict:
@@ -261,6 +271,10 @@ class Frame:
         ("question", "not str"),
         (None, "not NoneType"),
         (Frame(), r'of a pandas DataFrame pass `df.to_dict\("records"\)`'),
+        ([Case(request_id="1", request="How long?")], r"cases\[0\]: `request` must be a `Request`"),  # type: ignore[arg-type]
+        ([Case(request_id=5)], r"cases\[0\]: .* texts a str"),  # type: ignore[arg-type]
+        ([Case(request_id="1", response=None)], r"cases\[0\]: .* texts a str"),  # type: ignore[arg-type]
+        ([Case(request_id="1", retrieved_context=("a text",))], r"cases\[0\]: `retrieved_context`"),  # type: ignore[arg-type]
         ([case(), "question"], r"cases\[1\]: must be a `Case` or a row \(a dictionary\), not str"),
         ([{"foo": 1}], r"cases\[0\]: the row has 'foo'; expected one of: "),
         ([{"question": "?", "contexts": [], "answer": b"bytes"}], r"cases\[0\]: the row cannot be written as JSON"),
