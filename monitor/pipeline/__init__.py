@@ -1,7 +1,7 @@
-"""The way of the data, from the sources to the sinks: bounded, counted, with an orderly end.
+"""The pipeline, from the sources to the sinks: bounded, counted, with an orderly shutdown.
 
-`run` puts it together. In: `ingest`. On: `in_flight` holds what is complete until it ends, `readers` read it; `ledger`
-and `noting` know where everything is. Judged: `evaluate` runs each `assignment`, chosen by `drawing`, in turn by
-`fair`, within the `edges`; `results`, `counting` and `publish` make known what came of it. Who counts: `traffic`,
-`quotas`, `private`. What others say is worked off in `foreign`.
+`run` connects the parts. `ingest` takes data in, `assembly` completes traces, `in_flight` holds each request until it
+ends, `read` turns it into a case. `sampling` chooses evaluators, `quotas` and `traffic` limit them, `live_evaluation`
+runs them in turns of `fair_queue` with `scoring`, `publish` delivers the results. `ledger`, `metrics` and
+`introspection` know where everything is. `feedback` processes external scores; `privacy` masks and drops.
 """

@@ -1,4 +1,4 @@
-"""An evaluator as it is configured: what samples for it, what it calls a defect, which judge it asks."""
+"""A configured evaluator: its sampler, its defect rule and its judge."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from monitor.model.outcome import DefectRule
 from monitor.stages import Evaluator, Sampler
 
 DEFAULT_JUDGE = ""
-"""The name of the judge that the section `judge` describes; others have the names that `judges` gives them."""
+"""Name of the judge in the section `judge`; others have their names in `judges`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredEvaluator:
-    """A configured evaluator. Those of one `group` and `judge` are asked in one call about the same case."""
+    """A configured evaluator. Those with the same `group` and `judge` share one call per case."""
 
     evaluator: Evaluator
     sampler: Sampler

@@ -40,10 +40,10 @@ _QUEUE: Final = "closed_traces"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Complete(ABC):
-    """One request with all that will ever come of it. Whoever holds it settles each of its acks once.
+    """A complete request. Its holder settles each of its acks once.
 
-    `app` and `source` are those it was received under, `received_at` the wall-clock second of its first part,
-    `probability` that with which it was kept.
+    `app` and `source` are those it was received under, `received_at` the arrival of its first part in seconds since the
+    epoch, `probability` that of having kept it.
     """
 
     app: str
@@ -54,7 +54,7 @@ class Complete(ABC):
 
     @property
     def void(self) -> bool:
-        """Whether another process receives it again, from the start."""
+        """Whether another process will receive it again from the start."""
         return any(ack.void for ack in self.acks)
 
     @property
@@ -65,7 +65,7 @@ class Complete(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes to be decoded."""
+        """Number of bytes to decode."""
 
     @abstractmethod
     def read(self, read_trace: ReadTrace) -> Reading:
@@ -85,7 +85,7 @@ class Complete(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeTrace(Complete):
-    """A trace that nothing more is added to."""
+    """A closed trace."""
 
     trace: ClosedTrace
 
@@ -139,7 +139,7 @@ class WholeTrace(Complete):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeRow(Complete):
-    """A row: it came whole."""
+    """A row."""
 
     row: Row
 
@@ -191,7 +191,7 @@ class InFlight:
 
     @property
     def backlog(self) -> str:
-        """Say why no more requests can be taken now; empty where they can."""
+        """Why no more requests can be taken now; empty if they can."""
         return "evaluation is behind: too many complete traces wait" if self._waiting >= self._limit else ""
 
     def add(self, row: WholeRow) -> None:
@@ -201,7 +201,7 @@ class InFlight:
         self._wake.set()
 
     def parts_came(self) -> None:
-        """Look again when the next trace is due: something was added to the assembly."""
+        """Recalculate when the next trace is due: something was added to the assembly."""
         due = self._assembly.next_due()
         if due is not None and due < self._sleeps_until:
             self._wake.set()
@@ -255,7 +255,7 @@ class InFlight:
         self._settle(complete, self._repeats.pop(complete.request_id, []))
 
     def hand_over(self) -> list[Complete]:
-        """Let go of what another process does now: open traces at once, unread requests when it is their turn.
+        """Give up what another process does now: open traces at once, unread requests when it is their turn.
 
         Returns the latter; should one of them come again, it is a new one.
         """
@@ -268,12 +268,12 @@ class InFlight:
 
     @property
     def oldest_received_at(self) -> float | None:
-        """Return the wall-clock second of the first part of the oldest request; None where there is none."""
+        """Arrival of the first part of the oldest request, in seconds since the epoch; None if there is none."""
         oldest = next(iter(self._all), None)
         return None if oldest is None else oldest.received_at
 
     def is_unread(self, request_id: str) -> bool:
-        """Say whether a request is complete and waits to be read. Looks at all of them."""
+        """Return whether a request is complete and waits to be read. Searches all of them."""
         return any(complete.request_id == request_id for complete in self._unread)
 
     async def idle(self) -> None:

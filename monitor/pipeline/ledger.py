@@ -1,9 +1,8 @@
-"""The ledger: every trace that came in ends in exactly one counted place.
+"""The ledger: every trace received ends in exactly one counted place.
 
     received = the sum over all outcomes + pending
 
-All changes are made on the event loop without waiting in between, and so is the scrape: the equation holds at every
-scrape.
+All changes, and the scrape, happen on the event loop without waiting in between, so the equation holds at every scrape.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from monitor.telemetry.metrics import Metrics
 
 
 class TraceOutcome(StrEnum):
-    """Where a trace can end. The values are the metric label `outcome`."""
+    """Where a trace ends. The values are the metric label `outcome`."""
 
     SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
     FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
@@ -69,10 +68,10 @@ class Ledger:
         self._recorder = recorder
         self._pages: dict[tuple[str, str], _Page] = {}
         self.pending = 0
-        """Traces that came in and have not ended, over all apps."""
+        """Number of traces received but not ended, over all apps."""
 
     def received(self, app: str, source: str) -> None:
-        """A trace was seen for the first time; it is now pending."""
+        """Count a new trace; it is now pending."""
         page = self._page(app, source)
         page.received.inc()
         page.pending.inc()
@@ -81,7 +80,7 @@ class Ledger:
             self._alerts.on_received(page.app, 1)
 
     def ended(self, app: str, source: str, outcome: TraceOutcome) -> None:
-        """A pending trace ended; `app` and `source` are those it was received under."""
+        """Count the end of a pending trace; `app` and `source` are those it was received under."""
         page = self._page(app, source)
         page.outcomes[outcome].inc()
         page.pending.dec()
@@ -90,7 +89,7 @@ class Ledger:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
 
     def passed(self, app: str, source: str, outcome: TraceOutcome, traces: int = 1) -> None:
-        """Traces that were seen and ended at once."""
+        """Count traces that ended as soon as they were received."""
         page = self._page(app, source)
         page.received.inc(traces)
         page.outcomes[outcome].inc(traces)

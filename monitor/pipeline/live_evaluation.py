@@ -1,4 +1,4 @@
-"""Scoring in the live pipeline: which evaluators score a case, when their judge has a turn, where the results go."""
+"""Scoring in the live pipeline: which evaluators score a case, when their judge has a turn, where results go."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_SCORES: Final[Mapping[str, Score]] = MappingProxyType({})
 
 
 class Rechecks:
-    """Has a share of the judged cases judged twice, and counts how often the verdicts agree. Changes no result.
+    """Repeats a share of the judged evaluations and counts how often the scores agree. Changes no result.
 
-    `share` is by judge, 0 to 1; `salt` is that of the hash that chooses the cases.
+    `share` is by judge, 0 to 1; `salt` is the key of the hash that selects cases.
     """
 
     def __init__(self, scorer: Scorer, share: Mapping[str, float], *, salt: str, metrics: Metrics) -> None:
@@ -43,7 +43,7 @@ class Rechecks:
         }
 
     async def check(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, first: EvaluationResult) -> None:
-        """Where `case` is among those chosen: judge it again, and compare with `first`, which is a score."""
+        """Repeat the evaluation of `case` if it is selected, and compare with `first`, which is a score."""
         if not consistent_sampling.chosen(case.request_id, f"{self._salt}/repeat", self._share.get(one.judge, 0.0)):
             return
         (second,) = await self._scorer.score(case, [(one, how)], repeat=1)
@@ -54,10 +54,10 @@ class Rechecks:
 
 
 class LiveEvaluation:
-    """Draws cases for the evaluators of `scorer`, has them scored, counts the results and publishes them.
+    """Samples cases for the evaluators of `scorer`, has them scored, counts the results and publishes them.
 
-    Local evaluators run at once. Judged ones wait for a turn in `queue`; where it gives a case up, the result is
-    `unscored{overloaded}`, so that a slow judge holds up neither the local evaluators nor the receivers.
+    Local evaluators run at once. Judged ones wait for a turn in `queue`; if it gives a case up, the result is
+    `unscored{overloaded}`, so a slow judge delays neither local evaluators nor receivers.
 
     `missed` is called with each result that is `unscored{paused}`; it is quick and never raises.
     """
@@ -89,25 +89,25 @@ class LiveEvaluation:
             counting.declare(one.evaluator, one.defect, scorer.versions[one.evaluator.name])
 
     def prepare(self, app: str) -> None:
-        """Create all series of `app` at 0, before its first verdict: one born at 1 is invisible to `increase()`."""
+        """Create all series of `app` at 0 before its first result; `increase()` misses a series that starts at 1."""
         self._counting.prepare(app)
         self._case_sampler.prepare(app)
 
     def heard(self, lesson: PastResult, *, delivered: bool) -> None:
-        """A result of an earlier process or of another replica: the samplers learn from it, once.
+        """Let the samplers learn from a result of an earlier process or another replica, once.
 
-        `delivered`: what all replicas read has it, so that a case which comes here after another replica's end is not
-        judged again, nor a part of it: where the offset that was committed lay between the messages of one trace, the
-        rest of that trace is read alone.
+        `delivered`: the result is stored where all replicas read it, so the case is not evaluated again here if it
+        arrives after another replica's end. This includes the rest of a trace whose first messages lie before the
+        committed offset.
         """
         if delivered:
             self._publisher.remember([lesson.result])
         self._case_sampler.recall(lesson)
 
     async def score_local(self, case: Case) -> list[EvaluationResult]:
-        """Have every local evaluator that draws `case` score it, one after the other. The results are to be delivered.
+        """Score `case` with every local evaluator that samples it, in order. The caller delivers the results.
 
-        Each may draw by the scores of those before it.
+        Each may be sampled by the scores of those before it.
         """
         results: list[EvaluationResult] = []
         for one in self._local:
@@ -120,11 +120,11 @@ class LiveEvaluation:
         return results
 
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:
-        """Returns when the sinks have `results`."""
+        """Deliver `results` to the sinks; return when they have them."""
         await self._publisher.all(results)
 
     def choose(self, case: Case, local: Mapping[str, Score] = _NO_SCORES, at_least: float = 0.0) -> list[Chosen]:
-        """The judged evaluators that draw `case`, and how; `local` are the scores of the local ones.
+        """Return the judged evaluators that sample `case`; `local` are the scores of the local ones.
 
         `at_least` as in `CaseSampler.draw`.
         """
@@ -132,13 +132,13 @@ class LiveEvaluation:
         return [(one, how) for one, how in decision if how is not None]
 
     def not_chosen(self, case: Case, chosen: Sequence[Chosen]) -> tuple[ConfiguredEvaluator, ...]:
-        """The judged evaluators that apply to `case` and are not among `chosen`."""
+        """Return the judged evaluators that apply to `case` but are not among `chosen`."""
         names = {one.evaluator.name for one, _ in chosen}
         left = (one for one in self._judged if one.evaluator.name not in names)
         return tuple(one for one in left if skip_reason(one.evaluator, case) is None)
 
     async def score_judged(self, case: Case, chosen: Sequence[Chosen]) -> None:
-        """Have `chosen` score `case`, side by side; returns when the sinks have the results."""
+        """Score `case` with `chosen` in parallel; return when the sinks have the results."""
         for one, _ in chosen:
             self._counting.selected(case.app, one.evaluator.name)
         async with anyio.create_task_group() as side_by_side:
@@ -147,7 +147,7 @@ class LiveEvaluation:
                 side_by_side.start_soon(self._at_judge, judge, case, theirs)
 
     async def score_disliked(self, case: Case, evaluators: Sequence[ConfiguredEvaluator]) -> None:
-        """As `score_judged`, for a case that was not chosen until its user disliked it: its results stand apart."""
+        """Like `score_judged`, for a case selected only by a user's thumbs-down: its results are separate."""
         how = SamplingDecision(1.0, 1.0, scope=RateScope.USER_DISLIKED)
         new = [one for one in evaluators if not self._publisher.has(self._scorer.result_id(one, case))]
         await self.score_judged(case, [(one, how) for one in new])
@@ -155,7 +155,7 @@ class LiveEvaluation:
     def _draw(
         self, one: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], at_least: float = 0.0
     ) -> SamplingDecision | None:
-        """How `case` was drawn, if it was chosen and has no result yet."""
+        """Return the sampling decision if the case was chosen and has no result yet."""
         how = self._case_sampler.draw(one, case, local, at_least=at_least)
         if how is None or not self._publisher.has(self._scorer.result_id(one, case)):
             return how
@@ -164,7 +164,7 @@ class LiveEvaluation:
         return None
 
     async def _at_judge(self, judge: str, case: Case, chosen: Sequence[Chosen]) -> None:
-        """Those in `chosen` that ask `judge`: they take one turn, since they may be asked in one call."""
+        """Score with all in `chosen` that use `judge`, in one turn, because one call may serve several."""
         began, note = self._clock.monotonic(), request_notes.current()
         client = QueueClient(case.app, LATE if self._scorer.is_late(case) else case.traffic)
         chosen_by_name = {one.evaluator.name: (one, how) for one, how in chosen}

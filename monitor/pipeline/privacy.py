@@ -35,14 +35,14 @@ class PrivacyFilter:
         self._forgotten = forgotten
 
     def forgets(self, case: Case, received_at: float) -> bool:
-        """Say whether somebody has asked for this case, received at that wall-clock second, to be forgotten."""
+        """Return whether the erasure of this case, received at that wall-clock second, was requested."""
         if self._forgotten is None:
             return False
         user = self._users.of(case.user_id) if self._users is not None and case.user_id else case.user_id
         return self._forgotten.holds(case.request_id, user, received_at)
 
     def over(self, deliver: Deliver) -> Deliver:
-        """Mask results on their way to a sink that did not come by way of `score_local`: those of others."""
+        """Mask external scores on their way to a sink; other results are masked in `score_local`."""
         redactor = self._redactor
         if redactor is None:
             return deliver
@@ -53,7 +53,7 @@ class PrivacyFilter:
         return masked
 
     async def score_local(self, evaluation: LiveEvaluation, case: Case) -> LocalScores:
-        """Run the local evaluators, which see the texts as they came; everybody else sees them masked."""
+        """Run the local evaluators on the original texts; everything else gets masked ones."""
         if self._redactor is None:
             results = await evaluation.score_local(case)
         else:

@@ -41,11 +41,11 @@ class Publisher:
         self._failures = {name: runtime.metrics.sink_failures.labels(name) for name in (_LISTENERS, *sinks)}
 
     def has(self, result: str) -> bool:
-        """Whether the result with this id was published."""
+        """Return whether the result with this id was published."""
         return self._delivered is not None and self._delivered.remembered(result)
 
     def remember(self, results: Iterable[str]) -> None:
-        """The results with these ids were published by another process."""
+        """Note that another process has published the results with these ids."""
         if self._delivered is not None:
             self._delivered.remember(results)
 

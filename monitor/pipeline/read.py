@@ -1,4 +1,4 @@
-"""From what is complete to its results: read, sorted by traffic, scored locally, and judged by whoever chose it."""
+"""Reads complete requests and has them evaluated: traffic rules, local scores, then the chosen judged evaluators."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ _OUTCOMES = {
 
 
 class Readers:
-    """Read requests and have them evaluated: what each of several readers does, side by side.
+    """Reads requests and has them evaluated, with several readers side by side.
 
     Args:
         in_flight: hands out the requests, and ends them.
         settings: how traces are read, beyond what the conventions know.
-        traffic: who counts.
+        traffic: decides which requests count.
         private: drops what is to be forgotten, and masks.
         feedback: has a say before and after sampling; None: nobody has.
     """
@@ -138,7 +138,7 @@ class Readers:
         self._delivering = anyio.Semaphore(_DELIVERING)
 
     async def run(self) -> None:
-        """Be one reader, until cancelled: requests one after the other, their judging side by side."""
+        """Read requests one after the other until cancelled; their evaluations run in parallel."""
         async with anyio.create_task_group() as judging:
             while True:
                 complete = await self._in_flight.begin_next()
@@ -149,7 +149,7 @@ class Readers:
                     self._in_flight.end(complete, outcome, work)
 
     async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> TraceOutcome | None:
-        """Read a request and score it locally. Where it ends; None where the rest is going on in `judging`."""
+        """Read a request and score it locally. Return its outcome; None while `judging` continues with it."""
         with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
             reading = await self._reading(complete)
             if isinstance(reading, Reading):
@@ -179,7 +179,7 @@ class Readers:
         return None
 
     def _sorted(self, reading: Reading) -> Reading | TraceOutcome:
-        """The reading in its class of traffic, noted; or where the request ends."""
+        """Apply the traffic rules: return the reading, or the outcome if the request ends here."""
         kept = self._traffic.sort(reading)
         if (note := current()) is not None:
             note.read(kept if isinstance(kept, Reading) else reading)
@@ -195,7 +195,7 @@ class Readers:
         chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]],
         work: Work,
     ) -> None:
-        """See `results` of the local evaluators delivered, and what was chosen judged."""
+        """Deliver `results` of the local evaluators, and score the case with the chosen judged ones."""
         async with anyio.create_task_group() as side_by_side:
             if results:
                 side_by_side.start_soon(self._deliver, results)
@@ -209,7 +209,7 @@ class Readers:
             self._delivering.release()
 
     async def _reading(self, complete: Complete) -> Reading | TraceOutcome:
-        """What a closed trace or a row says; where it ends if it is too large, or if reading it failed."""
+        """Read a closed trace or a row. Return the outcome instead if it is too large or reading failed."""
         try:
             if complete.size > _LARGE:
                 return await anyio.to_thread.run_sync(complete.read, self._read_trace)

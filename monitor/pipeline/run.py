@@ -1,11 +1,11 @@
-"""The pipeline at work: from the sources to the sinks, and its orderly end.
+"""Runs the pipeline from the sources to the sinks, and shuts it down in order.
 
     sources -> ingest -> (spool) -> assembly -> in flight -> readers -> local evaluators -> judged evaluators -> publish
 
-A row comes whole: from the spool it goes straight in flight.
+Rows are complete: from the spool they go directly in flight.
 
-Each stage runs as a task in one group. Stopping goes in the direction of the data: the sources close, what is in flight
-is finished for as long as `drain` allows, the rest stays in the spool for the next process.
+Each stage runs as a task in one group. Shutdown follows the data: the sources close, requests in flight may finish for
+`drain` seconds, the rest stays in the spool for the next process.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Pipeline:
     """Everything between the sources and the sinks.
 
     Args:
-        reading: how traces are read, beyond what the conventions know.
+        reading: the section `extraction` of the configuration.
         rate: head sampling rate, 0 to 1.
-        traffic: who counts.
-        closed_limit: closed traces and rows that may wait to be read; beyond that the receivers refuse.
-        drain: seconds that stopping may take for what is in flight.
-        alerts: hear of traces that came in.
+        traffic: decides which requests count.
+        closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
+        drain: seconds that requests in flight may take to finish on shutdown.
+        alerts: are told of received traces.
         recorder: writes the request log; None where that is off.
-        private: drops and masks for people's privacy; by default nothing.
+        private: drops and masks personal data; by default nothing.
         desk: where feedback comes in; without one it is refused, and that within traces is passed over.
     """
 
@@ -111,7 +111,7 @@ class Pipeline:
         metrics.oldest_pending.set_function(self._oldest)
 
     async def run(self, stop: anyio.Event, listening: Callable[[Source, str], None]) -> None:
-        """Receive, judge and deliver until `stop` is set; then drain. `listening` is told each source's address."""
+        """Receive, evaluate and deliver until `stop` is set, then drain. `listening` gets each source's address."""
         with self._in_flight:
             async with anyio.create_task_group() as work:
                 work.start_soon(self._in_flight.run)
@@ -143,12 +143,12 @@ class Pipeline:
         return OpenTrace(found.app, found.source, found.received_at, until, *counts, found.root_ended)
 
     def is_unread(self, request_id: str) -> bool:
-        """Whether a request is complete and waits to be read."""
+        """Return whether a request is complete and waits to be read."""
         return self._in_flight.is_unread(request_id)
 
     @property
     def pending(self) -> int:
-        """Requests that came in and have not ended."""
+        """Number of requests received but not ended."""
         return self._ledger.pending
 
     async def _recover(self) -> None:

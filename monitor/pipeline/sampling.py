@@ -1,4 +1,4 @@
-"""Who is judged: each case's probability for each evaluator, drawn once, kept, counted, and learned from."""
+"""Samples cases: each case's probability for each evaluator, drawn once, stored, counted, and learned from."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class CaseSampler:
         self._thinned: dict[tuple[str, str], Counter] = {}
 
     def prepare(self, app: str) -> None:
-        """Create the series of `app`, at 0: for every sampler that adapts, and for its quota."""
+        """Create the series of `app` at 0: for every adaptive sampler, and for its quota."""
         for name, sampling in self._samplings.items():
             if sampling.adaptive:
                 self._of(app, name)
@@ -246,7 +246,7 @@ class CaseSampler:
 
 
 async def score_local(scorer: Scorer, case_sampler: CaseSampler, case: Case) -> list[EvaluationResult]:
-    """Score `case` by the local evaluators that draw it, one after the other: as in production, but for no sink."""
+    """Score `case` with the local evaluators that sample it, as in production but without sinks."""
     results: list[EvaluationResult] = []
     for one in scorer.evaluators:
         decision = case_sampler.draw(one, case, scores_of(results)) if one.evaluator.cost == "local" else None

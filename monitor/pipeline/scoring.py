@@ -1,7 +1,7 @@
-"""Score cases: run evaluators, ask judges, and make a result of whatever comes of it.
+"""Scores cases: runs evaluators, asks judges, and makes a result of every outcome.
 
-A `Scorer` does nothing else: it draws no sample, and counts, queues and delivers nothing. So it serves the live
-pipeline (`live_evaluation.py`) as well as what scores cases apart from it: trials, backfill, the canary set, files.
+A `Scorer` does not sample, count, queue or deliver. It serves the live pipeline (`live_evaluation.py`) as well as
+trials, backfill, the canary and files.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from monitor.telemetry.tracing import Work
 _log = logging.getLogger(__name__)
 
 Chosen: TypeAlias = tuple[ConfiguredEvaluator, SamplingDecision]
-"""An evaluator that is to score a case, and how it came to choose the case."""
+"""An evaluator that is to score a case, and the sampling decision."""
 
 EVERY: Final = SamplingDecision(1.0, 1.0)
-"""How a case is chosen where nothing is sampled."""
+"""The sampling decision if nothing is sampled."""
 
 REPEAT_STEP: Final = 1_000
 """Distance between two `repeat` numbers that must share no question: an evaluator asks fewer than this of one case."""
@@ -293,7 +293,7 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
 
 
 def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
-    """Why the evaluator does not apply to the case; None where it does."""
+    """Return why the evaluator does not apply to the case; None if it does."""
     needs = evaluator.needs
     if "context" in needs and not case.retrieved_context:
         return SkippedReason.NO_CONTEXT
@@ -322,9 +322,9 @@ def checked(evaluator: Evaluator, outcome: Outcome) -> Outcome:
 
 
 def run_local(evaluator: Evaluator, case: Case) -> Outcome:
-    """Run a local evaluator. It computes and never waits, so its coroutine ends at the first step, in any thread.
+    """Run a local evaluator. It never waits, so its coroutine ends at the first step, in any thread.
 
-    Raises `RuntimeError` where it waits after all.
+    Raises `RuntimeError` if it does wait.
     """
     steps = evaluator.evaluate(case, None)
     try:
@@ -337,18 +337,18 @@ def run_local(evaluator: Evaluator, case: Case) -> Outcome:
 
 
 def scores_of(results: Iterable[EvaluationResult]) -> dict[str, Score]:
-    """The scores among `results`, by evaluator."""
+    """Return the scores among `results`, by evaluator."""
     return {one.evaluator: one.outcome for one in results if isinstance(one.outcome, Score)}
 
 
 def with_facts(case: Case, local: Mapping[str, Score]) -> Case:
-    """The case with the facts that local evaluators found as further attributes, for slices and samplers."""
+    """Return the case with the facts of local evaluators as further attributes, for slices and samplers."""
     found = {name: text for score in local.values() for name, text in score.facts.items()}
     return replace(case, attributes={**case.attributes, **found}) if found else case
 
 
 def _describe(result: EvaluationResult, work: Work) -> None:
-    """What came of an evaluation, for our own telemetry: no score, no text."""
+    """Describe a result for our own telemetry: no score, no text."""
     work.set(
         {
             "rag_monitor.evaluator": result.evaluator,

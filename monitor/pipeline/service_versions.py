@@ -20,7 +20,7 @@ MOST: Final = 10
 versions: what is beyond this neither begins anything nor has a series."""
 
 OVER_AFTER: Final = 3600.0
-"""Seconds without a verdict after which a generation is over, if another has had verdicts since."""
+"""Seconds without a result after which a service version is over, if another has had results since."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Running:
 
 
 class ServiceVersions:
-    """The generations of every app and evaluator. `app` is always a label value."""
+    """Tracks the service versions of every app and evaluator. `app` is always a label value."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._metrics = runtime.metrics
@@ -40,11 +40,11 @@ class ServiceVersions:
         self._changes: dict[tuple[str, str], VersionChange] = {}
 
     def latest(self, app: str, evaluator: str) -> VersionChange | None:
-        """The last change, for the text of an alert; None where nothing has changed in living memory."""
+        """Return the last change, for the text of an alert; None if no change is known."""
         return self._changes.get((app, evaluator))
 
     def restore(self, known: Iterable[SeenVersion]) -> None:
-        """Take up what an earlier process has seen, so that what changed while none ran is a change."""
+        """Restore what an earlier process has seen, so that a change while none was running is noticed."""
         for one in sorted(known, key=lambda one: one.began):
             running = self._running.setdefault((one.app, one.evaluator), {})
             before = _last(running)

@@ -1,9 +1,9 @@
-"""When is a trace complete? Gathers its parts, in whatever order and however often they come, and closes it once.
+"""Assembles traces: gathers parts in any order and closes each trace once, when it is complete.
 
-A pure data structure: time comes in as numbers, nothing waits, nothing is read or written. Whoever runs it calls `add`
-for what arrives, sleeps until `next_due` and takes what `due` hands out. A trace is whole when each root seen has ended
-and nothing came for `grace_period`; else it ends after `idle_timeout` without anything new, after `max_age`, or when
-memory runs out. What comes later is counted, never judged.
+A pure data structure: time is passed in, nothing waits, nothing is read or written. The caller adds parts with `add`,
+sleeps until `next_due` and takes what `due` returns. A trace is complete when each root seen has ended and nothing
+arrived for `grace_period`; otherwise it is closed after `idle_timeout` without new parts, after `max_age`, or when
+memory runs out. Later parts are counted, never evaluated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory of closed traces: late parts are told from new traces, so that no trace gets two verdicts."""
+"""Remembers closed traces, so that late parts do not start a new trace and no trace is evaluated twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Remembered(NamedTuple):
 
 
 class ClosedTraces:
-    """The ids of traces closed lately: at most `count` of them, each for `seconds`."""
+    """The ids of recently closed traces: at most `count`, each for `seconds`."""
 
     def __init__(self, count: int, seconds: float) -> None:
         self._count = count
@@ -56,7 +56,7 @@ class ClosedTraces:
             self._known.popitem(last=False)
 
     def count(self, trace_id: bytes, parts: Sequence[Part]) -> list[int]:
-        """Parts that came after the closing: kept (none), duplicate, late, too large; of spans, then of log records."""
+        """Count parts that arrived after closing: kept (none), duplicate, late, too large; spans, then log records."""
         trace = self._known.get(trace_id, _Remembered(0.0, too_large=False, fingerprints=b""))
         counts = [0] * 8
         for part in parts:

@@ -26,7 +26,7 @@ from monitor.storage.spool import Spool, SpoolRecord
 
 
 class Ingest:
-    """The `Intake` of a running pipeline. `desk` works off feedback; None where none is taken."""
+    """The `Intake` of a running pipeline. `processor` handles feedback; None refuses it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Ingest:
                 self._rows.reopen(complete)
 
     async def recover(self) -> int:
-        """Take up what the previous process left in the spool. Returns the number of deliveries."""
+        """Resume deliveries that the previous process left in the spool. Returns their number."""
         recovered = 0
         async for record, ack, expired in self._spool.replay():
             try:
