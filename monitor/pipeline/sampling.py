@@ -25,7 +25,7 @@ from monitor.storage.spool.memory import FirstDraws
 from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 
 ALL_OTHERS: Final = "*"
-"""The name under which stands the quota of each app that is not named."""
+"""Name of the quota of each app that is not named."""
 
 _MOST_APPS = 10_000  # that are remembered, those heard of last; another one begins anew, half full
 _HOUR, _DAY = 3600.0, 86400.0
@@ -33,7 +33,7 @@ _LEAST = 2.0  # judgements at once: with fewer a single one could cost more than
 
 
 class AppQuota:
-    """What is left to one app. `room`, then `take`, for each case."""
+    """What is left of one app's quota. Call `room`, then `take`, for each case."""
 
     def __init__(self, quota: Quota, clock: Clock, share: ReplicaShare) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class AppQuota:
         ]
 
     def room(self) -> float:
-        """The part of its probability that the next case keeps, 0.001 to 1."""
+        """Return the share of its probability that the next case keeps, 0.001 to 1."""
         now, share = self._clock.monotonic(), self._group.of_budget
         for bucket in self._buckets:
             bucket.refill(now)
@@ -56,13 +56,13 @@ class AppQuota:
         return min(bucket.room for bucket in self._buckets)
 
     def take(self, probability: float) -> None:
-        """A case was drawn with `probability`."""
+        """Charge a case that was sampled with `probability`."""
         for bucket in self._buckets:
             bucket.take(probability)
 
 
 class Quotas:
-    """The quotas of all apps at work, as `traffic.quotas` has them by name."""
+    """The quotas of all apps, by name as in `traffic.quotas`."""
 
     def __init__(self, quotas: Mapping[str, Quota], clock: Clock, share: ReplicaShare) -> None:
         self._quotas = quotas
@@ -71,11 +71,11 @@ class Quotas:
         self._apps: OrderedDict[str, AppQuota] = OrderedDict()
 
     def bound(self, app: str) -> bool:
-        """Whether the app has a quota."""
+        """Return whether the app has a quota."""
         return self._quota(app) is not None
 
     def of(self, app: str) -> AppQuota | None:
-        """What is left to the app; None where it has no quota."""
+        """Return what is left of the app's quota; None if it has none."""
         if not self._quotas:
             return None
         known = self._apps.get(app)
@@ -145,7 +145,7 @@ class CaseSampler:
     def draw(
         self, configured: ConfiguredEvaluator, case: Case, local: Mapping[str, Score], *, at_least: float = 0.0
     ) -> SamplingDecision | None:
-        """With which probability the evaluator has chosen `case`, where it has.
+        """Return the sampling decision if the evaluator chooses `case`, else None.
 
         A case to which the evaluator does not apply takes no part of a budget or quota. `at_least`: a lower probability
         is raised to this, unless the evaluator judges none at all or the app's quota is nearly spent.
@@ -202,7 +202,7 @@ class CaseSampler:
         return decision
 
     def learn(self, decision: SamplingDecision, case: Case, result: EvaluationResult) -> None:
-        """What came of a case that was drawn. Only verdicts on production traffic teach."""
+        """Learn from the result of a sampled case. Only scores of production traffic count."""
         sampling = self._samplings[result.evaluator]
         if not sampling.adaptive:
             return
@@ -217,7 +217,7 @@ class CaseSampler:
                 series.learned.inc()
 
     def recall(self, lesson: PastResult) -> None:
-        """A result that did not come about here. It teaches once, and only the same version of the same evaluator."""
+        """Learn once from a result of another process, for the same version of the same evaluator."""
         sampling = self._samplings.get(lesson.evaluator)
         if sampling is None or not sampling.adaptive or lesson.version != self._versions[lesson.evaluator]:
             return

@@ -1,4 +1,4 @@
-"""Open traces: gathers the parts of each until nothing more is to be expected, within a bound on memory."""
+"""Open traces: gathers the parts of each until it is complete, within a memory limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from monitor.pipeline.assembly import Added, AssemblySettings, ClosedTrace, Open
 from monitor.pipeline.assembly.closed import ClosedTraces
 
 _TRACE = 1500
-"""What a trace takes beside its parts, in bytes."""
+"""Estimated memory of a trace besides its parts, in bytes."""
 
 _PART = 400
-"""What a part takes beside its own bytes, in bytes: objects, table entries."""
+"""Estimated memory of a part besides its encoded bytes: objects, table entries."""
 
 _INTERNED_AT_MOST = 10_000
 _NARROW = 64
-"""Among so few candidates the largest trace is looked for; among more of about the same size any will do."""
+"""Up to this many candidates the largest trace is searched for; of more, all similar in size, any will do."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _OpenTrace:
     scheduled: float = float("inf")
 
     def close(self, reason: Closed) -> ClosedTrace:
-        """The trace as it is handed out."""
+        """Return the closed trace."""
         return ClosedTrace(
             self.trace_id,
             (*self.spans.values(), *self.records.values()),
@@ -62,7 +62,7 @@ class _OpenTrace:
 
 
 class Assembly:
-    """All open traces. Not thread-safe; `now` is monotonic and the same clock in every call."""
+    """All open traces. Not thread-safe; `now` is monotonic and from the same clock in every call."""
 
     def __init__(self, settings: AssemblySettings) -> None:
         self._grace_period, self._idle_timeout, self._max_age = (
@@ -85,25 +85,25 @@ class Assembly:
 
     @property
     def open_traces(self) -> int:
-        """How many traces are open."""
+        """Number of open traces."""
         return len(self._open)
 
     @property
     def open_bytes(self) -> int:
-        """What the open traces take, estimated."""
+        """Estimated memory of the open traces, in bytes."""
         return self._bytes
 
     @property
     def oldest_received_at(self) -> float | None:
-        """When the first part of the oldest open trace came, wall clock. Looks at all: for a scrape, not for a span."""
+        """Arrival of the first part of the oldest open trace, wall clock. Slow: searches all open traces."""
         return min((trace.received_at for trace in self._open.values()), default=None)
 
     def is_open(self, trace_id: bytes) -> bool:
-        """Whether parts of this trace are awaited."""
+        """Return whether the trace is open."""
         return trace_id in self._open
 
     def look(self, trace_id: bytes) -> OpenTraceStatus | None:
-        """How an open trace stands; None where it is not open."""
+        """Return the state of an open trace; None if it is not open."""
         one = self._open.get(trace_id)
         if one is None:
             return None
@@ -113,7 +113,7 @@ class Assembly:
         )
 
     def is_known(self, trace_id: bytes) -> bool:
-        """Whether this trace is open, or closed and remembered: more of it is no new trace."""
+        """Return whether the trace is open or a remembered closed one; more parts start no new trace."""
         return trace_id in self._open or trace_id in self._closed
 
     def add(
@@ -128,7 +128,7 @@ class Assembly:
         now: float,
         received_at: float,
     ) -> Added:
-        """Add parts of one trace. Where any is kept the trace takes one share of `ack`; the caller holds its own.
+        """Add parts of one trace. If any is kept, the trace takes one share of `ack`; the caller keeps its own.
 
         `probability`: that with which these parts were kept so far. A span is a duplicate by its id (an ended copy
         takes the place of an unended one), a log record by its bytes. May close traces, this one too, for want of
@@ -169,7 +169,7 @@ class Assembly:
         return _added(counts, opened=opened)
 
     def due(self, now: float) -> list[ClosedTrace]:
-        """The traces that are closed by now and have not been handed out, in the order of their closing."""
+        """Return the traces closed by now and not yet returned, in order of closing."""
         while (trace := self._next()) is not None and trace.scheduled <= now:
             self._close(trace, self._reason(trace, now), now)
         self._closed.forget(now)
@@ -177,20 +177,20 @@ class Assembly:
         return ready
 
     def next_due(self) -> float | None:
-        """When `due` next has something to hand out, monotonic; minus infinity: at once; None: nothing is open."""
+        """Return when `due` next has something, monotonic; minus infinity: now; None: nothing is open."""
         if self._ready:
             return float("-inf")
         trace = self._next()
         return None if trace is None else trace.scheduled
 
     def close_all(self, reason: Closed, now: float) -> list[ClosedTrace]:
-        """Close every open trace for `reason`; hands out these and what `due` would."""
+        """Close every open trace for `reason`; return these and what `due` would."""
         for trace in list(self._open.values()):
             self._close(trace, reason, now)
         return self.due(now)
 
     def hand_over(self, now: float) -> list[ClosedTrace]:
-        """Drop what hangs on a void ack and has not been handed out; should more of it come, it is a new trace."""
+        """Drop traces with a void ack that were not returned yet; further parts start a new trace."""
         for trace in [one for one in self._open.values() if any(ack.void for ack in one.acks)]:
             self._close(trace, Closed.HANDED_OVER, now)
         dropped: list[ClosedTrace] = []
@@ -203,16 +203,16 @@ class Assembly:
         return dropped
 
     def reopen(self, trace_id: bytes) -> None:
-        """Parts of this closed trace that come from now on are those of a new one."""
+        """Treat further parts of this closed trace as a new one."""
         self._closed.reopen(trace_id)
 
     @property
     def crowded(self) -> bool:
-        """Whether open traces take more than half of what they may: who can wait with more should."""
+        """Whether open traces use more than half of their memory limit, so new deliveries should wait."""
         return self._bytes > self._memory / 2
 
     def intern(self, data: bytes) -> bytes:
-        """The one copy of an encoded resource or scope, which otherwise comes anew with each delivery."""
+        """Return the shared copy of an encoded resource or scope, which arrives with each delivery."""
         if len(self._interned) >= _INTERNED_AT_MOST:
             self._interned.clear()
         return self._interned.setdefault(data, data)
@@ -272,7 +272,7 @@ class Assembly:
         return counts, overflow, taken
 
     def _cost(self, data: bytes) -> int:
-        """What a resource or scope adds to the memory: the trace that brings it first pays for it."""
+        """Return the memory that a resource or scope adds; the trace that brings it first is charged."""
         return 0 if data in self._interned else len(data)
 
     # -- closing
@@ -282,7 +282,7 @@ class Assembly:
         return min(trace.last + wait, trace.first + self._max_age)
 
     def _next(self) -> _OpenTrace | None:
-        """The trace that is due first. A timer stays when its trace's time moves on and is put right when it is up."""
+        """Return the trace due first. The timer of an extended trace stays, and is corrected when it fires."""
         timers = self._timers
         if len(timers) > 2 * len(self._open) + 1024:
             timers[:] = [(trace.scheduled, trace.trace_id) for trace in self._open.values()]
@@ -314,7 +314,7 @@ class Assembly:
         self._closed.remember(trace.trace_id, trace.spans, trace.records, too_large=too_large, now=now)
 
     def _evict(self, now: float) -> None:
-        """Close the largest until the rest fits; of very many about as large, any that is more than half as large."""
+        """Close the largest traces until the rest fits; of very many similar ones, any over half the largest."""
         while self._bytes > self._memory and self._open:
             largest = next(alike for alike in reversed(self._by_size) if alike)
             if len(largest) <= _NARROW:

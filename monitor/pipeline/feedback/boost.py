@@ -1,4 +1,4 @@
-"""Who voted how, what our evaluators said of the same request, and the answers that may yet be disliked."""
+"""User votes, our results on the same requests, and answers that may still get a thumbs-down."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _OVERHEAD: Final = 2_048  # what a case takes beside its texts, in bytes
 
 @dataclass(slots=True)
 class Vote:
-    """What users say of a request; the first word counts. `counted` are the evaluators it was held against."""
+    """A user's feedback on a request; the first counts. `counted` are the evaluators it was compared with."""
 
     down: bool
     counted: set[str] = field(default_factory=set)
 
 
 class Agreement:
-    """Counts, for each request and evaluator of ours, once, whether it and the user say the same."""
+    """Counts, once per request and own evaluator, whether it agrees with the user."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -57,7 +57,7 @@ class Agreement:
             self._count(vote, app, evaluator, defect=defect)
 
     def evaluated(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
-        """An evaluator of ours has said its own."""
+        """Note the result of an own evaluator."""
         self._verdicts.setdefault(request_id, {})[evaluator] = defect
         _bound(self._verdicts)
         vote = self._votes.get(request_id)
@@ -65,7 +65,7 @@ class Agreement:
             self._count(vote, app, evaluator, defect=defect)
 
     def on_result(self, result: EvaluationResult) -> None:
-        """Hear a published result: it counts where it is a verdict of ours on production traffic."""
+        """Process a published result: own scores of production traffic count."""
         case = result.case
         if (
             result.score_source is ScoreSource.OWN

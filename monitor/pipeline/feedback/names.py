@@ -1,4 +1,4 @@
-"""The evaluators that are not ours, each under one name: never one of ours, never two of them, never too many."""
+"""Names of external evaluators: unique, distinct from our own, and limited in number."""
 
 from __future__ import annotations
 

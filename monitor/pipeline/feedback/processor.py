@@ -1,4 +1,4 @@
-"""The desk at which verdicts of others come in: read, counted and delivered like ours, held against ours.
+"""Processes external scores: read, counted and delivered like our own, and compared with them.
 
 A user's "no" makes it likelier that the answer is judged: before the draw by a higher probability, which the weight
 knows of; after it the answer is judged all the same, where it is still kept, and counted apart.
@@ -39,7 +39,7 @@ _AT_ONCE: Final = 32
 
 
 class FeedbackProcessor:
-    """Where verdicts of others become results.
+    """Turns external scores into results.
 
     Args:
         names: who is who.
@@ -88,11 +88,11 @@ class FeedbackProcessor:
 
     @property
     def backlog(self) -> str:
-        """Why no more can be taken now, or an empty string."""
+        """Why no more can be taken now; empty if they can."""
         return "verdicts of others are behind: too many wait" if len(self._waiting) > _AT_MOST else ""
 
     def take(self, verdicts: Sequence[ExternalScore], ack: Ack | None) -> None:
-        """Take verdicts on requests that need not be known; each holds a share of `ack` until it is delivered."""
+        """Take scores of requests that need not be known; each holds a share of `ack` until delivered."""
         for one in verdicts:
             who = self._who(one)
             if who is not None:
@@ -100,7 +100,7 @@ class FeedbackProcessor:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work off what is taken, until cancelled."""
+        """Process what was taken, until cancelled."""
         room = anyio.Semaphore(_AT_ONCE)
         async with anyio.create_task_group() as group:
             while True:
@@ -114,7 +114,7 @@ class FeedbackProcessor:
                 await self._wake.wait()
 
     async def before_sampling(self, reading: Reading) -> float:
-        """Take in what the trace of a request says of answers; returns when that is delivered.
+        """Process the external scores in the trace of a request; return when they are delivered.
 
         Returns the probability with which the case of `reading` is to be judged at least: 0 for most, more where a user
         dislikes the answer. A case that cannot be judged is remembered here, others by `after_sampling`.
@@ -128,7 +128,7 @@ class FeedbackProcessor:
         return 0.0
 
     def after_sampling(self, case: Case, chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]]) -> None:
-        """Remember `case`, and who did not choose it: they may judge it yet, should a user dislike it."""
+        """Remember `case` and the evaluators that did not choose it, in case of a thumbs-down."""
         self._known.remember(case)
         if self._raises and self._settings.max_size and self._agreement.vote_on(case.request_id) is None:
             others = self._evaluation.not_chosen(case, chosen)
@@ -171,7 +171,7 @@ class FeedbackProcessor:
 
     @contextmanager
     def _careful(self, verdict: ExternalScore) -> Iterator[None]:
-        """One verdict that cannot be worked off must not stop the others, nor the traces."""
+        """Keep one score that fails from stopping the others and the traces."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
