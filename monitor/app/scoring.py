@@ -15,7 +15,7 @@ from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.feedback.boost import Agreement
-from monitor.pipeline.feedback.names import Foreigners
+from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.live_evaluation import LiveEvaluation, Rechecks
 from monitor.pipeline.metrics.results import ResultMetrics
@@ -122,7 +122,7 @@ def _processor(
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return FeedbackProcessor(
         config.feedback,
-        names=Foreigners(config.feedback, counting, own, expected),
+        names=ExternalEvaluators(config.feedback, counting, own, expected),
         evaluation=evaluation,
         counting=counting,
         publisher=publisher,

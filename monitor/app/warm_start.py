@@ -16,9 +16,7 @@ from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
 _HOUR = 3600.0
-_OF_OTHERS = tuple(
-    via.value for via in ScoreSource if via is not ScoreSource.OWN
-)  # the versions that verdicts of others have
+_OF_OTHERS = tuple(via.value for via in ScoreSource if via is not ScoreSource.OWN)  # the versions of external scores
 
 
 async def fill(windows: Windows, history: HistorySink, now: float, current: Mapping[str, str]) -> set[str]:
@@ -60,7 +58,7 @@ async def recount(
 
 
 async def recall(memory: Sink, heard: Callable[[PastResult], None], runtime: Runtime) -> None:
-    """Learn from what earlier processes, or other replicas, have judged; without that the samplers begin anew."""
+    """Learn from the results of earlier processes and other replicas; otherwise the samplers start from zero."""
     try:
         await memory.recall(heard, runtime)
     except MonitorError as error:

@@ -16,9 +16,9 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
 from monitor.errors import ConfigError
-from monitor.extraction.feedback import ForeignSettings
+from monitor.extraction.feedback import FeedbackSettings
 from monitor.extraction.feedback.rules import known_names
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.jobs.backfill import BackfillSettings
 from monitor.jobs.canary import CanarySettings
 from monitor.jobs.self_telemetry import TelemetrySettings
@@ -151,7 +151,7 @@ class Config(Section):
     assembly: AssemblySettings = AssemblySettings()
     """When a trace is complete, and how much memory open traces may take."""
 
-    extraction: ReadingSettings = ReadingSettings()
+    extraction: ExtractionSettings = ExtractionSettings()
     """How to read traces of a service with its own prompts, attributes or spans."""
 
     judge: JudgeSettings = JudgeSettings()
@@ -167,7 +167,7 @@ class Config(Section):
     `judges`; default: the section `judge`) and `group` (evaluators with the same group and judge share one call per
     case)."""
 
-    feedback: ForeignSettings = ForeignSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
     """User feedback, and scores from external tools (docs/feedback.md)."""
 
     canary: CanarySettings = CanarySettings()
@@ -246,7 +246,7 @@ class Config(Section):
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
         names = [entry.configured.evaluator.name for entry in info.data.get("evaluators", ())]
-        names += known_names(info.data.get("feedback", ForeignSettings()), names)
+        names += known_names(info.data.get("feedback", FeedbackSettings()), names)
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
         check_policies(value, names)

@@ -13,13 +13,13 @@ from monitor.extraction.context import Context
 from monitor.extraction.feedback import telemetry
 from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
 from monitor.extraction.request import Answered, Call, StatedRequest
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Case, Joined, Reading, ReadingStatus
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
 
 _NANOSECONDS: Final = 1_000_000_000
-_PLAIN: Final = ReadingSettings()
+_PLAIN: Final = ExtractionSettings()
 _MOST_JOINED: Final = 40
 _NAME: Final = 80  # characters of a span's name
 _WORKING: Final = ("request", "retrieval", "rerank", "generation", "tool")
@@ -50,12 +50,12 @@ class _Made(NamedTuple):
     limit: int
 
 
-def read(trace: Trace, conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN) -> Reading:
+def read(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Reading:
     """What `trace` says, in the words of its dialects. Never raises on what a trace holds; always gives a status."""
     return compose(trace, conventions, settings).reading
 
 
-def compose(trace: Trace, conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN) -> Composed:
+def compose(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Composed:
     """As `read`, with what the reading rests on."""
     forest = grow(trace.spans, trace.records, conventions, settings)
     telling = [node for node in forest.nodes if node.seen is not None]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from monitor.extraction import values
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.span import LogRecord, Span
 from monitor.stages import Convention, Observation
 
 _SERVER, _CONSUMER = 2, 5
-_PLAIN = ReadingSettings()
+_PLAIN = ExtractionSettings()
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +67,7 @@ def grow(
     spans: Sequence[Span],
     records: Sequence[LogRecord],
     conventions: Sequence[Convention],
-    settings: ReadingSettings = _PLAIN,
+    settings: ExtractionSettings = _PLAIN,
 ) -> Forest:
     """Ask the conventions span by span and set the spans into their trees. A circle of parents counts as orphans."""
     of_span: dict[str, list[LogRecord]] = {}
@@ -105,7 +105,7 @@ def grow(
 
 
 def ask(
-    span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ReadingSettings = _PLAIN
+    span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN
 ) -> Observation | None:
     """What one span says, in the words of the first dialect that knows it, and as the configuration maps it."""
     found = next((seen for one in conventions if (seen := one.observe(span, records)) is not None), None)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from monitor.extraction import evidence, forest, request, values
 from monitor.extraction.compose import Composed, compose
 from monitor.extraction.forest import FieldSource, Forest, Node, mapped, outermost, saying
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -71,9 +71,9 @@ class Provenance:
     unused: Sequence[Unused]
 
 
-def explain(trace: Trace, conventions: Sequence[Convention], settings: ReadingSettings | None = None) -> Provenance:
+def explain(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings | None = None) -> Provenance:
     """Read `trace`, and say where everything came from. Costs hundreds of times what reading alone does."""
-    settings = settings or ReadingSettings()
+    settings = settings or ExtractionSettings()
     composed = compose(trace, conventions, settings)
     parts = {id(node): _Parts(node, conventions, settings) for node in composed.forest.nodes}
     origins = {
@@ -137,7 +137,7 @@ def _documents(source: FieldSource) -> Any:
 class _Parts:
     """The parts of one span, and which of them have a share in what it says: those without which it says otherwise."""
 
-    def __init__(self, node: Node, conventions: Sequence[Convention], settings: ReadingSettings) -> None:
+    def __init__(self, node: Node, conventions: Sequence[Convention], settings: ExtractionSettings) -> None:
         self._node = node
         self._conventions = conventions
         self._settings = settings

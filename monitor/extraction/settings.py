@@ -177,7 +177,7 @@ def _invertible(template: str) -> str:
     return template
 
 
-class ReadingSettings(BaseModel):
+class ExtractionSettings(BaseModel):
     """How to read traces, beyond what the dialects know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from monitor.extraction import coverage
 from monitor.extraction.coverage import FIELDS, Coverage
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.operations.monitor_client import MonitorClient
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.progress import Report, ignore
@@ -39,7 +39,7 @@ class AppCoverage:
 
 
 def of_files(
-    paths: Iterable[Path], settings: ReadingSettings | None = None, *, report: Report = ignore
+    paths: Iterable[Path], settings: ExtractionSettings | None = None, *, report: Report = ignore
 ) -> list[AppCoverage]:
     """Measure recorded requests in files. `report` is told what cannot be read."""
     return summarise(coverage.collect(CaseFiles(paths, settings, report=report).readings()))

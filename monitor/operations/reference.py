@@ -11,7 +11,7 @@ from typing import Any
 from monitor import config, registry
 from monitor.alerts import notify
 from monitor.alerts.policy import AlertPolicy
-from monitor.extraction.feedback import ForeignEvaluator
+from monitor.extraction.feedback import ExternalEvaluatorSettings
 from monitor.quantities import format_duration, format_size, parse_duration, parse_rate, parse_size
 from monitor.stages import Evaluator, Sampler, Sink, Source
 from monitor.telemetry.metrics import Metrics
@@ -51,7 +51,7 @@ def _configuration() -> Iterator[str]:
     yield ""
     yield "## feedback.evaluators (entries)"
     yield ""
-    yield from _options(ForeignEvaluator, "feedback.evaluators[]")
+    yield from _options(ExternalEvaluatorSettings, "feedback.evaluators[]")
     yield ""
     yield "## alerts (entries)"
     yield ""

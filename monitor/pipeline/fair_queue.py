@@ -1,4 +1,4 @@
-"""The queue in front of the judge: apps take turns, so that a loud one does not move anybody else's lag.
+"""The queue in front of the judge: apps take turns, so that a loud app does not delay the others.
 
 Which app is next is decided by start-time fair queueing: each turn moves the app's own virtual time on by 1 / weight,
 and the app that is furthest back is next. One that was idle begins at the time of the app served last, so it waits for

@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram
 
 from monitor.errors import TooLarge
 from monitor.extraction import compose, coverage
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import EVALUABLE, Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -111,7 +111,7 @@ class Readers:
         settings: how traces are read, beyond what the conventions know.
         traffic: decides which requests count.
         private: drops what is to be forgotten, and masks.
-        feedback: has a say before and after sampling; None: nobody has.
+        feedback: acts before and after sampling; None: nothing does.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Readers:
         in_flight: InFlight,
         *,
         conventions: Sequence[Convention],
-        settings: ReadingSettings,
+        settings: ExtractionSettings,
         traffic: TrafficRules,
         evaluation: LiveEvaluation,
         private: PrivacyFilter,

@@ -16,7 +16,7 @@ from functools import partial
 import anyio
 
 from monitor.alerts.self_alert import SelfAlertChecks
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.in_flight import InFlight
@@ -51,7 +51,7 @@ class Pipeline:
         alerts: are told of received traces.
         recorder: writes the request log; None where that is off.
         private: drops and masks personal data; by default nothing.
-        desk: where feedback comes in; without one it is refused, and that within traces is passed over.
+        processor: handles feedback; None refuses it, and ignores it in traces.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Pipeline:
         *,
         sources: Sequence[Source],
         conventions: Sequence[Convention],
-        reading: ReadingSettings,
+        reading: ExtractionSettings,
         assembly: Assembly,
         evaluation: LiveEvaluation,
         spool: Spool,

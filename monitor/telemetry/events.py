@@ -74,8 +74,8 @@ class Event(StrEnum):
 
 
 Heard: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
-"""Gets the logging level, the event, its message and its fields. Must be quick and never raise; may be called in any
-thread."""
+"""A listener: gets the logging level, the event, its message and its fields. Must be quick and never raise; may be
+called in any thread."""
 
 
 class Events:
@@ -87,7 +87,7 @@ class Events:
         self._also: list[Heard] = []
 
     def also(self, heard: Heard) -> None:
-        """Call `heard` too for every event from now on, whatever the level of the log."""
+        """Call `heard` for every further event as well, regardless of the log level."""
         self._also.append(heard)
 
     def info(self, event: Event, message: str, **fields: object) -> None:
@@ -95,11 +95,11 @@ class Events:
         self._emit(logging.INFO, event, message, fields)
 
     def warning(self, event: Event, message: str, **fields: object) -> None:
-        """Report an event that somebody may want to look at."""
+        """Report an event that may need attention."""
         self._emit(logging.WARNING, event, message, fields)
 
     def error(self, event: Event, message: str, **fields: object) -> None:
-        """Report an event that somebody must look at."""
+        """Report an event that needs attention."""
         self._emit(logging.ERROR, event, message, fields)
 
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:

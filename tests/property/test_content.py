@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.extraction import compose, documents, messages, prompt, slices, values
-from monitor.extraction.settings import AttributeMap, ReadingSettings
+from monitor.extraction.settings import AttributeMap, ExtractionSettings
 from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 from tests.support.hostile_traces import KEYS, VALUES, WORDS, assert_sound, examples
@@ -112,4 +112,4 @@ def test_attributes_that_the_configuration_maps_may_hold_anything(held: dict[str
     keys = st.lists(st.sampled_from("abcdef"), max_size=2).map(tuple)
     mapped = AttributeMap(**{name: data.draw(keys) for name in AttributeMap.model_fields})
     trace = Trace(TRACE_ID, (Span(TRACE_ID, "1" * 16, attributes=held, is_root=True),))
-    assert_sound(compose.read(trace, registry.conventions(), ReadingSettings(attributes=mapped)))
+    assert_sound(compose.read(trace, registry.conventions(), ExtractionSettings(attributes=mapped)))

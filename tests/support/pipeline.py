@@ -12,7 +12,7 @@ import anyio.lowlevel
 from monitor import registry
 from monitor.clock import SystemClock
 from monitor.extraction import rows
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.ack import Ack
 from monitor.model.row import RowBatch
 from monitor.pipeline.assembly import AssemblySettings
@@ -85,7 +85,7 @@ async def pipeline(tmp_path, evaluators=None, *, made=At, closed_limit=5_000, **
             lent=lent,
         )
         whole = Pipeline(
-            sources=[Handed()], conventions=registry.conventions(), reading=ReadingSettings(),
+            sources=[Handed()], conventions=registry.conventions(), reading=ExtractionSettings(),
             assembly=at.assembly, evaluation=evaluation, spool=spool, runtime=lent,
             rate=1.0, traffic=TrafficRules(TrafficSettings(), "s", lent), drain=1.0, closed_limit=closed_limit,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """Verdicts that others have reached: of tools that evaluate, and of the users themselves.
 
 `telemetry.py` reads them out of spans and log records, `feedback.py` out of what is posted; `rules.py` says what of
-them is a defect, `settings.py` what a user can configure. What becomes of them stands in `pipeline/foreign/desk.py`.
+them is a defect, `settings.py` what a user can configure. `pipeline/feedback/processor.py` turns them into results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _FeedbackSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class ForeignEvaluator(_FeedbackSection):
+class ExternalEvaluatorSettings(_FeedbackSection):
     """How to read the scores of one external evaluator."""
 
     lowest: float = Field(default=0.0, ge=-_FARTHEST, le=_FARTHEST)
@@ -59,7 +59,7 @@ class ForeignEvaluator(_FeedbackSection):
         return self
 
 
-class FeedbackSettings(_FeedbackSection):
+class ThumbsDownSettings(_FeedbackSection):
     """What a thumbs-down triggers."""
 
     probability: Rate = 1.0
@@ -79,10 +79,10 @@ class FeedbackSettings(_FeedbackSection):
     """Maximum memory for these answers; the oldest are dropped first. `0`: keep none."""
 
 
-class ForeignSettings(_FeedbackSection):
+class FeedbackSettings(_FeedbackSection):
     """User feedback and scores from external tools (docs/feedback.md)."""
 
-    evaluators: dict[Annotated[str, Field(min_length=1, max_length=128)], ForeignEvaluator] = Field(default={})
+    evaluators: dict[Annotated[str, Field(min_length=1, max_length=128)], ExternalEvaluatorSettings] = Field(default={})
     """How to read an external evaluator's scores, by the name it sends: `{toxicity: {better: lower}}`. User feedback is
     `user_feedback`, from -1 to 1 by default. Evaluators configured here may be used in `alerts`."""
 
@@ -90,5 +90,5 @@ class ForeignSettings(_FeedbackSection):
     """Maximum number of external evaluators that are not configured here. Scores of further ones are only counted, as
     `too_many_names`."""
 
-    thumbs_down: FeedbackSettings = FeedbackSettings()
+    thumbs_down: ThumbsDownSettings = ThumbsDownSettings()
     """What a thumbs-down triggers."""

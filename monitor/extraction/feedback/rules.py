@@ -1,4 +1,4 @@
-"""What of somebody else's verdict is a score, and what of it a defect; where that cannot be known, neither."""
+"""Reads external scores: what is the score, and whether it is a defect; neither if unknown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from monitor.extraction.feedback import ForeignEvaluator, ForeignSettings
+from monitor.extraction.feedback import ExternalEvaluatorSettings, FeedbackSettings
 from monitor.model.external import USER_FEEDBACK, ExternalScore, plain
 from monitor.model.outcome import Level, Scale, Score, Unscored, UnscoredReason
 
@@ -84,7 +84,7 @@ _LOWER_IS_OFTEN_BETTER: Final = (
 )
 """In a name, these say what is measured, not which end is good: tools differ. Such a score alone is not read."""
 
-FEEDBACK_SCALE: Final = ForeignEvaluator(lowest=-1.0, highest=1.0, below=0.0)
+FEEDBACK_SCALE: Final = ExternalEvaluatorSettings(lowest=-1.0, highest=1.0, below=0.0)
 """The range of a user's reaction in the conventions of OpenTelemetry: -1 is bad, 0 is neutral, 1 is good."""
 
 
@@ -92,7 +92,7 @@ FEEDBACK_SCALE: Final = ForeignEvaluator(lowest=-1.0, highest=1.0, below=0.0)
 class Ruling:
     """How the verdicts of one evaluator are read; `clear` says whether its score alone can be."""
 
-    options: ForeignEvaluator
+    options: ExternalEvaluatorSettings
     clear: bool = True
 
     @cached_property
@@ -150,14 +150,14 @@ class Ruling:
         return True if word in _BAD else False if word in _GOOD else None
 
 
-def ruling(told: str, settings: ForeignSettings) -> Ruling:
+def ruling(told: str, settings: FeedbackSettings) -> Ruling:
     """How the verdicts of the evaluator that calls itself `told` are read."""
     configured = settings.evaluators.get(told)
     if configured is not None:
         return Ruling(configured)
     if told == USER_FEEDBACK:
         return Ruling(FEEDBACK_SCALE)
-    return Ruling(ForeignEvaluator(), clear=not any(stem in told.lower() for stem in _LOWER_IS_OFTEN_BETTER))
+    return Ruling(ExternalEvaluatorSettings(), clear=not any(stem in told.lower() for stem in _LOWER_IS_OFTEN_BETTER))
 
 
 def label_name(told: str, own: Collection[str]) -> str:
@@ -168,6 +168,6 @@ def label_name(told: str, own: Collection[str]) -> str:
     return name
 
 
-def known_names(settings: ForeignSettings, own: Collection[str]) -> list[str]:
+def known_names(settings: FeedbackSettings, own: Collection[str]) -> list[str]:
     """The names of evaluators that are not ours and may stand in `alerts`."""
     return [label_name(told, own) for told in (USER_FEEDBACK, *settings.evaluators)]

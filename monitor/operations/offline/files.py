@@ -16,7 +16,7 @@ from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.provenance import Provenance, explain
 from monitor.extraction.rows.delivery import parse
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
@@ -64,7 +64,7 @@ class CaseFiles:
     def __init__(
         self,
         paths: Iterable[Path],
-        settings: ReadingSettings | None = None,
+        settings: ExtractionSettings | None = None,
         *,
         report: Report = ignore,
         advance: Advance = lambda _bytes: None,
@@ -74,7 +74,7 @@ class CaseFiles:
         self._advance = advance
         self.unreadable = 0
         """How many files and rows could not be read so far."""
-        self._settings = settings = settings or ReadingSettings()
+        self._settings = settings = settings or ExtractionSettings()
         self.read_trace: Callable[[Trace], Reading] = partial(
             compose.read, conventions=registry.conventions(), settings=settings
         )

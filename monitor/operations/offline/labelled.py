@@ -13,7 +13,7 @@ from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import EVALUABLE, Case, Reading
 from monitor.model.trace import Trace
 from monitor.operations.offline.files import BYTE_ORDER_MARK, Advance
@@ -37,7 +37,7 @@ class LabelledFile:
     without_answer: int
 
 
-def read_labelled(path: Path, settings: ReadingSettings, *, report: Report, advance: Advance) -> LabelledFile:
+def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, advance: Advance) -> LabelledFile:
     """Read every row of a file; `report` is told what is wrong with a row, `advance` how many bytes were read.
 
     Raises `OSError`.

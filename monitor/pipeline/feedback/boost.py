@@ -177,7 +177,7 @@ Past: TypeAlias = Callable[[str], Awaitable[list[dict[str, Any]]]]
 
 
 class CaseLookup:
-    """Requests that came lately, and those of which `past` knows; `slices` as for `Desk`."""
+    """Requests that came lately, and those of which `past` knows; `slices` as for `FeedbackProcessor`."""
 
     def __init__(self, past: Past, slices: Sequence[str]) -> None:
         self._past = past

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.extraction.feedback import ForeignSettings
+from monitor.extraction.feedback import FeedbackSettings
 from monitor.extraction.feedback.rules import Ruling, label_name, ruling
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import Scale
@@ -17,7 +17,7 @@ _NOT_NAMED: Final = (OVERFLOW, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Foreigner:
+class ExternalEvaluator:
     """An evaluator that is not ours: its name in metrics and results, how it came, how its verdicts are read."""
 
     name: str
@@ -31,26 +31,26 @@ class Foreigner:
         return self.ruling.scale
 
 
-class Foreigners:
+class ExternalEvaluators:
     """Who is who. The first verdict of an evaluator makes it known.
 
     `own` are the names of our evaluators; `expected` those names, as told, whose series begin with the app.
     """
 
     def __init__(
-        self, settings: ForeignSettings, counting: ResultMetrics, own: Collection[str], expected: Iterable[str]
+        self, settings: FeedbackSettings, counting: ResultMetrics, own: Collection[str], expected: Iterable[str]
     ) -> None:
         self._settings = settings
         self._counting = counting
         self._own = frozenset(own)
         self._expected = frozenset(expected)
-        self._known: dict[tuple[str, ScoreSource], Foreigner | None] = {}
+        self._known: dict[tuple[str, ScoreSource], ExternalEvaluator | None] = {}
         self._taken: dict[str, ScoreSource] = {}
         self._others = 0
         if USER_FEEDBACK in self._expected:
             self._make(USER_FEEDBACK, ScoreSource.FEEDBACK)
 
-    def of(self, told: str, via: ScoreSource) -> Foreigner | None:
+    def of(self, told: str, via: ScoreSource) -> ExternalEvaluator | None:
         """The evaluator that calls itself `told`; None where there are too many."""
         key = (told, via)
         if key in self._known:
@@ -61,13 +61,13 @@ class Foreigners:
             self._others += 1
         return self._make(told, via)
 
-    def _make(self, told: str, via: ScoreSource) -> Foreigner | None:
+    def _make(self, told: str, via: ScoreSource) -> ExternalEvaluator | None:
         name = printable(label_name(told, self._own))
         if self._taken.setdefault(name, via) is not via:
             name = printable(f"{name[:100]}_{via.value}")  # the same name in another's mouth is another instrument
         if name in _NOT_NAMED or self._taken.setdefault(name, via) is not via:
             return None
-        made = Foreigner(name, via, ruling(told, self._settings))
+        made = ExternalEvaluator(name, via, ruling(told, self._settings))
         self._known[told, via] = made
         self._counting.declare(
             made, None, via.value, source=via, shown=str(made.ruling), prepared=told in self._expected

@@ -16,14 +16,14 @@ from typing import Final
 import anyio
 
 from monitor.extraction import slices as facts
-from monitor.extraction.feedback import ForeignSettings
+from monitor.extraction.feedback import FeedbackSettings
 from monitor.model.ack import Ack
 from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.boost import Agreement, CaseLookup, Past, Unchosen
-from monitor.pipeline.feedback.names import Foreigner, Foreigners
+from monitor.pipeline.feedback.names import ExternalEvaluator, ExternalEvaluators
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
@@ -50,9 +50,9 @@ class FeedbackProcessor:
 
     def __init__(
         self,
-        settings: ForeignSettings,
+        settings: FeedbackSettings,
         *,
-        names: Foreigners,
+        names: ExternalEvaluators,
         evaluation: LiveEvaluation,
         counting: ResultMetrics,
         publisher: Publisher,
@@ -76,7 +76,7 @@ class FeedbackProcessor:
         self._raises = settings.thumbs_down.probability > 0
         per_hour = settings.thumbs_down.max_per_hour
         self._allowed = TokenBucket(per_hour, runtime.clock.monotonic(), least=1.0, filled=1.0)
-        self._waiting: deque[tuple[ExternalScore, Foreigner, Ack | None]] = deque()
+        self._waiting: deque[tuple[ExternalScore, ExternalEvaluator, Ack | None]] = deque()
         self._disliked: deque[tuple[Case, tuple[ConfiguredEvaluator, ...]]] = deque()
         self._wake = anyio.Event()
         self._working: Tallies[str] = Tallies()
@@ -89,7 +89,7 @@ class FeedbackProcessor:
     @property
     def backlog(self) -> str:
         """Why no more can be taken now; empty if they can."""
-        return "verdicts of others are behind: too many wait" if len(self._waiting) > _AT_MOST else ""
+        return "too many external scores are waiting" if len(self._waiting) > _AT_MOST else ""
 
     def take(self, verdicts: Sequence[ExternalScore], ack: Ack | None) -> None:
         """Take scores of requests that need not be known; each holds a share of `ack` until delivered."""
@@ -162,7 +162,7 @@ class FeedbackProcessor:
         self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.probability
 
-    def _who(self, verdict: ExternalScore) -> Foreigner | None:
+    def _who(self, verdict: ExternalScore) -> ExternalEvaluator | None:
         """Whose verdict it is; None where it cannot be used, which is counted."""
         who = self._names.of(verdict.evaluator, verdict.score_source) if not verdict.fault else None
         if who is None:
@@ -186,7 +186,7 @@ class FeedbackProcessor:
     async def _work_off(
         self,
         verdict: ExternalScore,
-        who: Foreigner,
+        who: ExternalEvaluator,
         ack: Ack | None,
         room: anyio.Semaphore,
     ) -> None:
@@ -198,7 +198,7 @@ class FeedbackProcessor:
         if ack is not None:
             ack.settle()
 
-    async def _enter_later(self, verdict: ExternalScore, who: Foreigner) -> None:
+    async def _enter_later(self, verdict: ExternalScore, who: ExternalEvaluator) -> None:
         """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
         case, earlier = await self._known.of(verdict)
         if not await self._enter(verdict, who, case, earlier) or not self._raises:
@@ -211,7 +211,7 @@ class FeedbackProcessor:
     async def _enter(
         self,
         verdict: ExternalScore,
-        who: Foreigner,
+        who: ExternalEvaluator,
         case: Case,
         earlier: dict[str, bool] | None = None,
     ) -> bool:
@@ -239,7 +239,7 @@ class FeedbackProcessor:
     def _count(self, verdict: ExternalScore, outcome: str) -> None:
         self._runtime.metrics.external_scores.labels(verdict.score_source.value, outcome).inc()
 
-    def _judged(self, verdict: ExternalScore, who: Foreigner, case: Case) -> EvaluationResult:
+    def _judged(self, verdict: ExternalScore, who: ExternalEvaluator, case: Case) -> EvaluationResult:
         now = self._runtime.clock.now()
         outcome, defect = who.ruling.read(verdict)
         given = min(verdict.at, now) if verdict.at > 0 else now

@@ -87,7 +87,7 @@ class Ingest:
 
 
 class FeedbackIngest:
-    """Takes deliveries of feedback for `desk`."""
+    """Takes deliveries of feedback for `processor`."""
 
     def __init__(self, processor: FeedbackProcessor, spool: Spool, runtime: Runtime) -> None:
         self._processor = processor

@@ -17,7 +17,7 @@ SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
 
 _VERDICT_MARK = b"gen_ai.evaluation."
-"""A log record with this one may be somebody's verdict; our own, coming back, is none."""
+"""A log record with this may be an external score, unless it is our own coming back."""
 
 
 class Kept(NamedTuple):

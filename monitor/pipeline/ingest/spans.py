@@ -42,7 +42,7 @@ class SpanIngest:
         sources: the names of all that will deliver, whose series begin at 0.
         rate: the head sampling rate, 0 <= rate <= 1.
         record_marks: what marks log records of use; all others end here.
-        desk: takes feedback in log records or on late spans; None: it is passed over.
+        processor: takes feedback in log records or on late spans; None ignores it.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ _CURRENT: ContextVar[RequestNote | None] = ContextVar("note", default=None)
 
 
 def current() -> RequestNote | None:
-    """The note of the request that is being worked on here; None where nobody keeps one."""
+    """Return the note of the request that this task works on; None if there is none."""
     return _CURRENT.get()
 
 

@@ -67,7 +67,7 @@ class _Apart(NamedTuple):
 
 
 class Instrument(Protocol):
-    """Whatever gives scores: an evaluator of ours, or somebody else's."""
+    """Anything that gives scores: an own or an external evaluator."""
 
     @property
     def name(self) -> str:

@@ -23,9 +23,9 @@ class _Taken(NamedTuple):
 
 
 class Offsets:
-    """The messages of one partition that were taken, in order, and which of them are not settled.
+    """The messages taken from one partition, in order, and which of them are unsettled.
 
-    `start` is the offset where reading begins. For one thread; only `mark` may be read from another.
+    `start` is the first offset to read. For one thread; only `mark` may be read from another.
     """
 
     def __init__(self, start: int = 0) -> None:
@@ -37,22 +37,22 @@ class Offsets:
 
     @property
     def position(self) -> int:
-        """The offset after the last message taken."""
+        """Offset after the last message taken."""
         return self._next
 
     @property
     def held(self) -> int:
-        """How many messages were taken from the mark on, settled ones included."""
+        """Number of messages taken since the mark, including settled ones."""
         return len(self._taken)
 
     @property
     def outstanding(self) -> Collection[Ack]:
-        """The acks that are not settled yet."""
+        """The unsettled acks."""
         return self._open.values()
 
     @property
     def oldest(self) -> float | None:
-        """The timestamp of the first unsettled message; None without one."""
+        """Timestamp of the first unsettled message; None if there is none."""
         return self._taken[0].timestamp if self._taken else None
 
     def take(self, offset: int, following: int | None = None, timestamp: float = 0.0) -> Ack:

@@ -6,7 +6,7 @@ import pytest
 
 from monitor import registry
 from monitor.extraction import compose
-from monitor.extraction.settings import ReadingSettings
+from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading, ReadingStatus
 from monitor.model.trace import Closed
 from tests.support.traces import Builder, documents
@@ -15,7 +15,7 @@ ELSEWHERE = "e" * 16
 
 
 def read(build: Builder, closed: Closed = Closed.IDLE, **settings: object) -> Reading:
-    return compose.read(build.trace(closed), registry.conventions(), ReadingSettings.model_validate(settings))
+    return compose.read(build.trace(closed), registry.conventions(), ExtractionSettings.model_validate(settings))
 
 
 def enclosed(parent: str = ELSEWHERE, **root: str) -> Builder:

@@ -8,13 +8,13 @@ from monitor import registry
 from monitor.cli.cases import lines
 from monitor.extraction import compose
 from monitor.extraction.provenance import Provenance, explain
-from monitor.extraction.settings import AttributeMap, ReadingSettings
+from monitor.extraction.settings import AttributeMap, ExtractionSettings
 from monitor.model.trace import Closed
 from monitor.transport.otlp.decode import decode
 from tests.support.traces import SETUPS, Builder, captured_parts, documents
 
 
-def explained(build: Builder, settings: ReadingSettings | None = None) -> Provenance:
+def explained(build: Builder, settings: ExtractionSettings | None = None) -> Provenance:
     return explain(build.trace(), registry.conventions(), settings)
 
 
@@ -73,7 +73,7 @@ def test_an_attribute_that_no_dialect_knows_is_named_once_for_all_spans() -> Non
 def test_a_mapped_attribute_is_named_as_the_source() -> None:
     build = Builder()
     build.span("ask", {"acme.q": "Why?", "acme.docs": ["One."], "acme.a": "So."})
-    settings = ReadingSettings(attributes=AttributeMap(question="acme.q", documents="acme.docs", answer="acme.a"))
+    settings = ExtractionSettings(attributes=AttributeMap(question="acme.q", documents="acme.docs", answer="acme.a"))
     found = explained(build, settings)
     assert keys(found, "context") == [("ask", ("acme.docs",))]
     assert found.origins["question"][0].convention == "configuration"

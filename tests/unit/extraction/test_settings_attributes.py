@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from monitor import registry
 from monitor.extraction import compose
-from monitor.extraction.settings import AttributeMap, ReadingSettings
+from monitor.extraction.settings import AttributeMap, ExtractionSettings
 from monitor.model.case import Document, Message, Reading, ReadingStatus, Usage
 from tests.support.traces import Builder, documents
 
 
 def read(build: Builder, **mapped: Any) -> Reading:
-    settings = ReadingSettings(attributes=AttributeMap(**mapped))
+    settings = ExtractionSettings(attributes=AttributeMap(**mapped))
     return compose.read(build.trace(), registry.conventions(), settings)
 
 

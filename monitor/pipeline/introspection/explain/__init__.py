@@ -163,7 +163,7 @@ class TraceFacts:
 class ExternalScores:
     """External scores of one name over a span of time, as far as the history has them.
 
-    `via` is one of `Via`, empty where it is unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
+    `via` is a `ScoreSource`, empty if unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
     `newest` is the wall-clock second of the latest one of all, None where there is none.
     """
 

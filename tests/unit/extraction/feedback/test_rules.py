@@ -9,12 +9,12 @@ from pydantic import ValidationError
 
 from monitor.config import Config
 from monitor.errors import ConfigError
-from monitor.extraction.feedback import ForeignEvaluator, ForeignSettings
+from monitor.extraction.feedback import ExternalEvaluatorSettings, FeedbackSettings
 from monitor.extraction.feedback.rules import Ruling, known_names, label_name, ruling
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import Score, Unscored, UnscoredReason
 
-NONE = ForeignSettings()
+NONE = FeedbackSettings()
 
 
 def verdict(name="tone", **said):
@@ -60,8 +60,8 @@ def test_a_name_that_does_not_say_which_end_is_good_is_read_by_its_label():
 
 
 def test_what_is_configured_decides():
-    one = ForeignEvaluator(lowest=0, highest=5, better="lower", at_least=3, bad_labels=("Very Rude",))
-    settings = ForeignSettings(evaluators={"toxicity": one})
+    one = ExternalEvaluatorSettings(lowest=0, highest=5, better="lower", at_least=3, bad_labels=("Very Rude",))
+    settings = FeedbackSettings(evaluators={"toxicity": one})
     assert [read("toxicity", settings, value=value)[1] for value in (2.9, 3.0)] == [False, True]
     assert read("toxicity", settings, label="very_rude") == (Score(5.0, "", label="very_rude"), True)
     assert str(ruling("toxicity", settings)) == "at least 3, or a label that is known to be bad"
@@ -87,12 +87,14 @@ def test_users_speak_from_minus_1_to_1_and_0_is_neutral(value, defect):
 )
 def test_a_rule_that_contradicts_itself_is_refused(given):
     with pytest.raises(ValidationError):
-        ForeignEvaluator.model_validate(given)
+        ExternalEvaluatorSettings.model_validate(given)
 
 
 def test_a_name_of_ours_gets_another():
     assert label_name("groundedness", {"groundedness", "groundedness_external"}) == "groundedness_external_external"
-    assert known_names(ForeignSettings(evaluators={"groundedness": ForeignEvaluator()}), {"groundedness"}) == [
+    assert known_names(
+        FeedbackSettings(evaluators={"groundedness": ExternalEvaluatorSettings()}), {"groundedness"}
+    ) == [
         "user_feedback",
         "groundedness_external",
     ]
@@ -112,7 +114,7 @@ ends = st.floats(-1e6, 1e6)
 def test_a_score_always_lies_on_the_scale_and_has_a_level(lowest, highest, better, value, label):
     if highest - lowest < 0.001:
         return
-    one = Ruling(ForeignEvaluator(lowest=lowest, highest=highest, better=better))
+    one = Ruling(ExternalEvaluatorSettings(lowest=lowest, highest=highest, better=better))
     outcome, _ = one.read(verdict(value=value, label=label))
     if isinstance(outcome, Score):
         assert one.scale.level(outcome.value) in ("low", "high")

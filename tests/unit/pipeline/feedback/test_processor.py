@@ -11,13 +11,13 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from monitor.errors import MonitorError
-from monitor.extraction.feedback import ForeignSettings
+from monitor.extraction.feedback import FeedbackSettings
 from monitor.model.ack import Ack
 from monitor.model.case import Reading, ReadingStatus, Traffic
 from monitor.model.external import ExternalScore, ScoreSource
 from monitor.model.outcome import RateScope, Score
 from monitor.pipeline.feedback.boost import Agreement, Unchosen
-from monitor.pipeline.feedback.names import Foreigners
+from monitor.pipeline.feedback.names import ExternalEvaluators
 from monitor.pipeline.feedback.processor import FeedbackProcessor
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
@@ -59,8 +59,8 @@ class Bench:
             raises=True,
             listeners=[agreement.on_result],
         )
-        options = ForeignSettings.model_validate(settings)
-        self.names = Foreigners(options, counting, {"judged"}, options.evaluators)
+        options = FeedbackSettings.model_validate(settings)
+        self.names = ExternalEvaluators(options, counting, {"judged"}, options.evaluators)
         self.processor = FeedbackProcessor(
             options,
             names=self.names,
