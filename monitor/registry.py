@@ -14,13 +14,13 @@ import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, explain
 from monitor.stages import Component, Convention
 
 C = TypeVar("C", bound=Component)
@@ -93,34 +93,6 @@ def conventions() -> tuple[Convention, ...]:
     return tuple(sorted(made, key=lambda one: (one.precedence, one.name)))
 
 
-def explain(error: ValidationError, place: str, model: type[BaseModel]) -> str:
-    """A pydantic error of `model` in one line for each fault: the key, the value given, and what is allowed.
-
-    What may hold a secret is not repeated: the value of an option that is one, and whole sections.
-    """
-    lines = []
-    for fault in error.errors(include_url=False):
-        where = ".".join(str(part) for part in fault["loc"])
-        telling = fault["type"] not in ("missing", "extra_forbidden") and not _SECRET.intersection(fault["loc"])
-        given = f" (given: {shown(fault['input'])})" if telling and where else ""
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            allowed = _keys_at(model, fault["loc"][:-1])
-            message = "unknown key" + (f"; allowed: {', '.join(allowed)}" if allowed else "")
-        lines.append(f"{place}: {where}: {message}{given}" if where else f"{place}: {message}{given}")
-    return "\n".join(lines)
-
-
-def _keys_at(model: type[BaseModel], path: Sequence[int | str]) -> tuple[str, ...]:
-    """Return the keys allowed in a nested section; empty if unknown."""
-    for part in path:
-        field = model.model_fields.get(str(part))
-        if field is None or not (inspect.isclass(field.annotation) and issubclass(field.annotation, BaseModel)):
-            return ()
-        model = field.annotation
-    return tuple(model.model_fields)
-
-
 @functools.cache
 def _installed() -> Any:
     """Return all installed entry points, cached because reading takes milliseconds. Its type changed in Python 3.12."""
@@ -129,18 +101,6 @@ def _installed() -> Any:
 
 def _plugged(folder: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in _installed().select(group=f"rag_monitor.{folder}")}
-
-
-_SECRET = frozenset({"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "endpoint", "headers"})
-
-
-def shown(value: object) -> str:
-    """Format a value for an error message: plain values as written, sections only by kind."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return f"{value!r:.80}"
 
 
 T = TypeVar("T")

@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from monitor import registry
 from monitor.config.model import Config
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, explain
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -54,7 +53,7 @@ def parse(data: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(resolved)
     except ValidationError as error:
-        raise ConfigError(registry.explain(error, "configuration", Config)) from None
+        raise ConfigError(explain(error, "configuration", Config)) from None
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.policy import check as check_policies
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, shown
 from monitor.extraction.feedback import FeedbackSettings
 from monitor.extraction.feedback.rules import known_names
 from monitor.extraction.settings import ExtractionSettings
@@ -37,11 +37,11 @@ from monitor.web.settings import UiSettings
 def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each entry of a list, with its place (`sources[0]`) for messages. Raises `ConfigError`."""
     if not isinstance(value, (list, tuple)):
-        raise ConfigError(f"{section}: must be a list of entries with a `type`, not {registry.shown(value)}")
+        raise ConfigError(f"{section}: must be a list of entries with a `type`, not {shown(value)}")
     for index, entry in enumerate(value):
         place = f"{section}[{index}]"
         if not isinstance(entry, Mapping):
-            raise ConfigError(f"{place}: must be a mapping with a `type`, not {registry.shown(entry)}")
+            raise ConfigError(f"{place}: must be a mapping with a `type`, not {shown(entry)}")
         yield place, entry
 
 
@@ -52,7 +52,7 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     judge, group = options.pop("judge", DEFAULT_JUDGE), options.pop("group", "")
     for name, given in (("judge", judge), ("group", group)):
         if not isinstance(given, str):
-            raise ConfigError(f"{place}.{name}: must be a name, not {registry.shown(given)}")
+            raise ConfigError(f"{place}.{name}: must be a name, not {shown(given)}")
     evaluator = registry.read("evaluators", options, Evaluator, place)
     return ConfiguredEvaluator(
         evaluator=evaluator,

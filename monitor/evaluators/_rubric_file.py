@@ -11,10 +11,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 import yaml
 from pydantic import Field, StringConstraints, ValidationError
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, explain
 from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
-from monitor.registry import explain
 from monitor.stages import Component, Measures, Needs
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

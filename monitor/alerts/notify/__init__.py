@@ -16,9 +16,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from monitor import __version__
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
 from monitor.alerts.state import AlertState
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, explain
 from monitor.quantities import Duration
-from monitor.registry import explain
 from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
 from monitor.transport.http.client import webhook_url
