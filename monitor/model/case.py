@@ -13,9 +13,6 @@ from monitor.model.external import ExternalScore
 
 ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 
-RESPONSE_ID: Final = "gen_ai.response.id"
-"""The attribute of a case with the provider's id of the answer: that of the judged span, where it says one."""
-
 
 class ReadingStatus(StrEnum):
     """What could be read of a trace. `ready` and `no_context` can be judged, the others cannot."""
