@@ -136,11 +136,7 @@ def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rul
 
 
 def defect_rate_high(
-    policy: AlertPolicy,
-    severity: Severity,
-    runbooks: str,
-    which: str = "",
-    labels: Mapping[str, str] | None = None,
+    policy: AlertPolicy, severity: Severity, runbooks: str, which: str = "", labels: Mapping[str, str] | None = None
 ) -> Rule:
     """Fires if any window is surely above the threshold, unless the shortest is likely below it.
 

@@ -41,8 +41,7 @@ def calibrate(
         typer.Option("--metrics", metavar="FILE.prom", help="Write the label sums for the textfile collector."),
     ] = None,
     save: Annotated[
-        bool,
-        typer.Option("--save", help="Save the label sums in the storage folder, for the running monitor."),
+        bool, typer.Option("--save", help="Save the label sums in the storage folder, for the running monitor.")
     ] = False,
     config: _options.ConfigPath = None,
     as_json: _options.Json = False,

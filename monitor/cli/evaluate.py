@@ -26,8 +26,7 @@ INTERRUPTED = 130
 
 def evaluate(
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="Captures or rows, as for `cases`: files or folders."),
+        list[Path] | None, typer.Argument(metavar="FILE", help="Captures or rows, as for `cases`: files or folders.")
     ] = None,
     *,
     evaluators: Annotated[

@@ -85,9 +85,7 @@ def gate(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help=f"With --prometheus: a file with the bearer token. Default: ${TOKEN}.",
+            "--token-file", metavar="FILE", help=f"With --prometheus: a file with the bearer token. Default: ${TOKEN}."
         ),
     ] = None,
     ca_file: Annotated[

@@ -167,8 +167,7 @@ def _audited() -> list[Rule]:
         record(difference, f"({missed} - {alarmed}) / ({label_weight} > 0)\nand\n{raw}"),
         record(unclamped, f"{raw} + {difference}"),
         record(
-            spread,
-            f"sqrt(\n  (\n  {disagreeing}\n  ) / {label_weight} ^ 2\n  * {remaining}\n  + {even} / {number}\n)",
+            spread, f"sqrt(\n  (\n  {disagreeing}\n  ) / {label_weight} ^ 2\n  * {remaining}\n  + {even} / {number}\n)"
         ),
         record(f"{audited}:rate", first),
         *_limits(audited, "", unclamped, f"{Z_95} * {spread}"),

@@ -129,9 +129,4 @@ def expect_firing(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
 
 def promtool_test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
     """One test: what is exported, and what is checked."""
-    return {
-        "name": name,
-        "interval": f"{STEP}m",
-        "input_series": list(exported),
-        "promql_expr_test": list(checks),
-    }
+    return {"name": name, "interval": f"{STEP}m", "input_series": list(exported), "promql_expr_test": list(checks)}

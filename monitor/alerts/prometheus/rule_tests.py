@@ -105,10 +105,7 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
         if not fires:
             checks.insert(0, expect_firing(threshold.NAME, window + HOUR))
         yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
-    replaced = [
-        *scored((window, judged, rate)),
-        *scored((later - window, judged, good), version=OTHER, since=window),
-    ]
+    replaced = [*scored((window, judged, rate)), *scored((later - window, judged, good), version=OTHER, since=window)]
     yield promtool_test(
         f"{title}: clearly above, then a new version below: ends with its version",
         [*exported, *replaced],
@@ -162,10 +159,7 @@ def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Te
     judged, usual, risen, worse = 20.0, 0.02, 0.1, 0.4
     steady, rise = (before, judged, usual), (risen_for, judged, risen)
     pieces: dict[str, tuple[Sequence[tuple[int, float, float]], Sequence[tuple[int, float, float]]]] = {
-        "new version is higher, rises later": (
-            [steady],
-            [(armed - before, judged, risen), (risen_for, judged, worse)],
-        ),
+        "new version is higher, rises later": ([steady], [(armed - before, judged, risen), (risen_for, judged, worse)]),
         "new version after a rise": ([steady, rise], [(minutes - before - risen_for, judged, risen)]),
     }
     series: list[Series] = []

@@ -228,10 +228,7 @@ def own_certificate(cert_file: Path, key_file: Path, *, password: str = "", of_c
         verifier.verify_mode = ssl.CERT_REQUIRED
         verifier.verify_flags |= ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        sides = (
-            client.wrap_bio(to_client, to_server),
-            server.wrap_bio(to_server, to_client, server_side=True),
-        )
+        sides = (client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True))
         for _ in range(_FLIGHTS):
             for side in sides:
                 with suppress(ssl.SSLWantReadError):

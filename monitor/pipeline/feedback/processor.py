@@ -184,11 +184,7 @@ class FeedbackProcessor:
             )
 
     async def _work_off(
-        self,
-        verdict: ExternalScore,
-        who: ExternalEvaluator,
-        ack: Ack | None,
-        room: anyio.Semaphore,
+        self, verdict: ExternalScore, who: ExternalEvaluator, ack: Ack | None, room: anyio.Semaphore
     ) -> None:
         try:
             with self._careful(verdict):
@@ -209,11 +205,7 @@ class FeedbackProcessor:
             self._wake.set()
 
     async def _enter(
-        self,
-        verdict: ExternalScore,
-        who: ExternalEvaluator,
-        case: Case,
-        earlier: dict[str, bool] | None = None,
+        self, verdict: ExternalScore, who: ExternalEvaluator, case: Case, earlier: dict[str, bool] | None = None
     ) -> bool:
         """Count and deliver one verdict of `who` on `case`, once; whether it is a user's "no"."""
         judged = self._judged(verdict, who, case)

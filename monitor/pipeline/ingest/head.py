@@ -66,10 +66,7 @@ class HeadSampling:
     """
 
     def __init__(
-        self,
-        is_open: Callable[[bytes], bool],
-        intern: Callable[[bytes], bytes],
-        record_marks: Iterable[bytes],
+        self, is_open: Callable[[bytes], bool], intern: Callable[[bytes], bytes], record_marks: Iterable[bytes]
     ) -> None:
         self._is_open = is_open
         self._intern = intern

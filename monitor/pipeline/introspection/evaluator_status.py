@@ -270,11 +270,7 @@ class StatusTracker:
     """
 
     def __init__(
-        self,
-        evaluators: Sequence[TrackedEvaluator],
-        judges: Mapping[str, JudgeHealth],
-        clock: Clock,
-        metrics: Metrics,
+        self, evaluators: Sequence[TrackedEvaluator], judges: Mapping[str, JudgeHealth], clock: Clock, metrics: Metrics
     ) -> None:
         self._evaluators = evaluators
         self._judges = judges

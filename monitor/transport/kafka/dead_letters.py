@@ -67,12 +67,7 @@ class DeadLetters:
     """
 
     def __init__(
-        self,
-        sender: Producer | None,
-        topic: str | None,
-        topics: Sequence[str],
-        runtime: Runtime,
-        sending: TaskGroup,
+        self, sender: Producer | None, topic: str | None, topics: Sequence[str], runtime: Runtime, sending: TaskGroup
     ) -> None:
         self._sender = sender
         self._topic = topic

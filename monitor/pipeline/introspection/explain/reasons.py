@@ -105,10 +105,7 @@ _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
     ),
     SkippedReason.NO_HISTORY: ("it needs earlier turns of the conversation, and there are none", ""),
     SkippedReason.NO_PROMPT: ("it needs the prompt that the service sent, and the trace does not have it", ""),
-    SkippedReason.NO_REFERENCE: (
-        "it needs an expected answer or expected documents, which only rows can provide",
-        "",
-    ),
+    SkippedReason.NO_REFERENCE: ("it needs an expected answer or expected documents, which only rows can provide", ""),
     SkippedReason.NO_REQUEST: ("it needs a question, and there is none", ""),
     SkippedReason.NO_RESPONSE: ("it needs an answer, and there is none", ""),
 }
