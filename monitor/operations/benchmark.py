@@ -74,17 +74,9 @@ async def benchmark_file(
 ) -> FileBenchmark:
     """Score every labelled row of a file with every evaluator, and measure each against the labels.
 
-    Args:
-        config: names the judges, and how traces are read.
-        evaluators: see `offline.choose_evaluators`.
-        path: rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good.
-        limit: score only this many rows, chosen by a hash of their ids.
-        report: is told which rows cannot be read.
-        progress: shows how far it is.
-
-    Raises:
-        ConfigError: a judge cannot work.
-        OSError: the file cannot be read.
+    The file has rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good. With `limit` only so many rows
+    are scored, chosen by a hash of their ids. `report` is told which rows cannot be read. Raises `ConfigError` where a
+    judge cannot work, and `OSError` where the file cannot be read.
     """
     with progress.reading([path]) as advance:
         labelled = read_labelled(path, config.extraction, report=report, advance=advance)

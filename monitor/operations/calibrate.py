@@ -86,14 +86,9 @@ class CalibrationReport:
 def calibrate(labels: Path, results: Sequence[Path], *, audits: bool = False) -> CalibrationReport:
     """Join people's labels with results, and measure each evaluator version by them.
 
-    Args:
-        labels: JSON Lines, each with `defect` (true or false), and `id`, or `request_id` and `evaluator`. Lines whose
-            `defect` is null are passed over.
-        results: files of the sink `jsonl` or of `evaluate`, or the `history.db` of a monitor.
-        audits: the labelled results were drawn at random from all of `results`: correct by the difference.
-
-    Raises:
-        ConfigError: a file cannot be read.
+    `labels` are JSON Lines, each with `defect` (true, false, or null: not labelled yet), and `id`, or `request_id` and
+    `evaluator`. `results` are files of the sink `jsonl` or of `evaluate`, or the `history.db` of a monitor. `audits`:
+    the labelled results were drawn at random from all of `results`. Raises `ConfigError` where a file cannot be read.
     """
     joined = _Joined()
     joined.add_results(results)
@@ -244,7 +239,10 @@ def _rows(files: Sequence[Path], parameter: str, problems: list[str]) -> Iterato
     """Yield the objects of some files, each with its place for messages. A `.db` file is the history of a monitor."""
     for path in files:
         if path.suffix == ".db":
-            yield from ((row, str(path)) for row in _history(path, parameter))
+            try:
+                yield from ((row, str(path)) for row in HistoryReader(path).results(limit=-1))
+            except MonitorError as error:
+                raise ConfigError(f"{parameter}: {error}") from None
             continue
         try:
             with path.open("rb") as file:
@@ -262,13 +260,6 @@ def _rows(files: Sequence[Path], parameter: str, problems: list[str]) -> Iterato
                         problems.append(f"{place}: not a JSON object")
         except OSError as error:
             raise ConfigError(f"{parameter}: cannot read {path}: {error.strerror}") from None
-
-
-def _history(path: Path, parameter: str) -> list[dict[str, Any]]:
-    try:
-        return HistoryReader(path).results(limit=-1)
-    except MonitorError as error:
-        raise ConfigError(f"{parameter}: {error}") from None
 
 
 def _saved(evaluators: Iterable[EvaluatorCalibration]) -> list[calibration.JudgeCalibration]:

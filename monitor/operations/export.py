@@ -61,13 +61,8 @@ class Export:
 def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = True) -> Export:
     """Collect the cases of scored results, and record in the audit log that their texts were exported.
 
-    Args:
-        storage: where the monitor keeps its history.
-        wanted: which results to export.
-        redact: mask personal data and secrets in every text.
-
-    Raises:
-        ConfigError: there is no history, or its results have no texts.
+    `redact`: mask personal data and secrets in every text. Raises `ConfigError` where there is no history, or its
+    results have no texts.
     """
     path = storage.path / files.HISTORY
     if not path.exists():
@@ -133,15 +128,11 @@ def mask(text: str) -> tuple[str, int]:
         number += len(found)  # then search again: of two that overlap only one is found
         for piece in sorted(found, key=lambda piece: piece.start, reverse=True):
             kind = "".join(one if one.isalnum() else "_" for one in piece.kind.upper())
-            end = _end_of_key(text, piece.end) if piece.kind == "private key" else piece.end
+            end = piece.end
+            if piece.kind == "private key":  # only its first line is found: it extends to its last line, or to the end
+                end = last.end() if (last := _KEY_END.search(text, piece.end)) else len(text)
             text = f"{text[: piece.start]}[REDACTED_{kind}]{text[end:]}"
     return text, number
-
-
-def _end_of_key(text: str, at: int) -> int:
-    """Find where a private key ends: only its first line is found; it extends to its last line, or to the end."""
-    last = _KEY_END.search(text, at)
-    return last.end() if last else len(text)
 
 
 class _Masks:

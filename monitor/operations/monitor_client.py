@@ -42,13 +42,8 @@ class ServerRefused(MonitorError):  # noqa: N818 - it says what happened
 class MonitorClient:
     """The metrics port of a monitor. Connects directly, through no proxy, and follows no redirect.
 
-    Args:
-        url: such as `http://127.0.0.1:9464`; `http://` and a path `/metrics` may be left out or given.
-        token: sent as `Authorization: Bearer TOKEN`.
-        ca_file: certificates of the authorities that sign the server's, PEM; the system's unless given.
-
-    Raises:
-        ConfigError: the address, the token or the file cannot work.
+    `url` is such as `http://127.0.0.1:9464`; `http://` and a path `/metrics` may be left out or given. `token` and
+    `ca_file` as in `HttpClient`. Raises `ConfigError` where the address, the token or the file cannot work.
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, token: str = "", ca_file: Path | None = None) -> None:

@@ -39,16 +39,10 @@ async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: in
 
 
 def find_case(config: Config, name: str, number: int | None = None, *, report: Report = ignore) -> Case:
-    """Return a case of a file, or of a trace in the history.
+    """Return a case: `name` is the path of a file that exists, or the id of a trace in the history.
 
-    Args:
-        config: where the history is, and how traces are read.
-        name: the path of a file that exists, or a trace id.
-        number: which case of the file, from 1; None: the first that can be evaluated.
-        report: is told what cannot be read in the file.
-
-    Raises:
-        ConfigError: there is no such case; the message says why.
+    `number` is the case of the file, from 1; None: the first that can be evaluated. `report` is told what cannot be
+    read in the file. Raises `ConfigError` that says why there is no such case.
     """
     path = Path(name)
     return _in_file(config, path, number, report) if path.exists() else _in_history(config, name)

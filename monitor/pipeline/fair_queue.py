@@ -63,11 +63,9 @@ class _Lane:
 class FairQueue:
     """Turns at the judges, each judge with a lane of its own.
 
-    Args:
-        slots: by judge, the turns that may be taken at once; a judge that is not named has no bound.
-        limit: the size of all that waits or is being judged, over all judges. A single larger one is let in.
-        shares: weights by app, > 0; 1 for others.
-        patience: seconds of waiting that make a verdict late.
+    `slots` are, by judge, the turns that may be taken at once; a judge that is not named has no bound. `limit` bounds
+    the size of all that waits or is evaluated, over all judges; a single larger case is let in. `shares` are weights by
+    app, above 0; 1 for others. After `patience` seconds of waiting a result is late.
     """
 
     def __init__(

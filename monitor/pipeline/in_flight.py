@@ -163,9 +163,7 @@ class WholeRow(Complete):
 class InFlight:
     """Every request from when it is complete until it ends. It is unread until `begin_next` hands it out.
 
-    Args:
-        assembly: hands out the traces that are complete.
-        limit: requests that may wait to be read; beyond that `backlog` says so and closed traces wait.
+    At most `limit` requests wait to be read; beyond that `backlog` says so and closed traces wait.
     """
 
     def __init__(

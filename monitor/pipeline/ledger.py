@@ -48,10 +48,8 @@ class _Page(NamedTuple):
 class Ledger:
     """Counts traces in and out. An app's series are all created, at 0, when it is first seen.
 
-    Args:
-        first_seen: called with the name of each app before its first trace is counted.
-        alerts: hear of each trace that was received, to notice when evaluations are missing.
-        recorder: sums up where requests end in the request log.
+    `first_seen` is called with the name of each app before its first trace is counted. `alerts` hear of each trace that
+    was received, to notice when evaluations are missing. `recorder` sums up in the request log where requests end.
     """
 
     def __init__(

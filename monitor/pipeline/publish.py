@@ -16,13 +16,11 @@ _LISTENERS: Final = "listeners"
 
 
 class Publisher:
-    """Publishes results.
+    """Publishes results to `sinks`, one after the other; their failures are counted under their names.
 
-    Args:
-        sinks: by the name under which their failures are counted; they get a result one after the other.
-        delivered: remembers across restarts which results were published; None: nothing does.
-        listeners: hear each result before the sinks, since a slow sink must not hold up an alert. They compute and
-            return at once; one that fails is counted as the sink `listeners`.
+    `delivered` remembers across restarts which results were published; None: nothing does. `listeners` hear a result
+    before the sinks, since a slow sink must not hold up an alert: they compute and return at once, and one that fails
+    is counted as the sink `listeners`.
     """
 
     def __init__(

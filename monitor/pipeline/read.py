@@ -106,12 +106,8 @@ _OUTCOMES = {
 class Readers:
     """Reads requests and has them evaluated, with several readers side by side.
 
-    Args:
-        in_flight: hands out the requests, and ends them.
-        settings: how traces are read, beyond what the conventions know.
-        traffic: decides which requests count.
-        private: drops what is to be forgotten, and masks.
-        feedback: acts before and after sampling; None: nothing does.
+    `settings` say how traces are read, beyond what the conventions know. `feedback` acts before and after sampling;
+    None: nothing does.
     """
 
     def __init__(

@@ -36,11 +36,9 @@ class _StoredAlert:
 class DeliveryState:
     """What one receiver knows. Times are monotonic seconds, except `ended` and `wall`.
 
-    Args:
-        resend: seconds after which a firing alert is sent again, because the receiver forgets it; None: sent once.
-        forgets_after: seconds after the last notification at which the receiver ends an alert by itself, so that its
-            resolution need not be sent; None: never.
-        inhibits: whether an alert is held back while another one that explains it fires (`inhibition.py`).
+    A firing alert is sent again after `resend` seconds, because the receiver forgets it; None: sent once. After
+    `forgets_after` seconds without a notification the receiver ends it by itself, so its resolution is not sent; None:
+    never. `inhibits`: hold an alert back while another one that explains it fires (`inhibition.py`).
     """
 
     def __init__(

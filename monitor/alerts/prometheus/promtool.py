@@ -55,15 +55,13 @@ def _shortened(values: Sequence[str]) -> Iterator[str]:
         else:
             numbers = [float(value) for value in values[start : start + 2] if value != "_"]
             step = numbers[1] - numbers[0] if len(numbers) > 1 else 0.0
-            while end < len(values) and values[end] != "_" and _is_next(values[end - 1], values[end], step):
+            while end < len(values) and values[end] != "_":
+                if not math.isclose(float(values[end]) - float(values[end - 1]), step, rel_tol=1e-9, abs_tol=1e-9):
+                    break
                 end += 1
             sign = "-" if step < 0 else "+"
             yield f"{values[start]}{sign}{abs(step):.15g}x{end - start - 1}"
         start = end
-
-
-def _is_next(before: str, after: str, step: float) -> bool:
-    return math.isclose(float(after) - float(before), step, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def evaluation_counters(

@@ -49,18 +49,12 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
         "evaluation_interval": "1h",
         "group_eval_order": [group["name"] for group in groups(policies)],
         "tests": [
-            *_thresholds(policies),
+            *(test for one in policies for item in one.thresholds.items() for test in _threshold(one, *item)),
             *_regressions(policies),
             *(test for alert in self_alerts() for test in alert.tests()),
         ],
     }
     return _HEADER + dump(document)
-
-
-def _thresholds(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    for policy in policies:
-        for severity, limit in policy.thresholds.items():
-            yield from _threshold(policy, severity, limit)
 
 
 def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterator[Test]:

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import anyio.to_thread
 
@@ -148,10 +147,9 @@ class BackfillContext:
             yield BackfillScorer(scorer, metrics)
 
 
-T = TypeVar("T")
-
 _MAX_ATTEMPTS: Final = 5
 _PAUSE: Final = 10.0  # seconds
+_LOCAL: Final = "\0local"  # the lane of evaluators without a judge
 
 HOLDS: Final[Mapping[UnscoredReason, float]] = {
     UnscoredReason.PAUSED: 5.0,
@@ -234,7 +232,7 @@ class BackfillEvaluator:
                 self._hold(lane, HOLDS[outcome.reason], outcome.reason, outcome.detail)
                 return
             if outcome.reason in PASSING and one.tries + 1 < _MAX_ATTEMPTS:
-                await _blocking(partial(self._store.again, one.id))
+                await anyio.to_thread.run_sync(self._store.again, one.id)
                 self._hold(lane, _PAUSE, outcome.reason, outcome.detail)
                 return
         await self._context.deliver(replace(result, origin=one.group.source))
@@ -244,7 +242,7 @@ class BackfillEvaluator:
             await self._end(one, "skipped" if isinstance(outcome, Skipped) else "unscored")
 
     async def _end(self, one: Waiting, outcome: str, weight: float | None = None) -> None:
-        if await _blocking(partial(self._store.finish, one.id, outcome, self._runtime.clock.now())):
+        if await anyio.to_thread.run_sync(self._store.finish, one.id, outcome, self._runtime.clock.now()):
             self._series.ended(one.group, outcome, weight=weight)
 
     def _hold(self, lane: str, seconds: float, reason: str, detail: str) -> None:
@@ -262,10 +260,3 @@ class BackfillEvaluator:
     @staticmethod
     def _lane(configured: ConfiguredEvaluator) -> str:
         return configured.judge if configured.evaluator.cost == "judge" else _LOCAL
-
-
-_LOCAL: Final = "\0local"
-
-
-async def _blocking(call: Callable[[], T]) -> T:
-    return await anyio.to_thread.run_sync(call)

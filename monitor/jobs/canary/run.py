@@ -136,14 +136,10 @@ def write(path: Path, state: CanaryState) -> None:
 
 
 class Canary:
-    """Runs the canary set.
+    """Runs the canary set: `cases` by id, evaluated by those of `configured` that ask a judge of production.
 
-    Args:
-        assignments: the evaluators; those without a judge are left out.
-        judges: those of production, by name.
-        cases: by id.
-        path: the file of its state.
-        heard: gets each run that was compared with a reference, and at the start those of the last day.
+    Its state is in the file `path`. `heard` gets each run that was compared with a reference, and at the start those of
+    the last day.
     """
 
     def __init__(

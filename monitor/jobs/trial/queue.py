@@ -64,13 +64,7 @@ class Trial:
 
 
 class TrialQueue:
-    """Starts trials, and carries them out in `run`.
-
-    Args:
-        per_hour: how many may start within an hour, 1 or more.
-        working: the evaluators that are at work.
-        judges: the settings of every judge, by name.
-    """
+    """Starts trials of the `working` evaluators, at most `per_hour` (1 or more), and carries them out in `run`."""
 
     def __init__(
         self,

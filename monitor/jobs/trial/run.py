@@ -108,16 +108,9 @@ async def run(
 ) -> TrialResult:
     """Evaluate a case `times` times, one after the other, bypassing caches.
 
-    Args:
-        evaluators: the one that is tried, then those that share its calls; see `group`.
-        case: what is evaluated.
-        times: how often.
-        settings: those of the judge; None for a local evaluator.
-        runtime: one for this trial alone, which gets all its metrics; see `Runtime.standalone`.
-        progress: is called with the result so far after each evaluation.
-
-    Raises:
-        ConfigError: the judge cannot work.
+    `evaluators` are those of `group`; `settings` those of the judge, None for a local evaluator. `runtime` is for this
+    trial alone and gets all its metrics. `progress` is called with the result so far after each evaluation. Raises
+    `ConfigError` where the judge cannot work.
     """
     exchanges: list[Exchange] = []
     first, together = evaluators[0], tuple(other.evaluator.name for other in evaluators[1:])

@@ -65,7 +65,8 @@ class Replay:
         `rate` is that of head sampling, by default the configured one.
         """
         self._now = max(self._now, at)
-        yield from self._closed()
+        for closed in self._assembly.due(self._now):
+            yield from self._case(WholeTrace.of(closed))
         found = self._head.sort(batch, self._rate if rate is None else rate)
         for trace_id, kept in found.kept.items():
             if kept.parts:
@@ -90,10 +91,6 @@ class Replay:
     def rest(self) -> Iterator[Case]:
         """Yield the cases of what is still open: nothing more will come."""
         for closed in self._assembly.close_all(Closed.IDLE, self._now):
-            yield from self._case(WholeTrace.of(closed))
-
-    def _closed(self) -> Iterator[Case]:
-        for closed in self._assembly.due(self._now):
             yield from self._case(WholeTrace.of(closed))
 
     def _case(self, complete: Complete) -> Iterator[Case]:

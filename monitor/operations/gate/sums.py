@@ -143,15 +143,8 @@ _SHOWN: Final = 500  # characters of an error's text
 class PrometheusSums:
     """Queries the HTTP API of a Prometheus, directly: through no proxy.
 
-    `increase()` does not count the first value of a series.
-
-    Args:
-        url: such as `http://prometheus:9090`.
-        token: sent as `Authorization: Bearer TOKEN`; never to another server that this one redirects to.
-        ca_file: certificates of the authorities that sign the server's, PEM; the system's unless given.
-
-    Raises:
-        ConfigError: the address, the token or the file cannot work.
+    `url` is such as `http://prometheus:9090`; `token` and `ca_file` as in `HttpClient`. `increase()` does not count the
+    first value of a series. Raises `ConfigError` where the address, the token or the file cannot work.
     """
 
     def __init__(self, url: str, *, token: str = "", ca_file: Path | None = None) -> None:

@@ -232,11 +232,8 @@ def estimate(
 ) -> CostEstimate | None:
     """Estimate what a month would cost; None where nothing tells how many requests there are a day.
 
-    Args:
-        config: the configuration of the preview.
-        preview: what it would do with the recorded traffic.
-        requests_per_day: None: as many as the recorded traffic has in its own time.
-        output_tokens: of one reply of the judge; these are not known before one is paid for.
+    `requests_per_day` is by default that of the recorded traffic. `output_tokens` are those of one reply of the judge,
+    which are not known before one is paid for.
     """
     traffic = preview.traffic
     span = None

@@ -17,7 +17,7 @@ from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.ledger import TraceOutcome
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
-from monitor.stages import FixedSampler, Sampler
+from monitor.stages import FixedSampler
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
 from monitor.storage.request_log import RequestLogReader
@@ -298,15 +298,8 @@ def _probability(
     if isinstance(sampler, FixedSampler) and (isinstance(sampler, Uniform) or of_app):
         return sampler.probability(Case(request_id=record.request_id, app=record.app))
     adapts = not isinstance(sampler, FixedSampler)
-    selection.unpredictable = (
-        f"its sampler adapts to the traffic{_budget(sampler)}"
-        if adapts
-        else "it depends on what the request log does not record"
-    )
+    selection.unpredictable = "it depends on what the request log does not record"
+    if adapts:
+        caps = (f" ({name}: {cap:g})" for name in BUDGETS if (cap := getattr(sampler, name, None)) is not None)
+        selection.unpredictable = f"its sampler adapts to the traffic{''.join(caps)}"
     return recorded
-
-
-def _budget(sampler: Sampler) -> str:
-    """The limits that it keeps, where it has any."""
-    caps = (f" ({name}: {cap:g})" for name in BUDGETS if (cap := getattr(sampler, name, None)) is not None)
-    return "".join(caps)

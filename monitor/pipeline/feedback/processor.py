@@ -41,11 +41,8 @@ _AT_ONCE: Final = 32
 class FeedbackProcessor:
     """Turns external scores into results.
 
-    Args:
-        names: who is who.
-        past: where requests are looked up that are not remembered.
-        late_after: seconds from which a verdict is late, from when it was given.
-        slices: the attributes by which rates are sliced.
+    `past` looks up requests that are not remembered. A score counts as late `late_after` seconds after it was given.
+    `slices` are the attributes by which rates are sliced.
     """
 
     def __init__(

@@ -57,12 +57,10 @@ class _Sender(NamedTuple):
 
 
 class HeadSampling:
-    """Sorts batches into what is kept and what is not. Keeps nothing itself, save who is who.
+    """Sorts batches into what is kept and what is not. Stores nothing itself except the senders.
 
-    Args:
-        is_open: whether parts of a trace are awaited: its log records follow it.
-        intern: the one copy of an encoded resource or scope.
-        record_marks: what marks the log records of a dialect; without one it is an application's own, of no use here.
+    `is_open` says whether a trace is open: its log records follow it. `intern` gives the one copy of an encoded
+    resource or scope. A log record without any of `record_marks` is an application's own, of no use here.
     """
 
     def __init__(

@@ -38,11 +38,9 @@ _RECORD_OUTCOMES = (*_SPAN_OUTCOMES, "unrelated", "external_score")
 class SpanIngest:
     """Takes deliveries of spans and log records.
 
-    Args:
-        sources: the names of all that will deliver, whose series begin at 0.
-        rate: the head sampling rate, 0 <= rate <= 1.
-        record_marks: what marks log records of use; all others end here.
-        processor: takes feedback in log records or on late spans; None ignores it.
+    `sources` are the names of all senders, whose series begin at 0; `rate` is that of head sampling, 0 to 1. Log
+    records without any of `record_marks` end here. `processor` takes feedback in log records or on late spans; None
+    ignores it.
     """
 
     def __init__(

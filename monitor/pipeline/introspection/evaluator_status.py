@@ -262,11 +262,9 @@ class _Results:
 
 
 class StatusTracker:
-    """Tracks the status of all evaluators, including those that are off.
+    """Tracks the status of all configured evaluators, including those that are off.
 
-    Args:
-        evaluators: all that are configured.
-        judges: by name; may be filled until the first status is read.
+    `judges`, by name, may be filled until the first status is read.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ _TOO_LARGE: Final = "larger than max"  # reported by gRPC itself; RESOURCE_EXHAU
 
 
 class _Names(NamedTuple):
-    """A signal: the exporters' module and class, the responses' module and name, and what they count."""
+    """A signal: the exporters' module and class, the responses' package and name, and what they count."""
 
     exporters: str
     exporter: str
@@ -48,20 +48,8 @@ class _Names(NamedTuple):
 
 
 _NAMES: Final = {
-    "traces": _Names(
-        "trace_exporter",
-        "OTLPSpanExporter",
-        "trace.v1.trace_service_pb2",
-        "ExportTraceServiceResponse",
-        "rejected_spans",
-    ),
-    "logs": _Names(
-        "_log_exporter",
-        "OTLPLogExporter",
-        "logs.v1.logs_service_pb2",
-        "ExportLogsServiceResponse",
-        "rejected_log_records",
-    ),
+    "traces": _Names("trace_exporter", "OTLPSpanExporter", "trace", "ExportTraceServiceResponse", "rejected_spans"),
+    "logs": _Names("_log_exporter", "OTLPLogExporter", "logs", "ExportLogsServiceResponse", "rejected_log_records"),
 }
 
 
@@ -211,7 +199,8 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
             super()._initialize_channel_and_stub()
             self._client = Stub(self._client)
 
-    read = {name: path.read_bytes() if path else None for name, path in target._asdict().items() if name in _FILES}
+    files = {"ca_file": target.ca_file, "cert_file": target.cert_file, "key_file": target.key_file}
+    read = {name: path.read_bytes() if path else None for name, path in files.items()}
     tls = grpc.ssl_channel_credentials(read["ca_file"], read["key_file"], read["cert_file"])
     return Watched(
         endpoint=target.endpoint,
@@ -222,9 +211,6 @@ def _grpc(target: Target, signal: Signal, watch: _Watch) -> Any:
         retryable_error_codes=[grpc.StatusCode[name] for name in _TRY_AGAIN_GRPC],
         compression=grpc.Compression.Gzip if target.gzip else grpc.Compression.NoCompression,
     )
-
-
-_FILES: Final = ("ca_file", "cert_file", "key_file")
 
 
 def _http(target: Target, signal: Signal, watch: _Watch) -> Any:
@@ -270,7 +256,10 @@ def _partly(kind: str, content: bytes, signal: Signal, watch: _Watch) -> bool:
     from google.protobuf.message import DecodeError  # noqa: PLC0415
 
     names = _NAMES[signal]
-    answer = getattr(importlib.import_module(f"opentelemetry.proto.collector.{names.answers}"), names.answer)()
+    answer = getattr(
+        importlib.import_module(f"opentelemetry.proto.collector.{names.answers}.v1.{names.answers}_service_pb2"),
+        names.answer,
+    )()
     try:
         if "json" in kind:
             json_format.Parse(content, answer, ignore_unknown_fields=True)

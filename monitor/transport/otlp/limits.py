@@ -25,9 +25,7 @@ _GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
 _PIECE = 65_536
 _SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded, whatever is in it
 _SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when they are nothing but empty spans
-_ENVELOPES = (
-    6  # fields around the spans for each span that is allowed, were every span in a resource and scope of its own
-)
+_ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_LENGTHS = {1: 8, 5: 4}
 
