@@ -85,10 +85,15 @@ class Memory:
 
 
 class KeptDraws(FirstDraws):
-    """First draws, kept in memory only."""
+    """First draws in memory only, and all that were kept, in order: probability and target by key."""
 
     def __init__(self) -> None:
         super().__init__(lambda: None)
+        self.kept: dict[str, tuple[float, float]] = {}
+
+    def keep_draw(self, key: str, probability: float, target: float) -> None:
+        self.kept[key] = (probability, target)
+        super().keep_draw(key, probability, target)
 
 
 def case(number: int = 0, context: str = "facts", **more: Any) -> Case:

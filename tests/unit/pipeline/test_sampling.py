@@ -20,7 +20,7 @@ async def test_the_local_scores_reach_the_sampler_that_boosts_by_them():
     bench = SamplingBench(Boosted(per_day=1e5, slope=1.2))
     await bench.run(answered(1))
     await bench.run(answered(2, UNSUPPORTED))
-    (good, _), (bad, _) = bench.draws._known.values()
+    (good, _), (bad, _) = bench.draws.kept.values()
     assert bad > 2 * good
 
 
@@ -60,7 +60,7 @@ async def test_what_the_budget_is_spent_on_is_counted():
     assert bench.total("sampling_cases_total", app="shop") == 0
     for number in range(50):
         await bench.run(answered(number, UNSUPPORTED if number % 5 == 0 else "The library opens at nine."))
-    known = list(bench.draws._known.values())
+    known = list(bench.draws.kept.values())
     assert bench.total("sampling_cases_total") == 50
     assert bench.total("sampling_expected_total") == pytest.approx(sum(chance for chance, _ in known))
     assert bench.total("sampling_target_total") == pytest.approx(sum(target for _, target in known))

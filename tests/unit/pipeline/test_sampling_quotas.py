@@ -51,10 +51,10 @@ class Bench:
         """Whether the case was chosen, and how."""
         context = "facts" if applies else ""
         one = replace(case(number, context), app=app, request_id=f"{app}-{number}", **more)
-        before = len(self.draws._known)
+        before = len(self.draws.kept)
         chosen = self.case_sampler.draw(self.assignments[which], one, {})
-        if len(self.draws._known) > before:
-            probability, _ = self.draws._known[next(reversed(self.draws._known))]
+        if len(self.draws.kept) > before:
+            probability, _ = self.draws.kept[next(reversed(self.draws.kept))]
             self.drawn.append((app, self.runtime.clock.monotonic(), probability))
         return chosen
 
@@ -96,7 +96,7 @@ def test_the_probabilities_of_the_other_apps_are_untouched():
     assert all(
         free.draw(number, "quiet") is None or free.draw(number, "quiet").probability == 0.5 for number in range(9)
     )
-    assert not free.draws._known, "a case of an app without a quota depends on nothing else, and is not kept"
+    assert not free.draws.kept, "a case of an app without a quota depends on nothing else, and is not kept"
 
 
 def test_the_rate_of_a_thinned_app_is_that_of_all_its_traffic():
@@ -131,12 +131,12 @@ def test_the_rate_of_a_thinned_app_is_that_of_all_its_traffic():
 def test_a_case_that_comes_again_keeps_its_first_probability_whatever_is_left_by_then():
     bench = Bench(Uniform(rate=0.5), {"loud": {"per_hour": 60}})
     first = [bench.draw(number) for number in range(400)]
-    kept = dict(bench.draws._known)
+    kept = dict(bench.draws.kept)
     bench.runtime.clock.advance(HOUR)
     assert [bench.draw(number) for number in range(400)] == first
     again = Bench(Uniform(rate=0.5), {"loud": {"per_hour": 60}}, draws=bench.draws)
     assert [again.draw(number) for number in range(400)] == first
-    assert again.draws._known == kept
+    assert again.draws.kept == kept
     assert again.thinned() == 0
     assert len({chance for chance, _ in kept.values()}) > 50
 
@@ -197,7 +197,7 @@ def test_a_case_that_is_never_drawn_stays_so_and_spends_nothing():
     sampler = ByAttribute(attribute="app", rates={"loud": 0.0}, default=1.0)
     bench = Bench(sampler, {"loud": {"per_hour": 12}})
     assert all(bench.draw(number) is None for number in range(50))
-    assert not bench.draws._known
+    assert not bench.draws.kept
 
 
 def test_a_budget_that_a_quota_spares_goes_to_the_other_apps():
