@@ -6,9 +6,7 @@ Work is counted, not timed: the calls of functions, of Python and of C, for eigh
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from monitor.model.trace import Trace
 from tests.support.readers import READERS
 from tests.support.traces import Builder
 from tests.support.traces import documents as flattened
+from tests.support.work import calls
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,33 +60,17 @@ def test_the_calls_that_a_value_costs_grow_with_its_size_and_no_faster(
     reader: str, shape: Callable[[int], Any]
 ) -> None:
     small, large = shape(200), shape(1600)
-    assert _calls(lambda: READERS[reader](large)) < 8 * 1.25 * _calls(lambda: READERS[reader](small)) + 200
+    assert calls(lambda: READERS[reader](large)) < 8 * 1.25 * calls(lambda: READERS[reader](small)) + 200
 
 
 @pytest.mark.parametrize("key", ["data", "content", "output", "messages", "kwargs", "document", "result", "message"])
 @pytest.mark.parametrize("reader", ["read", "read_result", "messages", "request", "answer"])
 def test_nesting_costs_no_more_than_its_levels(reader: str, key: str) -> None:
     shallow, deep = chained(key, 10), chained(key, 800)
-    assert _calls(lambda: READERS[reader](deep)) < 4 * _calls(lambda: READERS[reader](shallow)) + 200  # type: ignore[arg-type]
+    assert calls(lambda: READERS[reader](deep)) < 4 * calls(lambda: READERS[reader](shallow)) + 200  # type: ignore[arg-type]
 
 
 # -- trees of spans
-
-
-def _calls(work: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, are called."""
-    number = 0
-
-    def count(_frame: FrameType, event: str, _arg: object) -> None:
-        nonlocal number
-        number += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return number
 
 
 def _begun() -> tuple[Builder, str]:
@@ -183,7 +166,7 @@ def test_the_calls_that_a_tree_costs_grow_with_its_spans_and_no_faster(tree: Cal
     small, large = (tree(size).trace() for size in (160, 1280))
     read: Callable[[Trace], object] = lambda trace: compose.read(trace, conventions)  # noqa: E731
     read(small)
-    assert _calls(lambda: read(large)) < 8 * 1.3 * _calls(lambda: read(small))
+    assert calls(lambda: read(large)) < 8 * 1.3 * calls(lambda: read(small))
 
 
 def test_a_chain_of_thousands_of_spans_is_read_without_recursion() -> None:

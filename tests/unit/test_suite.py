@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.tools import free_port
+from tests.support.work import assert_linear, calls
 
 SUITE = (ROOT / "tests" / "all.sh").read_text()
 
@@ -68,3 +69,14 @@ def test_processes_of_one_run_take_ports_from_ranges_of_their_own(monkeypatch: p
     bounds = sorted((min(one), max(one)) for one in found)
     assert all(before[1] < after[0] for before, after in itertools.pairwise(bounds))
     assert bounds[-1][1] < 32_768, "the system lends those above"
+
+
+def test_work_that_grows_with_the_square_of_a_text_is_told_from_work_that_grows_with_it():
+    text = "ab" * 10_000
+    assert_linear(lambda part: [one.upper() for one in part], text)
+    with pytest.raises(AssertionError, match="for an eighth of 'abab"):
+        assert_linear(lambda part: [part.count(one) for one in part], text)
+
+
+def test_calls_of_python_and_of_c_are_counted():
+    assert calls(lambda: [len(text) for text in ("a", "b", "c")]) in (5, 6), "the work, three times len, the end of it"

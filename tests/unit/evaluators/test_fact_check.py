@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Prompt
 from monitor.testing import ScriptedJudge
+from tests.support.work import assert_linear
 
 pytestmark = pytest.mark.anyio
 
@@ -102,10 +102,11 @@ class TestReading:
 
     @pytest.mark.parametrize("reply", ["yes" * 100_000, "Yes." + "." * 200_000, "*" * 200_000, "Yes, " + "y" * 200_000])
     def test_no_reply_takes_long_to_read(self, reply):
-        started = time.process_time()
-        with suppress(JudgeError):
-            read_yes_no(reply)
-        assert time.process_time() - started < 0.2
+        def read(part):
+            with suppress(JudgeError):
+                read_yes_no(part)
+
+        assert_linear(read, reply)
 
 
 class TestClaims:
@@ -164,9 +165,7 @@ class TestClaims:
 
     @pytest.mark.parametrize("piece", ["a. ", "A. ", ".", "(", "e.g ", "\n", "word ", "「", '"a'])
     def test_no_response_takes_long_to_split(self, piece):
-        started = time.process_time()
-        claims_of(piece * (100_000 // len(piece)))
-        assert time.process_time() - started < 3
+        assert_linear(claims_of, piece * (100_000 // len(piece)))
 
     def test_of_too_many_claims_those_from_beginning_to_end_are_taken(self):
         found = claims_of(" ".join(f"Moon number{number} is round." for number in range(10)))

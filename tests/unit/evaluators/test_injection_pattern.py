@@ -8,7 +8,7 @@ import pytest
 
 from monitor.evaluators.injection_pattern import InjectionPattern
 from monitor.model.outcome import Score, Skipped
-from tests.support.local_evaluators import outcome, score, slowest
+from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, outcome, score
 
 pytestmark = pytest.mark.anyio
 
@@ -180,5 +180,5 @@ async def test_a_clean_case_without_a_question_is_skipped_and_an_attack_in_it_is
     assert (await score(InjectionPattern(), query="", contexts=[ORDER])).label == "attack"
 
 
-async def test_hostile_texts_cost_no_more_than_others() -> None:
-    assert await slowest(InjectionPattern()) < 3
+def test_hostile_texts_cost_no_more_than_others() -> None:
+    assert_hostile_texts_take_linear_time(InjectionPattern())

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.evaluators.pii_leak import PiiLeak
 from monitor.model.outcome import Score, Skipped, SkippedReason
-from tests.support.local_evaluators import outcome, score, slowest
+from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, outcome, score
 
 pytestmark = pytest.mark.anyio
 
@@ -168,5 +168,5 @@ async def test_a_secret_outweighs_personal_data() -> None:
     assert (told.value, told.label, len(told.evidence)) == (2, "secret", 2)
 
 
-async def test_hostile_texts_cost_no_more_than_others() -> None:
-    assert await slowest(PiiLeak()) < 5
+def test_hostile_texts_cost_no_more_than_others() -> None:
+    assert_hostile_texts_take_linear_time(PiiLeak())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from monitor.model.case import Case, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
+from tests.support.work import assert_linear
 
 pytestmark = pytest.mark.anyio
 
@@ -115,10 +116,13 @@ def test_whatever_comes_is_a_grade_or_a_reason(reply):
     "reply", ["[RESULT]" * 50_000, "[RESULT] 4" + " " * 300_000 + "x", "[" * 400_000, "9" * 400_000]
 )
 def test_no_reply_takes_long_to_read(reply):
-    started = time.process_time()
+    def read(part):
+        with suppress(JudgeError):
+            read_grade(part)
+
     with pytest.raises(JudgeError):
         read_grade(reply)
-    assert time.process_time() - started < 0.2
+    assert_linear(read, reply)
 
 
 async def test_the_prompt_has_the_headings_in_their_order_and_ends_with_that_of_the_answer():

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.evaluators.refusal_pattern import RefusalPattern
 from monitor.model.outcome import Skipped, SkippedReason
-from tests.support.local_evaluators import outcome, score, slowest
+from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, outcome, score
 
 pytestmark = pytest.mark.anyio
 
@@ -92,5 +92,5 @@ async def test_a_response_without_content_is_skipped(response: str) -> None:
     assert await outcome(RefusalPattern(), response) == Skipped(SkippedReason.NO_RESPONSE)
 
 
-async def test_hostile_texts_cost_no_more_than_others() -> None:
-    assert await slowest(RefusalPattern()) < 3
+def test_hostile_texts_cost_no_more_than_others() -> None:
+    assert_hostile_texts_take_linear_time(RefusalPattern())

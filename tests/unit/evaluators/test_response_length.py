@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.evaluators.response_length import ResponseLength, count_words
-from tests.support.local_evaluators import score, slowest
+from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, score
 
 pytestmark = pytest.mark.anyio
 
@@ -54,5 +54,5 @@ async def test_the_explanation_tells_words_and_characters() -> None:
     assert (await score(ResponseLength(), "One two")).explanation == "2 words, 7 characters."
 
 
-async def test_hostile_texts_cost_no_more_than_others() -> None:
-    assert await slowest(ResponseLength()) < 3
+def test_hostile_texts_cost_no_more_than_others() -> None:
+    assert_hostile_texts_take_linear_time(ResponseLength())

@@ -1,0 +1,48 @@
+"""How much work something is: calls of functions, or the processor's time against that of an eighth of it.
+
+A bound in seconds holds on one machine. What is tested is growth: linear work grows eightfold with eight times the
+size, quadratic work 64 times.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+TIMES = 8
+Text = TypeVar("Text", str, bytes)
+_FLOOR = 0.005
+"""Seconds; what takes less on an eighth is held against this: clocks and caches tell more there than the text does."""
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions, of Python and of C, are called."""
+    number = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def assert_linear(work: Callable[[Text], object], text: Text) -> None:
+    """Reading `text` takes at most three times what reading its eighths, one after another, would."""
+    part = text[: max(len(text) // TIMES, 1)]
+    whole, small = seconds(lambda: work(text)), max(min(seconds(lambda: work(part)) for _ in range(2)), _FLOOR)
+    assert whole < 3 * TIMES * small, f"{whole:.2f} s, {small:.3f} s for an eighth of {text[:40]!r}"
