@@ -187,6 +187,8 @@ def test_feedback_that_was_answered_with_200_survives_a_crash(tmp_path: Path) ->
         post(monitor, *({"request_id": f"r{number}", "app": "shop", "thumbs": "up"} for number in range(200)))
         monitor.kill()
         monitor.start()
+        scored = "ragmonitor_external_scores_total"
+        wait_until(lambda: monitor.total(scored, outcome="scored") == 200, 20, "the feedback of the last process")
         wait_until(lambda: monitor.total("ragmonitor_spool_records") == 0, 20, "the spool to be empty")
         page = [monitor.get(f"/case/r{number}") for number in (0, 199)]
     assert all("user_feedback" in one for one in page)

@@ -102,7 +102,7 @@ def test_a_repeat_changes_nothing_in_phoenix_and_an_unknown_span_is_a_failure(ph
         deliver(sink, result)
         found = client.get("/v1/projects/default/span_annotations", params={"span_ids": [span_id]}).json()["data"]
         assert [one["identifier"] for one in found] == [result.id]
-        with pytest.raises(InvalidData, match="has no span"):
+        with pytest.raises(InvalidData, match="unknown span"):
             deliver(sink, judged(7))
 
 
@@ -131,5 +131,5 @@ def test_a_repeat_adds_nothing_in_mlflow_and_an_unknown_trace_is_a_failure(mlflo
     assert len(answer["trace"]["trace_info"]["assessments"]) == 2
     assert found["groundedness"] == {"value": 4.0}
     assert found["other"]["error"]["error_code"] == "timeout"
-    with pytest.raises(InvalidData, match="it has no trace"):
+    with pytest.raises(InvalidData, match="unknown trace"):
         deliver(sink, judged(7))

@@ -110,7 +110,7 @@ class FeedbackIngest:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
         try:
             found = [_read(line) for line in record.payload.split(b"\n")]
-        except (TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             raise InvalidData("the record contains no external scores") from None
         if not expired:
             self._processor.take(found, ack)
@@ -119,4 +119,4 @@ class FeedbackIngest:
 
 def _read(line: bytes) -> ExternalScore:
     told = orjson.loads(line)
-    return ExternalScore(**{**told, "via": ScoreSource(told["via"])})
+    return ExternalScore(**{**told, "score_source": ScoreSource(told["score_source"])})
