@@ -4,6 +4,6 @@ parts (open for the life of the monitor) -> judging (from a case to its results)
 """
 
 from monitor.app.parts import Running
-from monitor.app.run import run
+from monitor.app.run import end_process, run
 
-__all__ = ["Running", "run"]
+__all__ = ["Running", "end_process", "run"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
@@ -22,6 +25,7 @@ from monitor.jobs import calibration
 from monitor.jobs.canary import load as load_canary
 from monitor.jobs.canary.run import Canary
 from monitor.jobs.trial.queue import TrialQueue
+from monitor.judge.client import LOADING
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.assembly.traces import Assembly
@@ -188,3 +192,13 @@ def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
         return None
     running = parts.running
     return TrialQueue(per_hour, running.evaluators, config.all_judges, runtime=running.runtime)
+
+
+def end_process() -> None:
+    """End this process at once if the judge's libraries are still being imported; else do nothing.
+
+    That thread holds import locks which finalizers of these libraries wait for: an orderly exit could hang for ever.
+    """
+    if any(thread.name == LOADING for thread in threading.enumerate()):
+        logging.shutdown()
+        os._exit(0)

@@ -21,6 +21,7 @@ def run(config: ConfigPath = None) -> None:
     loaded = configuration.load(config)
     logs.configure(loaded.log.level, loaded.log.style)
     run_async(functools.partial(_run_until_signal, loaded))
+    app.end_process()
 
 
 async def _run_until_signal(config: Config) -> None:

@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -33,6 +33,9 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
+
+LOADING: Final = "loading of the judge"
+"""The name of the thread that imports the judge's libraries."""
 
 
 @asynccontextmanager
@@ -108,7 +111,7 @@ async def _beside(work: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has closed meanwhile
             loop.call_soon_threadsafe(end, error)
 
-    threading.Thread(target=run, name="loading of the judge", daemon=True).start()
+    threading.Thread(target=run, name=LOADING, daemon=True).start()
     await done
 
 
