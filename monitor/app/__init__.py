@@ -1,6 +1,6 @@
-"""The composition root: from a configuration to a running monitor. The only room that knows all others.
+"""The composition root: from a configuration to a running monitor. It knows every wing below it.
 
-parts (open for the life of the monitor) -> judging (from a case to its results) -> run (all of it at work)
+parts (open for the life of the monitor) -> scoring (evaluators, judges, sampling) -> run (all of it at work)
 """
 
 from monitor.app.parts import Running

@@ -1,1 +1,1 @@
-"""Tolerant readers that every dialect shares: values, documents, messages, prompts."""
+"""From a trace or a row to a case, with tolerant readers that every dialect shares."""

@@ -1,1 +1,1 @@
-"""Sending to receivers: addresses, client TLS, and OTLP export."""
+"""HTTP, OTLP and Kafka: servers, clients, wire formats, TLS and authentication."""
