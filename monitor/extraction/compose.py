@@ -1,6 +1,7 @@
-"""Make one closed trace into one case: ask the dialects span by span, compose what they say, and judge its status.
+"""Turn a closed trace into a case: read each span with its convention, combine the observations, decide the status.
 
-A dialect knows how a span is written; what a request is made of, and which of several spans is right, stands here once.
+A convention knows how a span is written. Which spans make up a request, and which span wins when several disagree, is
+decided here.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _MOST_JOINED: Final = 40
 _NAME: Final = 80  # characters of a span's name
 _WORKING: Final = ("request", "retrieval", "rerank", "generation", "tool")
 _TOO_EARLY: Final = (Closed.EVICTED, Closed.SHUTDOWN, Closed.HANDED_OVER, Closed.TOO_LARGE)
-"""Why a trace was closed although more of it may come."""
+"""Reasons for closing a trace of which more may still arrive."""
 
-_Verdict: TypeAlias = tuple[ReadingStatus, str]
-"""A status, and in words why."""
+_Status: TypeAlias = tuple[ReadingStatus, str]
+"""A status and the reason for it in plain words; the reason is empty where the status needs none."""
 
 
 class Composed(NamedTuple):
-    """A reading and what it rests on; the last three are None where no dialect knows a span of the trace."""
+    """A reading and its evidence; the last three fields are None where no convention recognises a span of the trace."""
 
     reading: Reading
     forest: Forest
@@ -41,7 +42,7 @@ class Composed(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What a trace was made into; `limit` is the length at which its texts were cut, 0 where they were not."""
+    """The parts read from a trace; `limit` is the length at which its texts were cut, 0 where they were not."""
 
     found: Sequence[Call]
     answered: Answered
@@ -51,18 +52,18 @@ class _Made(NamedTuple):
 
 
 def read(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Reading:
-    """What `trace` says, in the words of its dialects. Never raises on what a trace holds; always gives a status."""
+    """Read `trace` with the conventions that recognise its spans. Never raises on its content; always sets a status."""
     return compose(trace, conventions, settings).reading
 
 
 def compose(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Composed:
-    """As `read`, with what the reading rests on."""
+    """Read `trace` as `read` does, and return the evidence with the reading."""
     forest = grow(trace.spans, trace.records, conventions, settings)
     telling = [node for node in forest.nodes if node.seen is not None]
     if not telling:
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
-        verdict, why = _without_words(forest)
-        return Composed(_reading(trace, forest, verdict, nothing, why), forest)
+        status, why = _unrecognised(forest)
+        return Composed(_reading(trace, forest, status, nothing, why), forest)
     found = request.calls(forest)
     answered = request.answered(forest, found)
     limit = values.length_limit(trace)
@@ -70,13 +71,13 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
     given = context.read(forest, found, answered, limit, templates)
     asked = request.asked(forest, found, answered, limit, templates)
     case = _case(trace, forest, answered, asked, given)
-    verdict, why = _verdict(trace, forest, _Made(found, answered, given, case, limit))
-    return Composed(_reading(trace, forest, verdict, case, why), forest, answered, asked, given)
+    status, why = _status(trace, forest, _Made(found, answered, given, case, limit))
+    return Composed(_reading(trace, forest, status, case, why), forest, answered, asked, given)
 
 
-def _reading(trace: Trace, forest: Forest, verdict: ReadingStatus, case: Case, why: str) -> Reading:
-    said = telemetry.of_trace(trace, answers=verdict is not ReadingStatus.NOT_RAG)
-    return Reading(verdict, case, why, _joined(forest), said)
+def _reading(trace: Trace, forest: Forest, status: ReadingStatus, case: Case, why: str) -> Reading:
+    feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NOT_RAG)
+    return Reading(status, case, why, _joined(forest), feedback)
 
 
 def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest, given: Context) -> Case:
@@ -115,7 +116,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
 
 
 def _joined(forest: Forest) -> tuple[Joined, ...]:
-    """The spans, for whoever asks what a case was read from."""
+    """Return a summary of the spans that the case was read from, at most 40."""
     return tuple(
         Joined(
             node.span.name[:_NAME],
@@ -128,28 +129,31 @@ def _joined(forest: Forest) -> tuple[Joined, ...]:
 
 
 def _seconds(root: Node) -> float | None:
-    """How long a request took; None where its times make no sense."""
+    """Return the duration of a request in seconds; None where its times make no sense."""
     span = root.span
     return (span.end_ns - span.start_ns) / _NANOSECONDS if span.end_ns >= span.start_ns > 0 else None
 
 
-def _verdict(trace: Trace, forest: Forest, made: _Made) -> _Verdict:
-    """What can be done with what was read."""
-    verdict = (
-        _missing(trace, forest) or _failed(forest, made.found, made.answered) or _wordless(made, forest) or _cut(made)
+def _status(trace: Trace, forest: Forest, made: _Made) -> _Status:
+    """Decide the status of a trace: the first fault found, else ready."""
+    fault = (
+        _missing_spans(trace, forest)
+        or _failed(forest, made.found, made.answered)
+        or _missing_texts(made, forest)
+        or _cut(made)
     )
-    return verdict or (ReadingStatus.READY if made.given.finding == "found" else ReadingStatus.NO_CONTEXT, "")
+    return fault or (ReadingStatus.READY if made.given.finding == "found" else ReadingStatus.NO_CONTEXT, "")
 
 
-def _without_words(forest: Forest) -> _Verdict:
-    """What a trace is of which no dialect knows a span."""
+def _unrecognised(forest: Forest) -> _Status:
+    """Return the status of a trace in which no convention recognises a span."""
     if not forest.roots and forest.strays:
         return ReadingStatus.INCOMPLETE, "log records of a model came, their spans did not"
     return ReadingStatus.NOT_RAG, ""
 
 
-def _missing(trace: Trace, forest: Forest) -> _Verdict | None:
-    """Whether a part of the trace that matters never came."""
+def _missing_spans(trace: Trace, forest: Forest) -> _Status | None:
+    """Return `incomplete` where a span that matters never arrived; None otherwise."""
     lost = [orphan for orphan in forest.orphans if any(_works(node) for node in forest.below(orphan))]
     if (lost or not forest.roots) and not _is_whole(trace, forest, lost):
         if not forest.roots:
@@ -167,9 +171,9 @@ def _works(node: Node) -> bool:
 
 
 def _is_whole(trace: Trace, forest: Forest, lost: Sequence[Node]) -> bool:
-    """Whether all that works stands below one span that says itself what was asked and answered.
+    """Return whether all working spans lie below one span that itself carries the question and the answer.
 
-    Then only what encloses the request went elsewhere: the spans of an HTTP server, say, to another backend.
+    If so, only spans around the request are missing: those of an HTTP server, for example, sent to another backend.
     """
     here = {span.span_id for span in trace.spans}
     if len(lost) != 1 or lost[0].span.parent_id in here or trace.closed in _TOO_EARLY:
@@ -185,9 +189,9 @@ def _is_whole(trace: Trace, forest: Forest, lost: Sequence[Node]) -> bool:
     )
 
 
-def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Verdict | None:
-    """Whether the service failed to answer: an error at the top without an answer there, or of the last call."""
-    # The outermost span decides: what steps of a failed request put out is a rewritten question as often as an answer.
+def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Status | None:
+    """Return `failed_request` where the service did not answer: an error at the top or in the last call, no answer."""
+    # The outermost span decides: the output of a step in a failed request may be a rewritten question, not an answer.
     ends = (node for node in request.around if node.span.status == "error" or (node.seen and node.seen.response))
     end = next(ends, None)
     if end is not None and end.seen is not None and end.seen.response:
@@ -206,8 +210,8 @@ def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Verdic
     return None
 
 
-def _wordless(made: _Made, forest: Forest) -> _Verdict | None:
-    """Whether there was no question here at all, or its texts were not sent."""
+def _missing_texts(made: _Made, forest: Forest) -> _Status | None:
+    """Return the status of a trace without a RAG request, or without the texts of one; None otherwise."""
     case, request, given = made.case, made.answered, made.given
     unanswered = request.response is None
     if request.last is None and unanswered and given.finding != "unsent":
@@ -227,7 +231,7 @@ def _wordless(made: _Made, forest: Forest) -> _Verdict | None:
 
 
 def _left_out(forest: Forest, limit: int) -> str:
-    """What the sender is known to leave out: a span holds 128 attributes, and no more of each than a limit allows."""
+    """Name the sender's limit behind missing texts: on the attributes of a span (128 by default) or on their length."""
     dropped = sum(node.span.dropped_attributes for node in forest.nodes if node.seen is not None)
     if dropped:
         return f"; the sender dropped {dropped} attributes (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
@@ -238,8 +242,8 @@ def _cuts(limit: int) -> str:
     return f"the sender cuts attribute values at {limit} characters (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)"
 
 
-def _cut(made: _Made) -> _Verdict | None:
-    """Whether a length limit of the sender has cut what would be judged: the rest would count as unsupported."""
+def _cut(made: _Made) -> _Status | None:
+    """Return `content_missing` where the sender cut a text: claims about the rest would look unsupported."""
     case, last = made.case, made.answered.last
     texts = [case.request.query, case.response]
     texts += [document.content for document in case.retrieved_context]

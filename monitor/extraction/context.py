@@ -1,4 +1,4 @@
-"""What the model was given to answer from: documents that reached the prompt, from spans or out of the prompt."""
+"""Find the context of an answer: the documents that reached the prompt, taken from spans or from the prompt itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from monitor.extraction.template import PromptTemplate
 from monitor.model.case import ContextSource, Document, Message
 
 _LOOK_BACK: Final = 100
-"""Stages before a reranking that it may have drawn on."""
+"""Most earlier stages that a reranking may have drawn on."""
 
 
 class Context(NamedTuple):
-    """The documents and where they came from.
+    """The documents and their source.
 
-    `finding`: `found`; `empty`, where a retrieval found nothing; `unsent`, where one took place and its texts did not
-    come; `none`, where nothing suggests that there was one.
+    `finding` is `found`, `empty` (a retrieval found nothing), `unsent` (a retrieval took place but its texts were not
+    sent) or `none` (no sign of a retrieval).
     """
 
     documents: tuple[Document, ...]
@@ -30,9 +30,10 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """`took_place`: whether there was a retrieval; `known`: whether all that took place say what they found.
+    """The documents of all retrievals of a trace.
 
-    `lost` is whether some of the documents were dropped from a span before it was sent.
+    `took_place` is true if there was a retrieval, `known` if every retrieval reports its results, `lost` if documents
+    were dropped from a span before it was sent.
     """
 
     documents: tuple[Document, ...] = ()
@@ -43,7 +44,7 @@ class Retrieved:
 
 @dataclass(slots=True)
 class _Stage:
-    """One retrieval, or the reranking (`reranked`) of some; `fresh` while what it reranked is not yet found."""
+    """One retrieval, or a reranking (`reranked`); `fresh` until the retrievals that it reranked are found."""
 
     documents: tuple[Document, ...] | None
     lost: bool = False
@@ -54,10 +55,10 @@ class _Stage:
 def read(
     forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate] = ()
 ) -> Context:
-    """The context of the answer, out of the calls in `found`, the spans around the answer, and all retrievals.
+    """Find the context of the answer from the calls in `found`, the spans around the answer, and all retrievals.
 
-    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: what is missing from
-    a prompt that was cut may have stood in it. `templates` are the service's own prompts.
+    `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: a document missing
+    from a prompt that was cut may have been in it. `templates` are the service's own prompts.
     """
     last = answered.last
     mapped = _stated(forest)
@@ -77,16 +78,16 @@ def read(
         in_prompt = evidence.reached(with_text, [call.prompt for call in used])
         if in_prompt:
             return Context(in_prompt, "spans", "found")
-    told = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
-    if told is not None:
-        return told
+    marked = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
+    if marked is not None:
+        return marked
     if with_text and evident.known and not evident.lost:
         return Context(with_text, "spans", "found")
     return Context((), "none", "unsent" if evident.took_place else "none")
 
 
 def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
-    """The context that stands in the prompt itself; None where the prompt has no mark of one."""
+    """Return the context found in the prompt itself; None where the prompt has no mark of one."""
     split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
     parts = [part for part in split if part is not None]
     if parts:
@@ -100,9 +101,9 @@ def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplat
         return Context((), "none", "empty")
     by_text = {evidence.folded(document.content): document for document in evident.documents if document.content}
     found = [by_text.get(evidence.folded(block), Document(block)) for block in blocks]
-    if not by_text and len(evident.documents) == len(found):  # ids came without texts: they stand in the same order
+    if not by_text and len(evident.documents) == len(found):  # ids were sent without texts, in the same order
         pairs = zip(found, evident.documents, strict=True)
-        found = [Document(text.content, told.doc_uri, told.doc_id, told.score) for text, told in pairs]
+        found = [Document(text.content, stated.doc_uri, stated.doc_id, stated.score) for text, stated in pairs]
     return Context(evidence.merge([found]), "prompt", "found")
 
 
@@ -112,7 +113,7 @@ def _instructing(call: Call) -> list[Message]:
 
 
 def _retrieved(forest: Forest) -> Retrieved:
-    """Merge all retrievals of a trace in order of their start. Nested ones are one: the outermost that tells."""
+    """Merge all retrievals of a trace in order of their start. Of nested ones, the outermost with documents counts."""
     stages: dict[int, list[_Stage]] = {}
     for node in reversed(forest.nodes):
         stages[node.first] = _at(node, _joined([stages.pop(child.first) for child in node.children]))
@@ -126,19 +127,19 @@ def _retrieved(forest: Forest) -> Retrieved:
 
 
 def _stated(forest: Forest) -> Retrieved:
-    """What the configuration says are the documents: it knows better than any dialect."""
+    """Return the documents mapped by the configuration, which takes precedence over every convention."""
     found = [node.seen.documents for node in forest.nodes if node.seen and "documents" in node.seen.stated]
     return Retrieved(evidence.merge([documents or () for documents in found]), bool(found))
 
 
 def _of_tools(forest: Forest) -> Retrieved:
-    """What the tools of an agent returned, for requests whose retrieval is only a tool."""
+    """Return the results of an agent's tools, for requests that retrieve only through tools."""
     found = [node.seen.documents for node in forest.of_kind("tool") if node.seen and node.seen.documents is not None]
     return Retrieved(evidence.merge(found), bool(found))
 
 
 def _of_state(nodes: Sequence[Node]) -> Retrieved:
-    """Documents in the state of the request itself, where no span is a retrieval: the innermost has the last."""
+    """Return the documents in the state of the innermost request span, for traces without a retrieval span."""
     for node in reversed(nodes):
         if node.seen is not None and node.seen.kind == "request" and node.seen.documents is not None:
             return Retrieved(evidence.merge([node.seen.documents]), took_place=True)
@@ -153,7 +154,7 @@ def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
     if own is None:
         if below or seen.kind != "retrieval":
             return below
-        return [_Stage(() if seen.error else None)]  # one that failed has handed nothing on
+        return [_Stage(() if seen.error else None)]  # a failed retrieval passed nothing on
     inner = [document for stage in below for document in stage.documents or ()]
     lost = seen.documents_without_text > sum(not document.content for document in own)
     own = evidence.fill(own, inner)
@@ -161,17 +162,17 @@ def _at(node: Node, below: list[_Stage]) -> list[_Stage]:
         return [_Stage(own, lost, reranked=True, fresh=not below)]
     kept = [document for stage in below if stage.reranked for document in stage.documents or ()]
     if any(stage.reranked for stage in below) and not (own and evidence.within(own, kept)):
-        return below  # the span shows its candidates; what the reranker inside left of them was handed on
+        return below  # the span shows its candidates; only those that the inner reranker kept were passed on
     return [_Stage(own, lost)]
 
 
 def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
-    """The stages of siblings in one list. Only the first of a list can be fresh: others have found what they rerank."""
-    told = [stages for stages in lists if stages]
-    if len(told) == 1:
-        return told[0]
+    """Join the stages of siblings. Only the first of a list can be fresh: the others have found what they rerank."""
+    filled = [stages for stages in lists if stages]
+    if len(filled) == 1:
+        return filled[0]
     joined: list[_Stage] = []
-    for stages in told:
+    for stages in filled:
         if stages[0].fresh and joined:
             joined = [*_rerank(joined, stages[0]), *stages[1:]]
         else:
@@ -180,7 +181,7 @@ def _joined(lists: Sequence[list[_Stage]]) -> list[_Stage]:
 
 
 def _rerank(before: list[_Stage], stage: _Stage) -> list[_Stage]:
-    """Replace what `stage` has reranked: the open retrievals before it, and earlier results that it drew on."""
+    """Replace the stages that `stage` reranked: the open retrievals before it and earlier results that it drew on."""
     older, before = before[:-_LOOK_BACK], before[-_LOOK_BACK:]
     open_ones = [one for one in before if not one.reranked]
     documents = stage.documents or ()

@@ -1,4 +1,4 @@
-"""Every shape of document list that retrievers leave in spans, read by one tolerant reader."""
+"""Read lists of documents in every shape that retrievers leave in spans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIST_KEYS: Final = (
     "output",
     "data",
 )
-"""Keys under which a mapping holds its documents, the most telling first."""
+"""Keys under which a mapping holds its documents, the most specific first."""
 
 _TEXT_KEYS: Final = (
     "page_content",
@@ -49,7 +49,7 @@ _TEXT_KEYS: Final = (
     "document",
 )
 _METADATA_TEXT_KEYS: Final = ("text", "page_content", "chunk_text")
-"""Where vector stores that hold nothing but metadata keep the text."""
+"""Keys under which vector stores that hold only metadata keep the text."""
 
 _ID_KEYS: Final = ("doc_id", "document_id", "id", "id_", "_id", "chunk_id", "node_id", "uuid")
 _URI_KEYS: Final = (
@@ -92,27 +92,27 @@ _STATE_KEYS: Final = ("context", "contexts", "documents", "docs", "source_docume
 
 
 def read(value: Value) -> tuple[Document, ...] | None:
-    """Return the documents that a value holds, in order; empty if it says that none were found, None if it has none.
+    """Return the documents in a value, in order; empty if it says that none were found, None if it has none.
 
-    A document of which only the id was sent has an empty `content`. Plain text holds no documents, unless it is empty
+    A document sent with its id only has an empty `content`. Plain text holds no documents, unless it is empty
     or says that nothing was found.
     """
     return _read(value, _DEPTH)
 
 
 def read_result(value: Value) -> tuple[Document, ...] | None:
-    """As `read`, for the result of a tool, bare or in the message that carries it: a text is one document."""
+    """Read the result of a tool as `read` does, bare or in the message that carries it; a text is one document."""
     return _read_result(value, _DEPTH)
 
 
 def says_none(text: str) -> bool:
-    """Whether a text is what tools answer for no hits: empty, or a short sentence such as `No results.`"""
+    """Return whether a text is a tool's answer for no hits: empty, or a short sentence such as `No results.`"""
     stripped = text.strip()
     return not stripped or (len(stripped) <= 120 and _NONE_FOUND.fullmatch(stripped) is not None)  # noqa: PLR2004
 
 
 def without_text(documents: Sequence[Document]) -> int:
-    """How many of the documents came without their text."""
+    """Return the number of documents that were sent without their text."""
     return sum(not document.content for document in documents)
 
 
@@ -183,7 +183,7 @@ def _with_score(pair: Sequence[Value], depth: int) -> tuple[Document, ...]:
 
 
 def _from_columns(value: Mapping[str, Value]) -> tuple[Document, ...]:
-    """Columns side by side, as vector stores answer: `documents`, `ids`, `metadatas`, one inner list for each query."""
+    """Read a vector store's parallel columns: `documents`, `ids`, `metadatas`, each with one inner list per query."""
     columns = {key: _flat(values.elements(value.get(key)) or ()) for key in ("documents", *_PARALLEL)}
     found = []
     for at, content in enumerate(columns["documents"]):
@@ -204,7 +204,7 @@ def _flat(column: Sequence[Value]) -> Sequence[Value]:
 
 
 def _one(item: Value, depth: int) -> Document | None:
-    """One document; None where the value is none. Fields are looked for in it, in its metadata and in what it wraps."""
+    """Read one document from a value, its metadata and the objects that it wraps; None where it is not a document."""
     item = values.unfold(item)
     if isinstance(item, str):
         if values.is_repr(item):
@@ -261,7 +261,7 @@ def _score(place: Mapping[str, Value]) -> float | None:
 
 
 def _from_repr(text: str) -> Document | None:
-    """`NodeWithScore(node=TextNode(id_='a', text='...'), score=0.3)`, `Document(page_content='...')` and the like."""
+    """Read a Python repr such as `NodeWithScore(node=TextNode(id_='a', text='...'), score=0.3)`."""
     content = values.repr_field(text, _TEXT_REPR) or ""
     text = values.without_field(text, _TEXT_REPR)
     doc_id = _REPR_ID.search(text[: values.MAX_REPR])
@@ -273,7 +273,7 @@ def _from_repr(text: str) -> Document | None:
 
 
 def of_state(state: Value) -> tuple[Document, ...] | None:
-    """Documents in the state that a chain or function hands on; None where it holds none under any usual name."""
+    """Return the documents in the state of a chain or function; None where it has none under a usual name."""
     if not isinstance(state, Mapping):
         return None
     for place in (state, state.get("kwargs"), state.get("inputs")):

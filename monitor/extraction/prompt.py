@@ -1,6 +1,6 @@
-"""Question and context out of one stuffed prompt, at the marks that prompt templates usually carry.
+"""Split a stuffed prompt into question and context at the marks that prompt templates usually carry.
 
-Only where the marks are clear: a text without them is not split, for a guess would put wrong words before a judge.
+A text without clear marks is not split: a wrong guess would have the wrong text evaluated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.model.case import Document
 from monitor.model.span import Value
 
 MAX_PROMPT: Final = 1_000_000
-"""Characters beyond which a prompt is not split."""
+"""Most characters of a prompt that is split."""
 
 _CONTEXT: Final = (
     r"(?:retrieved |relevant |reference |supporting |given |provided |additional |background )?"
@@ -40,7 +40,10 @@ _OTHER: Final = r"instructions?|output format|response format|constraints|要求
 
 
 def _label(names: str) -> str:
-    """A label at the start of a line: `Context:`, `## Context`, `**Context:**`, `[Context]`, `[[ ## context ## ]]`."""
+    """Return a pattern for a label at the start of a line.
+
+    It matches `Context:`, `## Context`, `**Context:**`, `[Context]` and `[[ ## context ## ]]`.
+    """
     named = rf"(?:{names})(?:[ ]?\([^()\n]{{1,60}}\))?"
     return (
         rf"^[ \t]{{0,8}}(?:#{{1,6}}[ \t]{{0,8}}{named}[ \t]{{0,8}}:?[ \t]{{0,8}}$"
@@ -66,7 +69,7 @@ _INTRODUCTION: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ASKED_BEFORE: Final = "below, surrounded by "
-"""In an introduction: what stands before it is the question (Spring AI's `QuestionAnswerAdvisor`)."""
+"""In an introduction, shows that the question is the text before it (Spring AI's `QuestionAnswerAdvisor`)."""
 
 _PLACEHOLDER: Final = re.compile(r"\s*\{\w+\}")
 _FENCE: Final = re.compile(r"^[ \t]{0,8}(-{3,}|={3,}|`{3,}|\*{3,}|_{3,}|\"{3})[ \t]{0,8}$", re.MULTILINE)
@@ -83,9 +86,9 @@ _NUMBERED: Final = (
 
 
 class Stuffed(NamedTuple):
-    """A prompt taken apart: the question and the pieces of the context, in order.
+    """A split prompt: the question and the pieces of the context, in order.
 
-    `question` is what is `marked` as one, else all that stands outside of the context; None where nothing does.
+    `question` is the text `marked` as one, else all text outside the context; None where there is none.
     """
 
     question: str | None
@@ -94,7 +97,7 @@ class Stuffed(NamedTuple):
 
 
 class _Tagged(NamedTuple):
-    """What stands between a tag and its end."""
+    """The text between a tag and its end tag, and its position."""
 
     start: int
     end: int
@@ -102,10 +105,10 @@ class _Tagged(NamedTuple):
 
 
 def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = True) -> Stuffed | None:
-    """Take a stuffed prompt apart; None where it has no clear mark of a context. An empty context gives no blocks.
+    """Split a stuffed prompt; None where it has no clear mark of a context. An empty context gives no blocks.
 
-    A prompt made with one of the service's own `templates` is taken apart by that. With `asks` false the text is a
-    system prompt, which states no question: what looks like one belongs to a document.
+    A prompt made with one of the service's own `templates` is split by that template. With `asks` false the text is a
+    system prompt, which states no question: a label that looks like one belongs to a document.
     """
     if len(text) > MAX_PROMPT:
         return None
@@ -116,13 +119,13 @@ def split(text: str, templates: Sequence[PromptTemplate] = (), *, asks: bool = T
 
 
 def blocks(context: str) -> tuple[str, ...]:
-    """The pieces of a context: listed, numbered, tagged or fenced off, otherwise one; none where it says so."""
+    """Return the pieces of a context: listed, tagged, numbered or fenced, else one; none where it says it is empty."""
     context = context.strip()
     if documents.says_none(context):
         return ()
     listed = values.unfold(context)
-    if isinstance(listed, list) and (told := documents.read(listed)) is not None:
-        return _kept(one.content for one in told)
+    if isinstance(listed, list) and (read := documents.read(listed)) is not None:
+        return _kept(one.content for one in read)
     tagged = _tagged(_DOCUMENT_TAG, context)
     if tagged:
         inner = [_tagged(_INNER_TAG, one.body) for one in tagged]
@@ -137,9 +140,9 @@ def blocks(context: str) -> tuple[str, ...]:
 
 
 def of_tool(result: Value) -> tuple[Document, ...] | None:
-    """Read what a tool found: as `documents.read_result`, but one bare text is taken apart at its marks.
+    """Read the result of a tool as `documents.read_result` does, but split a single bare text at its marks.
 
-    None where the result was not sent or is no text that could be evidence.
+    Return None where the result was not sent or holds no text that could be evidence.
     """
     found = documents.read_result(result) if result is not None else None
     if found is None or len(found) != 1 or found[0] != Document(found[0].content):
@@ -152,7 +155,7 @@ def _kept(pieces: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
-    """The marks that count up from 0 or 1, the first of them at the start; none where they do not."""
+    """Return the marks that count up from 0 or 1, the first at the start of the context; an empty list if none do."""
     marks: list[re.Match[str]] = []
     for found in pattern.finditer(context):
         number = int(found[1])
@@ -162,7 +165,7 @@ def _sequence(pattern: re.Pattern[str], context: str) -> list[re.Match[str]]:
 
 
 def _tagged(opening: re.Pattern[str], text: str) -> list[_Tagged]:
-    """The stretches between a tag and the next end of it, in time linear in the text: users can write tags, too."""
+    """Find the texts between a tag and its next end tag, in time linear in the text: users can write tags, too."""
     found: list[_Tagged] = []
     lowered, unclosed, at = text.lower(), set[str](), 0
     for mark in opening.finditer(text):
@@ -199,7 +202,7 @@ def _by_labels(text: str, *, asks: bool) -> Stuffed | None:
         return None
     first, end = contexts[0], _end_of_context(text, labels)
     if questions and labels[questions[-1]][1].start() > first.start():
-        # Documents may carry such labels themselves (an FAQ does): the question is the last one, all before is context.
+        # Documents may contain such labels (an FAQ does): the last one is the question, everything before is context.
         end = labels[questions[-1]][1].start()
         question = _until(text, labels, questions[-1])
     else:
@@ -218,7 +221,7 @@ def _by_labels(text: str, *, asks: bool) -> Stuffed | None:
 
 
 def _by_introduction(text: str) -> Stuffed | None:
-    """`Context information is below.` or `Use the following pieces of context ...`, then a fence or a blank line."""
+    """Split after `Context information is below.` or `Use the following pieces of context ...`."""
     introduction = _INTRODUCTION.search(text)
     if introduction is None:
         return None
@@ -251,6 +254,6 @@ def _until(text: str, labels: list[tuple[str, re.Match[str]]], at: int) -> str:
 
 
 def _end_of_context(text: str, labels: list[tuple[str, re.Match[str]]]) -> int:
-    """The end of the text, or the closing `Answer:` after which nothing is said."""
+    """Return the end of the text, or the start of a closing `Answer:` label with nothing after it."""
     kind, last = labels[-1]
     return last.start() if kind == "answer" and not text[last.end() :].strip() else len(text)

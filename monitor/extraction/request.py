@@ -1,4 +1,4 @@
-"""The request that a trace is about: the calls of a model, which of them answered, what was asked, and its tokens."""
+"""Find the request in a trace: the model calls, the call that answered, the question, and the tokens used."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from monitor.extraction.template import PromptTemplate
 from monitor.model.case import Message, Request, Usage
 
 _NESTED: Final = 50
-"""Spans around an answer that are asked whether they speak in a model's words."""
+"""Most spans around an answer that are compared with the model's own words."""
 
 _FED = 20
-"""Characters from which on an earlier answer found in a later prompt is taken for handed on, not for chance."""
+"""Characters from which an earlier answer found in a later prompt counts as passed on, not as a coincidence."""
 
 _LOOK_BACK = 100
-"""Calls that are looked at, the last ones."""
+"""Most calls that are examined, counted back from the last."""
 
 _NEAR = 20
-"""Spans above a call that are looked at for who said what."""
+"""Most spans above a call that are searched for the roles of its messages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One call of a model. `node` is the span that says most of it, `outermost` the widest wrapper around it."""
+    """One model call. `node` is the span with the most detail, `outermost` the outermost span that wraps it."""
 
     node: Node
     outermost: Node
@@ -39,15 +39,15 @@ class Call:
 
     @property
     def prompt(self) -> str:
-        """All that was sent, as one text."""
+        """The contents of all messages sent, one to a line."""
         return "\n".join(message.content for message in self.messages)
 
 
 class Answered(NamedTuple):
-    """How a request was answered.
+    """The answer to a request and its origin.
 
-    `around` are the spans that enclose the answer, the outermost first; `last` is the call of a model that gave it;
-    `response` is None where no answer was sent.
+    `around` are the spans that enclose the answer, the outermost first; `last` is the model call that gave it;
+    `response` is None where no answer was sent; `source` is the field that it was read from.
     """
 
     around: tuple[Node, ...]
@@ -57,7 +57,7 @@ class Answered(NamedTuple):
 
 
 class StatedRequest(NamedTuple):
-    """The question with the turns before it, and where each was taken from."""
+    """The question with the turns before it, and the field that each was read from."""
 
     request: Request = Request()
     question: FieldSource | None = None
@@ -65,10 +65,10 @@ class StatedRequest(NamedTuple):
 
 
 def calls(forest: Forest) -> list[Call]:
-    """All calls of a model in order of their start.
+    """Return all model calls in order of their start.
 
-    Instrumentations of several layers record one call as nested spans, each with a part of what there is to say: those
-    spans are one call. A span around several calls is none.
+    Where several layers are instrumented, one call appears as nested spans that each carry a part of the detail: those
+    spans count as one call. A span around several calls is not a call.
     """
     generations = list(forest.of_kind("generation"))
     inner = [one for one, after in itertools.pairwise([*generations, None]) if one and not (after and one.above(after))]
@@ -89,7 +89,7 @@ def calls(forest: Forest) -> list[Call]:
 
 
 def answered(forest: Forest, found: Sequence[Call]) -> Answered:
-    """Which spans enclose the answer, and which of the calls in `found` gave it."""
+    """Find the answer, the spans that enclose it, and the call in `found` that gave it."""
     configured = mapped(forest, "response")
     last = _final(found, None)
     source = configured or _answering(_around(forest, last), found)
@@ -107,28 +107,28 @@ def answered(forest: Forest, found: Sequence[Call]) -> Answered:
 def asked(
     forest: Forest, found: Sequence[Call], request: Answered, limit: int, templates: Sequence[PromptTemplate]
 ) -> StatedRequest:
-    """The user's own words and the turns before: of the outermost span that states them, else of the last prompt.
+    """Read the user's own words and the turns before from the outermost span that has them, else from the last prompt.
 
     `limit` is the number of characters at which the trace's texts were cut, 0 where they were not.
     """
     sent, history = _sent(request.last, "", templates)
     chat = FieldSource(request.last.node, "messages") if request.last else None
-    told = mapped(forest, "query") or _asking(request.around, found)
-    if told is not None and told.node.seen is not None:
-        query = told.text if "query" in told.node.seen.stated else _unstuffed(told.text, templates)
-        before = mapped(forest, "history") or saying([told.node], "history")
+    stating = mapped(forest, "query") or _asking(request.around, found)
+    if stating is not None and stating.node.seen is not None:
+        query = stating.text if "query" in stating.node.seen.stated else _unstuffed(stating.text, templates)
+        before = mapped(forest, "history") or saying([stating.node], "history")
         if before is not None and before.node.seen is not None:
             history, chat = before.node.seen.history or (), before
-        else:  # what the model was sent may go on after the question: with findings, with what to do better
+        else:  # the prompt may continue after the question: with search results, with a critique of a first answer
             _, history = _sent(request.last, query, templates)
-        return _asked(query, history, told, chat)
+        return _asked(query, history, stating, chat)
     parts = prompt.split(sent, templates)
     stated = parts.question or "" if parts is not None else sent
     if stated and not (limit and len(sent) == limit):
         return _asked(stated, history, chat, chat)
     if request.response is None:
         return StatedRequest()
-    # Of a prompt that was cut the retriever's query is a poor witness: it is often a rewritten one.
+    # Where the prompt was cut, the retriever's query cannot replace it: that is often a rewritten question.
     for kind in ("request",) if limit else ("request", "retrieval"):
         asking = [FieldSource(node, "query") for node in forest.of_kind(kind) if node.seen and node.seen.query]
         if len({one.text for one in asking}) == 1:
@@ -143,7 +143,7 @@ def _asked(
 
 
 def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate]) -> tuple[str, tuple[Message, ...]]:
-    """The last question that a model was sent, or that which holds `question`, and the turns before it."""
+    """Return the last user message sent to a model, or the one that contains `question`, and the turns before it."""
     if last is None:
         return "", ()
     sent, turns = _turns_before(last, question)
@@ -152,14 +152,14 @@ def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate])
 
 
 def _answering(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
-    """The outermost span that answers in the words of a model; else, for words can be edited, the outermost."""
+    """Return the outermost answer that agrees with a model's own words, else (answers may be edited) the outermost."""
     answers = [FieldSource(node, "response") for node in around if node.seen and node.seen.response]
     said = _said(found)
     return next((one for one in answers[:_NESTED] if evidence.agree(one.text, said)), answers[0] if answers else None)
 
 
 def _asking(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None:
-    """The outermost span that asks what a model was sent, be it in other words; else the outermost."""
+    """Return the outermost question that is found in what a model was sent, else the outermost."""
     questions = [FieldSource(node, "query") for node in around if node.seen and node.seen.query]
     sent = evidence.holding(_all_sent(found))
     return next((one for one in questions[:_NESTED] if sent(one.text)), questions[0] if questions else None)
@@ -193,17 +193,17 @@ def _one(chain: Sequence[Node]) -> Call:
 
 
 def _with_roles(sent: tuple[Message, ...], outermost: Node) -> tuple[Message, ...]:
-    """Roles for messages that came without, where the next request around the call tells which one is the system's.
+    """Add roles to messages that came without, where the next request around the call shows which one is the system's.
 
-    People and assistant then take turns, and people have the last word; left as they are where that does not come out.
+    The others alternate between user and assistant and end with the user. If that does not fit, they are left as sent.
     """
     if all(message.role for message in sent):
         return sent
     around = itertools.islice(_above(outermost), _NEAR)
-    told = next((n.seen.messages for n in around if n.seen and n.seen.kind == "request" and n.seen.messages), None)
-    system = [message.content for message in told or () if message.role == "system"]
+    outer = next((n.seen.messages for n in around if n.seen and n.seen.kind == "request" and n.seen.messages), None)
+    system = [message.content for message in outer or () if message.role == "system"]
     turns = [message for message in sent if message.content not in system]
-    if told is None or len(turns) % 2 == 0 or len(turns) + len(system) != len(sent):
+    if outer is None or len(turns) % 2 == 0 or len(turns) + len(system) != len(sent):
         return sent
     roles = itertools.cycle(("user", "assistant"))
     return tuple(Message("system" if m.content in system else next(roles), m.content) for m in sent)
@@ -216,7 +216,7 @@ def _above(node: Node) -> Iterator[Node]:
 
 
 def _final(found: Sequence[Call], response: str | None) -> Call | None:
-    """The call that gave the answer: the last whose words are in the request's `response`, else the last with words."""
+    """Return the last call that shares its text with the request's `response`, else the last call with an answer."""
     said = evidence.folded(response) if response else ""
     if said:
         for call in reversed(found[-_LOOK_BACK:]):
@@ -228,7 +228,7 @@ def _final(found: Sequence[Call], response: str | None) -> Call | None:
 
 
 def feeding(found: Sequence[Call], last: Call) -> list[Call]:
-    """`last`, and before it the calls whose answers were handed on to it: partial answers, summaries, earlier turns."""
+    """Return `last`, preceded by the calls that passed answers on to it: partial answers, summaries, earlier turns."""
     used = [last]
     prompt = evidence.folded(last.prompt)
     at = found.index(last)
@@ -241,18 +241,18 @@ def feeding(found: Sequence[Call], last: Call) -> list[Call]:
 
 
 def _said(found: Sequence[Call]) -> list[str]:
-    """What the models said, each answer by its words."""
+    """Return the folded text of each model's answer."""
     answers = (evidence.folded(call.response) for call in found[-_LOOK_BACK:] if call.response)
     return [words for words in answers if words]
 
 
 def _all_sent(found: Sequence[Call]) -> str:
-    """All that the models were sent, as one text."""
+    """Return the prompts of the last calls as one text."""
     return "\n".join(call.prompt for call in found[-_LOOK_BACK:])
 
 
 def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, ...]]:
-    """The last user message of a call as it was sent, or that which holds `question`, and the turns before it."""
+    """Return the last user message of a call as sent, or the one that contains `question`, and the turns before it."""
     wanted = evidence.folded(question)
     holding = [at for at, m in enumerate(call.messages) if m.role == "user" and wanted in evidence.folded(m.content)]
     at = holding[-1] if wanted and holding else messages.last_user(call.messages)
@@ -260,7 +260,7 @@ def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, .
 
 
 def usage(forest: Forest) -> Usage:
-    """Tokens of all calls, each counted once: where a span and spans within it count, the larger sum stands."""
+    """Add up the tokens of all calls, each once: where a span and its descendants both count, use the larger sum."""
     sums: dict[int, tuple[Usage | None, Usage | None]] = {}
     for node in reversed(forest.nodes):
         below = [sums.pop(child.first) for child in node.children]
@@ -280,7 +280,7 @@ def usage(forest: Forest) -> Usage:
 
 
 def counted(forest: Forest) -> list[Node]:
-    """The spans that count tokens."""
+    """Return the spans that report token counts."""
     return [node for node in forest.of_kind("generation", "request") if node.seen and node.seen.usage is not None]
 
 

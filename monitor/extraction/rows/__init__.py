@@ -1,7 +1,7 @@
-"""Rows: requests with their answers as JSON, in the shapes that people already have, for services without traces.
+"""Read rows, which are requests with their answers as JSON in shapes already in use, for services without traces.
 
-`delivery` cuts a body into rows, `shapes` says which shapes there are, `reading` makes a row into a case. One piece of
-code for files, for `POST /v1/cases` and for every queue that carries rows.
+`delivery` splits a body into rows, `shapes` lists the known shapes, `reading` turns a row into a case. Files,
+`POST /v1/cases` and every queue that carries rows share this code.
 """
 
 from monitor.extraction.rows.delivery import ParsedRows, RowFault, take

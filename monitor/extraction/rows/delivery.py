@@ -1,4 +1,4 @@
-"""One delivery of rows: a JSON object, a JSON array, or JSON Lines; whichever it is, it shows itself."""
+"""Split one delivery into rows: a JSON object, a JSON array or JSON Lines, recognised by its content."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _MARK: Final = b"\xef\xbb\xbf"
 
 
 class RowFault(NamedTuple):
-    """A row that can never be read: the how manieth it is, from 0, and why."""
+    """A row that can never be read: its position, from 0, and the reason."""
 
     row: int
     error: str
 
 
 class ParsedRows(NamedTuple):
-    """The rows of one delivery, in order, and those that are none."""
+    """The rows of one delivery, in order, and the faults of those that cannot be read."""
 
     rows: list[Row]
     faults: list[RowFault]
 
 
 def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_bytes: int | None = None) -> ParsedRows:
-    """Cut a JSON object, a JSON array or JSON Lines into rows. `app` is that of a row that names none.
+    """Split a JSON object, a JSON array or JSON Lines into rows. `app` applies to rows that name none.
 
-    A row that is too large, or of no known shape, is among the faults. Raises `InvalidData` for a body that is neither
+    A row that is too large or has no known shape becomes a fault. Raises `InvalidData` for a body that is neither
     JSON nor lines of it, `TooLarge` (an `InvalidData`) for more than `max_rows`.
     """
     found = ParsedRows([], [])
@@ -54,11 +54,11 @@ def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_byt
 
 
 def parse(line: bytes, place: str) -> object:
-    """The JSON value of one line. Raises `InvalidData` that begins with `place`."""
+    """Parse one line of JSON. Raises `InvalidData` with a message that begins with `place`."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        # Python's own writer makes NaN and Infinity of missing numbers, which JSON has not.
+        # Python's own writer puts NaN and Infinity for missing numbers; JSON does not allow them.
         if _FOREIGN_NUMBER.search(line):
             try:
                 return json.loads(line, parse_constant=lambda _: None)
@@ -77,7 +77,7 @@ def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
         return found
     lines = body.split(b"\n")
     if len(lines) > 1 and not _is_json(lines[0]) and _is_json(body):
-        return [orjson.loads(body)]  # one object over many lines
+        return [orjson.loads(body)]  # one object on several lines
     _check(sum(1 for line in lines if line.strip(_BLANK)), max_rows)
     return _of_lines(lines)
 

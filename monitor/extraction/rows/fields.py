@@ -1,4 +1,4 @@
-"""The values of a row's fields: question, answer, context, reference, in whatever JSON they were written."""
+"""Read the fields of a row (question, answer, context, reference) from any JSON form they come in."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from monitor.model.span import Value
 Fields = Mapping[str, Value]
 
 UNREADABLE: Final = (Document(""),)
-"""A context that was given and of which no text can be read: not the same as none."""
+"""A context that was given but has no readable text: not the same as none."""
 
 _HISTORY: Final = ("history", "chat_history")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a row states. None means "says nothing", empty means "says: none".
+    """The statements of a row. None means that the row does not say; empty means that it says there is none.
 
-    Of a document without content the text did not come. `traced` fills in what the row does not state. `verdict` is set
-    where the row was read before and says what came of it.
+    The text of a document without content was not sent. `traced` supplies what the row does not state. `verdict` is the
+    status of an earlier reading and its reason, where the row carries one.
     """
 
     request: Request | None = None
@@ -40,7 +40,7 @@ class Said:
 
 
 def question(row: Fields, names: Sequence[str]) -> Request | None:
-    """The question in the first of `names`; the turns before it are its own, else those of a field beside it."""
+    """Read the question in the first of `names`, with the turns that it carries or those of a history field."""
     given = values.first(row, names)
     asked = Request(given) if isinstance(given, str) and given.strip() else request(given)
     if asked is None or asked.history:
@@ -49,7 +49,7 @@ def question(row: Fields, names: Sequence[str]) -> Request | None:
 
 
 def request(given: Value) -> Request | None:
-    """The question in a request: a text, perhaps of JSON, `{messages}` or `{query, history}`."""
+    """Read the question of a request: plain text, JSON in a text, `{messages}` or `{query, history}`."""
     if isinstance(given, Mapping) and isinstance(given.get("query"), str):
         query = values.text(given["query"])
         return Request(query, turns(given.get("history"))) if query.strip() else None
@@ -58,27 +58,27 @@ def request(given: Value) -> Request | None:
 
 
 def turns(given: Value) -> tuple[Message, ...]:
-    """The turns of a conversation that people and the assistant have said."""
+    """Return the turns of the user and the assistant in a conversation."""
     return messages.turns(messages.read(given) or ()) if given else ()
 
 
 def answer(given: Value) -> str | None:
-    """The text of an answer: a text is taken as it is."""
+    """Read the text of an answer; a plain text is returned unchanged."""
     if isinstance(given, str):
         return given if given.strip() and values.usable(given) else None
     return messages.read_answer(given) if given else None
 
 
 def put_out(given: Value) -> str | None:
-    """As `answer`; of a text that holds JSON, such as the output of a model, the answer in it."""
+    """Read an answer as `answer` does, but look inside a text that holds JSON, such as the output of a model."""
     found = messages.read_answer(given) if given else None
     return found if found is not None else answer(given)
 
 
 def context(given: Value) -> tuple[Document, ...] | None:
-    """The retrieved documents: None where nothing is given, empty where it is stated that none were found.
+    """Read the retrieved documents: None where the field is missing, empty where it says that none were found.
 
-    A context that is one text is one document, unless it consists of marked pieces.
+    A context in a single text is one document, unless it consists of marked pieces.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping) and "citations" in unfolded:
@@ -99,7 +99,7 @@ def context(given: Value) -> tuple[Document, ...] | None:
 
 
 def reference(given: Value) -> str | None:
-    """The expected answer: a text, or several facts, one to a line."""
+    """Read the expected answer: a text, or several facts, one to a line."""
     listed = values.elements(given)
     if listed is not None:
         return "\n".join(text for one in listed if (text := values.text(one))) or None
@@ -107,7 +107,7 @@ def reference(given: Value) -> str | None:
 
 
 def label(given: Value, longest: int = 256) -> str:
-    """A name or an id as a short text; empty for anything else."""
+    """Return a name or an id as a short text; empty for anything else."""
     return values.text(given).strip()[:longest]
 
 
@@ -118,7 +118,7 @@ def _pieces(text: str) -> tuple[Document, ...]:
 
 
 def _texts(text: str) -> tuple[Document, ...]:
-    """A text among several: a document as JSON where it is one, else the text itself, even where it is other JSON."""
+    """Read one text of several: a document written as JSON, else the text itself, even if it is other JSON."""
     if not text.strip() or not values.usable(text):
         return ()
     return documents.read([text]) or (Document(text),)

@@ -1,7 +1,7 @@
-"""MLflow's own JSON of a trace made into spans, as its SDK writes it: the present schema and the one before 3.0.
+"""Read MLflow's own JSON of a trace into spans, as its SDK writes it: the present schema and the one before 3.0.
 
-Present: `info.trace_id`, ids of spans in base64, `start_time_unix_nano`, `status: {code}`. Before: `info.request_id`,
-`context: {span_id}` in hex, `start_time`, `status_code`. In both an attribute holds JSON in a text.
+Present: `info.trace_id`, span ids in base64, `start_time_unix_nano`, `status: {code}`. Before: `info.request_id`,
+`context: {span_id}` in hex, `start_time`, `status_code`. In both, attribute values are JSON in a text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _METADATA: Final = ("trace_metadata", "request_metadata")
 
 
 class TraceRow(NamedTuple):
-    """A trace with what MLflow keeps beside its spans."""
+    """A trace with the metadata that MLflow keeps beside its spans."""
 
     request_id: str
     trace: Trace
@@ -32,18 +32,18 @@ class TraceRow(NamedTuple):
 
 
 def is_trace(value: Value) -> bool:
-    """Whether a value, perhaps JSON in a text, has the outline of a trace."""
+    """Return whether a value, or the JSON in a text, has the outline of a trace."""
     return _halves(value) is not None
 
 
 def named(value: Value) -> tuple[str, str]:
-    """The id that MLflow gave the trace, as it stands there, and the service that its tags name; else empty texts."""
+    """Return MLflow's id of the trace, unchanged, and the service named in its tags; empty texts where missing."""
     halves = _halves(value)
     return (_request_id(halves[0]), _app(halves[0])) if halves else ("", "")
 
 
 def read(value: Value) -> TraceRow | None:
-    """The trace that a value holds; None where it holds none. What is not a span in it is left out."""
+    """Read the trace in a value; None where there is none. List items that are not spans are left out."""
     halves = _halves(value)
     if halves is None:
         return None
@@ -82,7 +82,7 @@ def _app(info: Mapping[str, Value]) -> str:
 
 
 def _pairs(value: Value) -> Mapping[str, Value]:
-    """A mapping, also where it is written as a list of `{key, value}`."""
+    """Return a mapping unchanged, or build one from a list of `{key, value}`."""
     if isinstance(value, Mapping):
         return value
     listed = [item for item in values.elements(value) or () if isinstance(item, Mapping)]
@@ -100,7 +100,7 @@ def _span(item: Value, origin: Origin) -> Span | None:
     parent = _hex(values.first(item, ("parent_span_id", "parent_id")))
     attributes = item.get("attributes")
     status = item.get("status")
-    told = status if isinstance(status, Mapping) else {"code": item.get("status_code"), "message": None}
+    stated = status if isinstance(status, Mapping) else {"code": item.get("status_code"), "message": None}
     return Span(
         trace_id=_hex(within.get("trace_id")),
         span_id=span_id,
@@ -110,8 +110,10 @@ def _span(item: Value, origin: Origin) -> Span | None:
         end_ns=_time(values.first(item, ("end_time_unix_nano", "end_time"))),
         attributes=attributes if isinstance(attributes, Mapping) else {},
         events=tuple(_event(e) for e in values.elements(item.get("events")) or () if isinstance(e, Mapping)),
-        status=_STATUS.get(values.text(told.get("code")).removeprefix("STATUS_CODE_").upper(), "unset"),
-        status_message=values.text(values.first({**told, "beside": item.get("status_message")}, ("message", "beside"))),
+        status=_STATUS.get(values.text(stated.get("code")).removeprefix("STATUS_CODE_").upper(), "unset"),
+        status_message=values.text(
+            values.first({**stated, "beside": item.get("status_message")}, ("message", "beside"))
+        ),
         origin=origin,
         is_root=not parent,
     )
@@ -127,7 +129,7 @@ def _event(event: Mapping[str, Value]) -> SpanEvent:
 
 
 def _hex(value: Value) -> str:
-    """A span's id as 16 hex digits (a trace's as 32): written so, as a number in hex, or in base64."""
+    """Return a span id as 16 hex digits, a trace id as 32; read as those digits, as a hex number, or as base64."""
     text = values.text(value).strip()
     digits = text[2:].lower() if text[:2] in ("0x", "0X") else text.lower()
     if len(digits) in (16, 32) and not set(digits) - set("0123456789abcdef"):
@@ -141,6 +143,6 @@ def _hex(value: Value) -> str:
 
 
 def _time(value: Value) -> int:
-    """Nanoseconds since 1970; 0 for what cannot be such a time."""
+    """Return a time in nanoseconds since 1970; 0 for a value that cannot be one."""
     found = value if isinstance(value, int) and not isinstance(value, bool) else values.count(value)
     return found if found is not None and 0 < found <= _LAST_TIME else 0

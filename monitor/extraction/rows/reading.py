@@ -1,4 +1,4 @@
-"""From a row to its case: which shape it has, whose it is, what it says, and what is missing."""
+"""Turn a row into a case: find its shape, id and service, read its fields, and decide its status."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _HEX_LENGTH: Final = 32
 _HEX: Final = frozenset("0123456789abcdef")
 _LATEST: Final = 2**32
 _UNITS: Final = (1, 1e3, 1e6, 1e9)
-"""What a timestamp may count in a second: seconds, milliseconds, microseconds, nanoseconds."""
+"""Units of a timestamp for each second: seconds, milliseconds, microseconds, nanoseconds."""
 
 
 def recognise(value: object, *, app: str = "") -> Row:
-    """The row that a parsed JSON value is. `app` stands where it names none.
+    """Return the row in a parsed JSON value. `app` applies to a row that names none.
 
-    Raises `InvalidData` that names the fields it has and those that each shape is known by.
+    Raises `InvalidData` that lists the fields of the row and those that identify each shape.
     """
     if not isinstance(value, dict):
         raise InvalidData(f"a row must be a JSON object, not {_kind(value)}")
@@ -52,10 +52,10 @@ def recognise(value: object, *, app: str = "") -> Row:
 def read(
     row: Row, read_trace: ReadTrace, *, source: str, probability: float = 1.0, received_at: float = 0.0
 ) -> Reading:
-    """What a row says. What it leaves open is read from the trace that it carries. Never raises on what it holds.
+    """Read a row, and take what it leaves out from the trace that it carries. Never raises on hostile content.
 
-    `read_trace` makes a trace into a reading; `probability` is that with which the row was kept, `received_at` the
-    wall-clock second at which it came.
+    `read_trace` turns a trace into a reading; `probability` is the probability with which the row was kept,
+    `received_at` the time it arrived, in seconds since 1970.
     """
     content: dict[str, Value] = orjson.loads(row.content)
     shape = _shape(content)
@@ -83,11 +83,11 @@ def read(
         probability=probability,
         answered_at=_timestamp(content.get("timestamp")) or base.answered_at or received_at,
     )
-    status, error = _verdict(said, whole, case)
+    status, error = _status(said, whole, case)
     return Reading(status, case, error, whole.joined if whole is not None else ())
 
 
-def _verdict(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatus, str]:
+def _status(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatus, str]:
     if said.verdict is not None and said.verdict[0] not in EVALUABLE:
         return said.verdict
     if whole is not None and said.request is None and said.response is None and said.documents is None:
@@ -105,12 +105,12 @@ def _verdict(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStat
 
 
 def _leaves_open(whole: Reading) -> bool:
-    """Whether a trace says only what it says: one without a retrieval may well belong to a row that had one."""
+    """Return whether the row may override its trace's status: a trace may lack a retrieval that the row reports."""
     return whole.status in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT, ReadingStatus.NOT_RAG)
 
 
 def _with_context(said: Said, whole: Reading | None, case: Case) -> ReadingStatus:
-    """Ready, too, where nothing is said of a context: `no_context` is only what is known to have found nothing."""
+    """Return the status of a complete row: `no_context` only if it is known that nothing was found, else `ready`."""
     if case.retrieved_context:
         return ReadingStatus.READY
     if said.verdict is not None:
@@ -121,8 +121,8 @@ def _with_context(said: Said, whole: Reading | None, case: Case) -> ReadingStatu
 
 
 def _shape(row: Fields) -> Shape:
-    """The shape of a row. Raises `InvalidData` that names its fields, and those that shapes are known by."""
-    best = max(SHAPES, key=lambda shape: shape.score(row))  # the first of those with as many fields
+    """Return the shape of a row. Raises `InvalidData` that lists its fields and those that identify each shape."""
+    best = max(SHAPES, key=lambda shape: shape.score(row))  # on a tie, the first
     if best.score(row) >= 0:
         return best
     shown = ", ".join(repr(name[:_NAME_LENGTH]) for name in list(row)[:_NAMES_SHOWN]) or "no fields at all"
@@ -131,16 +131,16 @@ def _shape(row: Fields) -> Shape:
 
 
 def _request_id(row: dict[str, Value], traced: str) -> str:
-    told = (
+    stated = (
         values.text(values.first(row, ("request_id", "trace_id"))).strip()
         or traced.strip()
         or values.text(row.get("id")).strip()
     )
-    if not told or len(told) > _LONGEST_ID:
-        held = told.encode("utf-8", "surrogatepass") if told else orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
-        return hashlib.blake2b(held, digest_size=16).hexdigest()
-    digits = told.removeprefix("tr-").lower()  # MLflow's mark on the id that OTLP carries bare
-    return digits if len(digits) == _HEX_LENGTH and _HEX.issuperset(digits) else told
+    if not stated or len(stated) > _LONGEST_ID:
+        hashed = stated.encode("utf-8", "surrogatepass") if stated else orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
+        return hashlib.blake2b(hashed, digest_size=16).hexdigest()
+    digits = stated.removeprefix("tr-").lower()  # MLflow's prefix; OTLP carries the same id without it
+    return digits if len(digits) == _HEX_LENGTH and _HEX.issuperset(digits) else stated
 
 
 def _attributes(row: Fields, found: Mapping[str, str]) -> dict[str, str]:
@@ -150,7 +150,7 @@ def _attributes(row: Fields, found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _timestamp(value: Value) -> float:
-    """Seconds since 1970, out of a number in any usual unit or an ISO 8601 text (UTC without a zone); else 0."""
+    """Return seconds since 1970 from a number in any usual unit or an ISO 8601 text (UTC without a zone); else 0."""
     number = values.number(value)
     if number is None and isinstance(value, str):
         try:

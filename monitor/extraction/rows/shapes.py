@@ -1,7 +1,7 @@
-"""Every shape of row that is read, one entry each: its name, the fields it is known by, what its fields mean.
+"""Define every shape of row that is read: its name, the fields that identify it, and how its fields are read.
 
-A row may fit several. The one stands of whose fields the most are there and not null; of two with as many the one that
-comes first here. Field names: MLflow and Databricks Agent Evaluation (`evaluation set`), Azure AI Evaluation (`query`,
+A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, the one listed
+first here. Field names: MLflow and Databricks Agent Evaluation (`evaluation set`), Azure AI Evaluation (`query`,
 `response`, `context`, `ground_truth`; conversations), Spring AI (`EvaluationRequest`), Ragas (`SingleTurnSample`,
 `MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`), DeepEval (`LLMTestCase`).
 """
@@ -28,9 +28,9 @@ _COUNTS = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class Shape(NamedTuple):
-    """One shape: a row has it when of each of `marks` one field is there, null or not, and `proves` does not object.
+    """One shape: a row has it if one field of each of `marks` is there, null or not, and `proves` does not object.
 
-    `names` are the fields that tell it from another shape which the row has as well.
+    `names` are the fields counted to choose between several shapes that fit.
     """
 
     name: str
@@ -40,20 +40,20 @@ class Shape(NamedTuple):
     proves: Callable[[Fields], bool] = lambda _: True
 
     def score(self, row: Fields) -> int:
-        """How many of the shape's fields the row has; -1 where it has not this shape."""
+        """Return the number of the shape's fields that the row has; -1 where it does not have this shape."""
         if not all(any(name in row for name in mark) for mark in self.marks) or not self.proves(row):
             return -1
         return sum(row.get(name) is not None for name in self.names)
 
     def __str__(self) -> str:
-        """The shape by its marks: `spring_ai (userText + responseContent|dataList)`."""
+        """Return the shape with its marks: `spring_ai (userText + responseContent|dataList)`."""
         return f"{self.name} ({' + '.join('|'.join(mark) for mark in self.marks)})"
 
 
 def _chat(given: Value) -> Said:
-    """Read a list of messages: the last user turn is the question, the turns before it the history.
+    """Read a list of messages: the last user turn is the question, the turns before it are the history.
 
-    The last assistant turn after it is the answer; the context is that which this turn carries.
+    The last assistant turn after it is the answer; the context is the one that this turn carries.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping):
@@ -73,7 +73,7 @@ def _chat(given: Value) -> Said:
 
 
 def _case(row: Fields) -> Said:
-    """Read what `rag-monitor cases` printed, word for word: all fields of `Case.as_row` and `Reading.as_row`."""
+    """Read a row printed by `rag-monitor cases`, word for word: all fields of `Case.as_row` and `Reading.as_row`."""
     request, usage, response = row.get("request"), row.get("usage"), row.get("response")
     source = next((one for one in _SOURCES if one == row.get("context_source")), "none")
     counts = [values.count(usage.get(key)) for key in _COUNTS] if isinstance(usage, Mapping) else ()
@@ -87,7 +87,7 @@ def _case(row: Fields) -> Said:
         expected_response=fields.reference(row.get("expected_response")),
         expected_documents=fields.context(row.get("expected_retrieved_context")),
         usage=Usage(*counts),
-        verdict=_verdict(row),
+        verdict=_stated_status(row),
         convention=fields.label(row.get("convention")),
     )
 
@@ -105,8 +105,8 @@ def _document(one: Mapping[str, Value]) -> Document:
     return Document(content, uri, doc_id, values.number(one.get("score")))
 
 
-def _verdict(row: Fields) -> tuple[ReadingStatus, str] | None:
-    """What the row says came of it, where that agrees with what it holds: a claim of `ready` is no proof."""
+def _stated_status(row: Fields) -> tuple[ReadingStatus, str] | None:
+    """Return the status that the row claims, and its reason. A claim of `ready` is checked later against the texts."""
     stated = next((one for one in ReadingStatus if one == row.get("status")), None)
     return (stated, values.text(row.get("error"))) if stated is not None else None
 
@@ -158,7 +158,7 @@ def _plain(
     reference: Sequence[str] = (),
     reference_context: Sequence[str] = (),
 ) -> tuple[Callable[[Fields], Said], frozenset[str]]:
-    """A shape whose every field is one thing: the names under which each is looked for."""
+    """Return the reader of a shape in which each field holds one thing, and all its field names."""
 
     def say(row: Fields) -> Said:
         return Said(
