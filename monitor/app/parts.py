@@ -104,7 +104,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     checks = SelfAlertChecks(Observed(clock, partial(total, metrics.oldest_pending), statuses.pauses))
     history = HistorySink.in_folder(config.storage.path, config.storage)
     private = _private(config, runtime)
-    runtime.events.also(Audit(config.storage.path, clock, runtime.events).heard)
+    runtime.events.also(Audit(config.storage.path, clock, runtime.events).on_event)
     sinks: dict[str, Deliver] = {}
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))

@@ -60,7 +60,7 @@ async def run(
         pipeline = _pipeline(config, parts, made, assembly)
         for app in sorted(seen):
             made.evaluation.prepare(app)
-        recall = await _recalled(config, parts, made.evaluation)
+        replay = await _replayed_results(config, parts, made.evaluation)
         trials = _trial_queue(config, parts)
         if config.ui.enabled:
             mount(_page_context(config, parts, made, pipeline, trials), config.ui)
@@ -75,8 +75,8 @@ async def run(
             beside.start_soon(calibration.watch, config.storage.path, parts.versions, runtime)
             beside.start_soon(canary.run)
             beside.start_soon(made.backfill.run, backfill_context(config, parts, made))
-            if recall is not None:
-                beside.start_soon(recall)
+            if replay is not None:
+                beside.start_soon(replay)
             if trials is not None:
                 beside.start_soon(trials.run)
             await pipeline.run(stop, parts.arrived)
@@ -98,18 +98,18 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
     return set(seen)
 
 
-async def _recalled(
+async def _replayed_results(
     config: Config, parts: Parts, evaluation: LiveEvaluation
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
     """Have the samplers hear what was judged before; what is still to be heard, and goes on being told, runs beside."""
     history = parts.running.history
     memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
-    heard = partial(evaluation.heard, delivered=memory is not history)
-    recall = partial(warm_start.recall, memory, heard, parts.running.runtime)
+    on_result = partial(evaluation.on_past_result, delivered=memory is not history)
+    replay = partial(warm_start.replay_results, memory, on_result, parts.running.runtime)
     if memory is history:
-        await recall()
+        await replay()
         return None
-    return recall
+    return replay
 
 
 def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assembly) -> Pipeline:
@@ -139,7 +139,7 @@ def _canary(config: Config, parts: Parts) -> Canary:
         cases=load_canary(config.canary.cases) if config.canary.interval is not None else {},
         runtime=parts.running.runtime,
         path=config.storage.path / "canary.json",
-        heard=parts.checks.on_canary_run,
+        on_run=parts.checks.on_canary_run,
     )
 
 

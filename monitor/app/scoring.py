@@ -79,7 +79,7 @@ def backfill_context(config: Config, parts: Parts, made: ScoringParts) -> Backfi
         judges=config.all_judges,
         versions=parts.versions,
         deliver=made.publisher.one,
-        known=parts.running.history.verdicts,
+        known=parts.running.history.scored_ids,
         turn=made.queue.spare_turn,
         pauses={name: judge.pause for name, judge in parts.judges.items()},
         forgets=lambda case: parts.private.forgets(case, case.answered_at),

@@ -57,10 +57,10 @@ async def recount(
                 on_history(row.app or UNKNOWN_APP, row.evaluator, at, row.judged)
 
 
-async def recall(memory: Sink, heard: Callable[[PastResult], None], runtime: Runtime) -> None:
+async def replay_results(memory: Sink, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:
     """Learn from the results of earlier processes and other replicas; otherwise the samplers start from zero."""
     try:
-        await memory.recall(heard, runtime)
+        await memory.replay_results(on_result, runtime)
     except MonitorError as error:
         message = "the samplers cannot learn from what was judged before"
         runtime.events.error(Event.SINK_FAILED, message, sink=type_name(memory), error=str(error))

@@ -271,9 +271,9 @@ def _check_object(one: Check) -> dict[str, Any]:
         "limit": one.limit,
         **{name: None if value is None or math.isinf(value) else value for name, value in limits.items()},
         "more": decision.more,
-        "judged": one.now.judged,
+        "evaluated": one.now.judged,
         "defects": one.now.defects,
-        "base": None if base is None else {"judged": base.judged, "defects": base.defects, "of": one.against},
+        "base": None if base is None else {"evaluated": base.judged, "defects": base.defects, "of": one.against},
     }
 
 

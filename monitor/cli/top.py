@@ -144,7 +144,7 @@ def _estimate_object(sums: Sums) -> dict[str, Any] | None:
     if found is None:
         return None
     limits = {"rate": found.rate, "lower": found.lower, "upper": found.upper}
-    return {**limits, "judged": sums.judged, "defects": sums.defects}
+    return {**limits, "evaluated": sums.judged, "defects": sums.defects}
 
 
 def _row(one: RateStatus, status: MonitorStatus) -> RateRow:

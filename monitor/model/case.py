@@ -210,15 +210,15 @@ class Joined(NamedTuple):
 class Reading:
     """What the conventions made of one trace: a status, the case as far as it could be read, and why not further.
 
-    `joined` are the spans that were looked at, from the root downwards, the first few dozen; `verdicts` what others say
-    of the request in its own trace.
+    `joined` are the spans that were looked at, from the root downwards, the first few dozen; `external_scores` are
+    those of the request that its own trace carries.
     """
 
     status: ReadingStatus
     case: Case
     error: str = ""
     joined: tuple[Joined, ...] = field(default=(), compare=False, repr=False)
-    verdicts: tuple[ExternalScore, ...] = field(default=(), compare=False, repr=False)
+    external_scores: tuple[ExternalScore, ...] = field(default=(), compare=False, repr=False)
 
     def as_row(self) -> dict[str, Any]:
         """The row of the case with its `status` and `error` (null where there is none)."""

@@ -101,4 +101,4 @@ class FeedbackBatch:
     """One delivery of external scores; `source` is the type of the source."""
 
     source: str
-    verdicts: Sequence[ExternalScore]
+    external_scores: Sequence[ExternalScore]

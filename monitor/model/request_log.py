@@ -65,7 +65,7 @@ class RequestRecord:
     records: int = 0
     traffic: str = ""
     joined: tuple[Joined, ...] = ()
-    choices: tuple[EvaluatorDecision, ...] = ()
+    decisions: tuple[EvaluatorDecision, ...] = ()
 
 
 class RequestStep(NamedTuple):

@@ -139,7 +139,7 @@ class _Joined:
     def add_results(self, files: Sequence[Path]) -> None:
         """Keep the scored results of production traffic by id; backfilled ones would count their time twice."""
         for row, place in _rows(files, "results", self.problems):
-            if row.get("outcome") != "score" or row.get("standing") in _NOT_IN_RATES:
+            if row.get("outcome") != "score" or row.get("scope") in _NOT_IN_RATES:
                 continue
             one = _result(row)
             if one is None or not isinstance(row.get("id"), str):

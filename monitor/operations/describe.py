@@ -176,7 +176,7 @@ def _privacy(config: Config) -> Iterator[str]:
     storage = config.storage
     stored = {
         "all": "Stores questions, contexts and answers with their results",
-        "verdicts": "Stores results with their explanations, which may quote an answer",
+        "explanations": "Stores results with their explanations, which may quote an answer",
         "none": "Stores results without any text",
     }[storage.texts]
     yield stored + (f"; texts for {format_duration(storage.texts_retention)}." if storage.texts_retention else ".")

@@ -142,7 +142,7 @@ class Diagnostics:
         if via == ScoreSource.OWN or not (newest or expected):
             return None
         numbers = results.numbers(facts.name, facts.since, facts.app or None)
-        return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("judged_at") if newest else None)
+        return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("evaluated_at") if newest else None)
 
     @property
     def _has_records(self) -> bool:

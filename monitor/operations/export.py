@@ -81,7 +81,7 @@ def collect(storage: StorageSettings, wanted: ExportFilter, *, redact: bool = Tr
     except MonitorError as error:
         raise ConfigError(str(error)) from None
     results = [
-        row for row in found if row["standing"] != RateScope.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
+        row for row in found if row["scope"] != RateScope.NON_PRODUCTION and row["traffic"] == Traffic.PRODUCTION
     ]
     complete = [row for row in (_with_texts(row, history) for row in results) if "response" in row]
     if results and not complete:
@@ -179,7 +179,7 @@ def _row(row: Mapping[str, Any], seen: int, masks: _Masks | None) -> dict[str, A
         "verdict": "defect" if row["defect"] else "good",
         "score": row["score"],
         "defect": None,
-        "timestamp": row["answered_at"] or row["judged_at"],
+        "timestamp": row["answered_at"] or row["evaluated_at"],
         "seen": seen,
         **(masks.within(texts) if masks else texts),
     }

@@ -227,7 +227,7 @@ No series is a ratio: ratios do not add over replicas, counters do. Label values
 (OpenMetrics).
 
 From three families PromQL computes, over any window and any number of replicas, the defect rate of *all* traffic and
-its limits, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Verdicts of two
+its limits, for each `version` of an evaluator: its prompt or code, its options, the judge's model. Results of two
 versions are those of two instruments: never sum over them. With `Sw` the increase of
 `ragmonitor_evaluation_weight_total`, `Swy` the part of it with `defect="true"` and `Sw2y` that of
 `ragmonitor_evaluation_weight_squares_total`:
@@ -243,7 +243,7 @@ The ledger: `ragmonitor_traces_received_total` = the sum of `ragmonitor_traces_t
 `ragmonitor_traces_pending`, for every app and source, at every scrape; `ragmonitor_evaluations_selected_total` =
 `ragmonitor_evaluations_total` + `ragmonitor_late_evaluations_total` + `ragmonitor_non_production_evaluations_total` +
 `ragmonitor_unscored_total` + `ragmonitor_skipped_total` + `ragmonitor_evaluations_pending`, for every app and
-evaluator. Late verdicts and traffic that is not production are in families of their own: no rate needs a selector to
+evaluator. Late results and traffic that is not production are in families of their own: no rate needs a selector to
 leave them out.
 """
 

@@ -93,7 +93,7 @@ class LiveEvaluation:
         self._counting.prepare(app)
         self._case_sampler.prepare(app)
 
-    def heard(self, lesson: PastResult, *, delivered: bool) -> None:
+    def on_past_result(self, past: PastResult, *, delivered: bool) -> None:
         """Let the samplers learn from a result of an earlier process or another replica, once.
 
         `delivered`: the result is stored where all replicas read it, so the case is not evaluated again here if it
@@ -101,8 +101,8 @@ class LiveEvaluation:
         committed offset.
         """
         if delivered:
-            self._publisher.remember([lesson.result])
-        self._case_sampler.recall(lesson)
+            self._publisher.remember([past.result])
+        self._case_sampler.learn_past(past)
 
     async def score_local(self, case: Case) -> list[EvaluationResult]:
         """Score `case` with every local evaluator that samples it, in order. The caller delivers the results.

@@ -216,16 +216,16 @@ class CaseSampler:
             if decision.inputs and teaches:
                 series.learned.inc()
 
-    def recall(self, lesson: PastResult) -> None:
+    def learn_past(self, past: PastResult) -> None:
         """Learn once from a result of another process, for the same version of the same evaluator."""
-        sampling = self._samplings.get(lesson.evaluator)
-        if sampling is None or not sampling.adaptive or lesson.version != self._versions[lesson.evaluator]:
+        sampling = self._samplings.get(past.evaluator)
+        if sampling is None or not sampling.adaptive or past.version != self._versions[past.evaluator]:
             return
-        if lesson.defect is None or not self._teaches(lesson.result):
+        if past.defect is None or not self._teaches(past.result):
             return
-        sampling.recall(lesson)
-        if lesson.inputs:
-            self._of(lesson.app, lesson.evaluator).recalled.inc()
+        sampling.learn_past(past)
+        if past.inputs:
+            self._of(past.app, past.evaluator).replayed.inc()
 
     def _teaches(self, result: str) -> bool:
         return self._taught.first(result.encode())
@@ -264,7 +264,7 @@ class _SamplerSeries(NamedTuple):
     thinned: Counter
     defects: Counter
     learned: Counter
-    recalled: Counter
+    replayed: Counter
     largest: _Largest
 
     def add(self, decision: SamplingDecision) -> None:
@@ -288,7 +288,7 @@ def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:
         metrics.sampling_thinned.labels(app, evaluator),
         metrics.sampling_expected_defects.labels(app, evaluator),
         metrics.sampling_learned.labels(app, evaluator),
-        metrics.sampling_recalled.labels(app, evaluator),
+        metrics.sampling_replayed.labels(app, evaluator),
         largest,
     )
 

@@ -45,7 +45,7 @@ from monitor.model.outcome import (
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.pipeline.traffic import standing as standing_of
+from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
 from monitor.telemetry.events import Event
 from monitor.telemetry.tracing import Work
@@ -74,7 +74,7 @@ class Scorer:
         runtime: lends clock, events and tracer; by default a standalone one.
         slices: names of the attributes of a case that its results keep.
         late_after: seconds after its answer from which a case gives late results.
-        standing: the standing of every result; by default the case decides.
+        scope: the scope of every result; by default the case decides.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Scorer:
         runtime: Runtime | None = None,
         slices: Sequence[str] = (),
         late_after: float = math.inf,
-        standing: RateScope | None = None,
+        scope: RateScope | None = None,
     ) -> None:
         for one in evaluators:
             if one.evaluator.cost == "judge" and one.judge not in judges:
@@ -97,7 +97,7 @@ class Scorer:
         self._judges = judges
         self._runtime = runtime or Runtime.standalone()
         self._slices = tuple(slices)
-        self._standing = standing
+        self._scope = scope
 
     async def score(
         self,
@@ -168,7 +168,7 @@ class Scorer:
         evaluator, now = one.evaluator, self._runtime.clock.now() if now is None else now
         version = self.versions[evaluator.name]
         scored = outcome if isinstance(outcome, Score) else None
-        standing = how.scope or self._standing or standing_of(case, now, self.late_after)
+        scope = how.scope or self._scope or rate_scope(case, now, self.late_after)
         generation = ServiceVersion(
             evaluator=version,
             judge=spending.model,
@@ -186,7 +186,7 @@ class Scorer:
             defect=bool(scored and one.defect.matches(scored)),
             cost=spending,
             evaluated_at=now,
-            scope=standing,
+            scope=scope,
             service_version=generation,
             selection=Selection(how.probability, how.target, how.inputs, how.shift),
         )
@@ -197,7 +197,7 @@ class Scorer:
 
     def is_late(self, case: Case) -> bool:
         """Whether a result reached now would be late."""
-        return standing_of(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
+        return rate_scope(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
 
     def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
         """Return the common judge of each evaluator's group; None for an evaluator that is alone in it."""
@@ -252,7 +252,7 @@ async def open_scorer(
     *,
     runtime: Runtime | None = None,
     slices: Sequence[str] = (),
-    standing: RateScope | None = None,
+    scope: RateScope | None = None,
     pauses: Mapping[str, Pause] = _NO_PAUSES,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
 ) -> AsyncIterator[Scorer]:
@@ -267,7 +267,7 @@ async def open_scorer(
         for name in dict.fromkeys(one.judge for one in evaluators if one.evaluator.cost == "judge"):
             opening = open_judge(judges[name], lent, rng=random.Random(), seam=seam, pause=pauses.get(name))
             opened[name] = await stack.enter_async_context(opening)
-        yield Scorer(evaluators, opened, runtime=lent, slices=slices, standing=standing)
+        yield Scorer(evaluators, opened, runtime=lent, slices=slices, scope=scope)
 
 
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:

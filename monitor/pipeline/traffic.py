@@ -184,7 +184,7 @@ def _is_health_check(attributes: Mapping[str, str]) -> bool:
     return any(map(_HEALTH_PATH.fullmatch, paths)) or any(map(_HEALTH_AGENT.fullmatch, agents))
 
 
-def standing(case: Case, evaluated_at: float, late_after: float) -> RateScope:
+def rate_scope(case: Case, evaluated_at: float, late_after: float) -> RateScope:
     """Return the scope of a result made at `evaluated_at`. A case without an answer time is never late."""
     if case.traffic is not Traffic.PRODUCTION:
         return RateScope.NON_PRODUCTION

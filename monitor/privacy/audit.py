@@ -36,7 +36,7 @@ class Audit:
         self._lock = threading.Lock()
         self._said = float("-inf")
 
-    def heard(self, level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:  # noqa: ARG002 - see `Heard`
+    def on_event(self, level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:  # noqa: ARG002 - see `EventListener`
         """Write an audited event, for `Events.also`. On failure the log says so, at most every five minutes."""
         if event not in AUDITED:
             return

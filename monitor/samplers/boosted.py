@@ -53,7 +53,7 @@ class Boosted(Budgeted):
         return self.boost
 
     def open(self, evaluator: Evaluator, runtime: Runtime) -> Sampling:
-        """Start from the prior for every app. `recall` adds what earlier processes have learned."""
+        """Start from the prior for every app. `learn_past` adds what earlier processes have learned."""
         return _Boosting(self, evaluator, runtime)
 
 
@@ -90,10 +90,10 @@ class _Boosting:
         if decision.risk is not None:
             self._watch(case.app, app, min(weight, 2.0), defect=defect)
 
-    def recall(self, lesson: PastResult) -> None:
-        self._budget.paid(lesson.dollars)
-        if lesson.defect is not None and are_inputs(lesson.inputs):
-            self._teach(lesson.app, lesson.inputs, lesson.emphasis, lesson.shift, defect=lesson.defect)
+    def learn_past(self, past: PastResult) -> None:
+        self._budget.paid(past.dollars)
+        if past.defect is not None and are_inputs(past.inputs):
+            self._teach(past.app, past.inputs, past.emphasis, past.shift, defect=past.defect)
 
     def _teach(self, name: str, seen: tuple[float, ...], weight: float, shift: float, *, defect: bool) -> _App:
         app = self._of(name)

@@ -127,5 +127,5 @@ class _Spending:
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:  # noqa: ARG002 - as above
         self._budget.paid(dollars)
 
-    def recall(self, lesson: PastResult) -> None:
-        self._budget.paid(lesson.dollars)
+    def learn_past(self, past: PastResult) -> None:
+        self._budget.paid(past.dollars)

@@ -47,7 +47,7 @@ def to_plain(result: EvaluationResult, *, explanations: bool) -> PlainResult:
         "app": clean(case.app),
         "version": clean(result.version),
         "outcome": outcome.kind,
-        "standing": result.scope.value,
+        "scope": result.scope.value,
         "weight": result.weight,
         "model": clean(result.cost.model),
     }

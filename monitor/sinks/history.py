@@ -20,7 +20,7 @@ from monitor.storage.history.reader import HistoryReader, MinuteSums, Search
 from monitor.storage.history.settings import HistoryOptions, ResultRetention
 from monitor.storage.history.writer import TIDY_EVERY, Writer
 
-_AT_ONCE = 100  # lessons between which other tasks have their turn
+_AT_ONCE = 100  # past results between which other tasks have their turn
 
 
 class HistorySink(Sink, HistoryOptions):
@@ -48,10 +48,10 @@ class HistorySink(Sink, HistoryOptions):
         writer = Writer(self._file(), self, runtime)
         return batching(writer.write, name="history", start=writer.open, stop=writer.close, every=TIDY_EVERY)
 
-    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+    async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
         """Report the newest 5,000 results that samplers learn from, oldest first."""
-        for number, lesson in enumerate(await anyio.to_thread.run_sync(self._reader.lessons)):
-            heard(lesson)
+        for number, past in enumerate(await anyio.to_thread.run_sync(self._reader.past_results)):
+            on_result(past)
             if number % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
 
@@ -97,9 +97,9 @@ class HistorySink(Sink, HistoryOptions):
         """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
-    async def verdicts(self, ids: Collection[str]) -> set[str]:
+    async def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
-        return await anyio.to_thread.run_sync(self._reader.verdicts, ids) if self._file().exists() else set()
+        return await anyio.to_thread.run_sync(self._reader.scored_ids, ids) if self._file().exists() else set()
 
     async def generations(self) -> list[SeenVersion]:
         """Return the service versions that have results."""

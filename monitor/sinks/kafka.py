@@ -16,17 +16,17 @@ from monitor.errors import InvalidData
 from monitor.model.outcome import EvaluationResult
 from monitor.quantities import Duration, Size
 from monitor.stages import Deliver, PastResult, Runtime, Sink
-from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
+from monitor.storage.history.rows import SCHEMA, as_json, dump, load, past_result
 from monitor.telemetry.events import Event
 from monitor.transport.kafka.connection import KafkaConnection
 from monitor.transport.kafka.producer import Producer, Sending, open_producer
 from monitor.transport.kafka.tail import follow
 
-_AT_ONCE = 100  # lessons between which other tasks have their turn
+_AT_ONCE = 100  # past results between which other tasks have their turn
 _LONGEST_REASON = 500
 
 _SHORT: Final = (
-    "id", "judged_at", "trace_id", "span_id", "app", "evaluator", "version",
+    "id", "evaluated_at", "trace_id", "span_id", "app", "evaluator", "version",
     "outcome", "reason", "score", "label", "level", "defect", "weight",
 )  # fmt: skip
 
@@ -96,20 +96,20 @@ class KafkaSink(KafkaConnection, Sink):
         }
         await producer.send(topic, key, dump(letter))
 
-    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:
+    async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:
         """Report the newest `replay` results in the topic, oldest first, then new ones, until cancelled."""
-        results = follow(self, self.topic, _lesson, runtime.events, runtime.clock, newest=self.replay)
+        results = follow(self, self.topic, _past_result, runtime.events, runtime.clock, newest=self.replay)
         async with aclosing(results):
             async for found in results:
                 for number, one in enumerate(found):
-                    heard(one)
+                    on_result(one)
                     if number % _AT_ONCE == _AT_ONCE - 1:
                         await lowlevel.checkpoint()
 
 
-def _lesson(value: bytes) -> PastResult | None:
+def _past_result(value: bytes) -> PastResult | None:
     try:
         row = load(value)
     except ValueError:
         return None
-    return lesson(row) if isinstance(row, dict) else None
+    return past_result(row) if isinstance(row, dict) else None

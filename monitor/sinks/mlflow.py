@@ -79,8 +79,8 @@ async def _assess(api: Api, trace: str, assessment: dict[str, Any]) -> None:
         await anyio.sleep(_AGAIN_AFTER)
 
 
-def _assessment(trace: str, plain: PlainResult, judged_at: float) -> dict[str, Any]:
-    now = datetime.fromtimestamp(judged_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _assessment(trace: str, plain: PlainResult, evaluated_at: float) -> dict[str, Any]:
+    now = datetime.fromtimestamp(evaluated_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     metadata = {f"rag_monitor.{key}": str(value) for key, value in plain.facts.items()}
     if plain.label:
         metadata["rag_monitor.label"] = plain.label

@@ -48,7 +48,7 @@ class OtelEvents(OtlpSettings, Sink):
     | `rag_monitor.result_id` | unique id of the result; a repeat after a restart has the same |
     | `rag_monitor.outcome`, `rag_monitor.reason`, `rag_monitor.detail` | `score`, `unscored` or `skipped`; why |
     | `rag_monitor.app`, `.version`, `.model` | the service; the evaluator's version; the judge model |
-    | `rag_monitor.defect`, `.level`, `.weight`, `.standing` | as in the other sinks |
+    | `rag_monitor.defect`, `.level`, `.weight`, `.scope` | as in the other sinks |
     | `rag_monitor.score_source` | where an external score came from, such as `feedback` |
     | `rag_monitor.request_id` | the id of a case without a trace, received as a row |
 

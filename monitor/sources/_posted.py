@@ -51,9 +51,9 @@ def feedback_route(intake: Intake) -> Route:
             raise TooLarge(f"the body has {len(body)} bytes; the limit is {_LARGEST_FEEDBACK}")
         json_mapping.check_values(body)
         found = feedback.take(body, app=app)
-        if found.verdicts or not found.faults:
-            await intake.accept(FeedbackBatch("feedback", found.verdicts))
-        return _reply(len(found.verdicts), found.faults, "entry", "entries")
+        if found.external_scores or not found.faults:
+            await intake.accept(FeedbackBatch("feedback", found.external_scores))
+        return _reply(len(found.external_scores), found.faults, "entry", "entries")
 
     return Route({b"application/json": "json"}, take)
 

@@ -18,8 +18,8 @@ class Sink(Component, ABC):
     """Where results go."""
 
     memory: ClassVar[Literal["none", "process", "fleet"]] = "none"
-    """Whose results `recall` gives: none; those of this process, from before its restart (`process`); or those of every
-    replica (`fleet`)."""
+    """Whose results `replay_results` gives: none; those of this process, from before its restart (`process`); or those
+    of every replica (`fleet`)."""
 
     @abstractmethod
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
@@ -36,11 +36,11 @@ class Sink(Component, ABC):
         """
         return type_name(self)
 
-    async def recall(self, heard: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
-        """Pass the results that the sink holds to `heard`: the newest few thousand, oldest first.
+    async def replay_results(self, on_result: Callable[[PastResult], None], runtime: Runtime) -> None:  # noqa: ARG002 - the contract's
+        """Pass the results that the sink holds to `on_result`: the newest few thousand, oldest first.
 
         A sink of a `fleet` goes on with each result that arrives; any other returns. Called once, beside the pipeline.
-        Call `heard` on the event loop, for a few results at a time. A result may be passed twice. May raise
+        Call `on_result` on the event loop, for a few results at a time. A result may be passed twice. May raise
         `MonitorError`.
         """
         return

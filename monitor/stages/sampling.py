@@ -73,7 +73,7 @@ class Sampling(Protocol):
         """Learn from a case that was drawn and scored, for `dollars`. `defect` is None if there is no score."""
         ...
 
-    def recall(self, lesson: PastResult) -> None:
+    def learn_past(self, past: PastResult) -> None:
         """Learn from a result of another process, with an evaluator of this name and version."""
         ...
 
@@ -116,5 +116,5 @@ class _Fixed:
     def learn(self, case: Case, decision: SamplingDecision, *, defect: bool | None, dollars: float) -> None:
         pass
 
-    def recall(self, lesson: PastResult) -> None:
+    def learn_past(self, past: PastResult) -> None:
         pass

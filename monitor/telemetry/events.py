@@ -73,7 +73,7 @@ class Event(StrEnum):
     TELEMETRY_BACK = "telemetry_back"
 
 
-Heard: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
+EventListener: TypeAlias = Callable[[int, Event, str, Mapping[str, object]], None]
 """A listener: gets the logging level, the event, its message and its fields. Must be quick and never raise; may be
 called in any thread."""
 
@@ -84,11 +84,11 @@ class Events:
     def __init__(self, metrics: Metrics, logger: logging.Logger | None = None) -> None:
         self._counters = {event: metrics.events.labels(event.value) for event in Event}
         self._logger = logger if logger is not None else logging.getLogger("monitor")
-        self._also: list[Heard] = []
+        self._also: list[EventListener] = []
 
-    def also(self, heard: Heard) -> None:
-        """Call `heard` for every further event as well, regardless of the log level."""
-        self._also.append(heard)
+    def also(self, listener: EventListener) -> None:
+        """Call `listener` for every further event as well, regardless of the log level."""
+        self._also.append(listener)
 
     def info(self, event: Event, message: str, **fields: object) -> None:
         """Report an expected event. `fields` are structured data: never text of the traffic, never a secret."""
@@ -105,5 +105,5 @@ class Events:
     def _emit(self, level: int, event: Event, message: str, fields: dict[str, object]) -> None:
         self._counters[event].inc()
         self._logger.log(level, message, extra={"event": event.value, "fields": fields})
-        for heard in self._also:
-            heard(level, event, message, fields)
+        for listener in self._also:
+            listener(level, event, message, fields)

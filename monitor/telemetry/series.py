@@ -326,10 +326,10 @@ class Series:
         ("app", "evaluator"),
     )
     sampling_learned = counter(
-        "ragmonitor_sampling_learned_verdicts", "Results that the model has learned from.", ("app", "evaluator")
+        "ragmonitor_sampling_learned_results", "Results that the model has learned from.", ("app", "evaluator")
     )
-    sampling_recalled = counter(
-        "ragmonitor_sampling_recalled_verdicts",
+    sampling_replayed = counter(
+        "ragmonitor_sampling_replayed_results",
         "Results of earlier processes and of other replicas that the model has learned from.",
         ("app", "evaluator"),
     )
@@ -486,7 +486,7 @@ class Series:
     # Trials in the UI.
     trials = counter(
         "ragmonitor_trials",
-        "Trials of an evaluator on a case in the UI: verdict, none. They are part of no rate and no other family.",
+        "Trials of an evaluator on a case in the UI: scored, none. They are part of no rate and no other family.",
         ("evaluator", "outcome"),
     )
     trials_cost = counter(

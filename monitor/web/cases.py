@@ -139,7 +139,7 @@ def _answer(rows: Sequence[Mapping[str, Any]], *, duplicates: int) -> AnswerView
     return AnswerView(
         trace_id=_text(row.get("trace_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
-        at=min(one.judged_at for one in results),
+        at=min(one.evaluated_at for one in results),
         question=(f"{question[:_QUESTION]}…" if len(question) > _QUESTION else question) if request else None,
         response=response[start:end] if "response" in row else None,
         response_cut=end - start < len(response),
@@ -165,12 +165,12 @@ _NOWHERE: Final = {"start": -1, "end": -1}
 
 def _result(row: Mapping[str, Any]) -> ResultView:
     judge, drawn, behind = _mapping(row.get("judge")), row.get("sampling"), _mapping(row.get("versions"))
-    judged_at, answered_at = _number(row.get("judged_at")), _number(row.get("answered_at"))
+    evaluated_at, answered_at = _number(row.get("evaluated_at")), _number(row.get("answered_at"))
     return ResultView.model_validate(
         {
             "evaluator": _text(row.get("evaluator")),
             "version": _text(row.get("version")),
-            "judged_at": judged_at,
+            "evaluated_at": evaluated_at,
             "outcome": row.get("outcome"),
             "reason": _text(row.get("reason")),
             "detail": _text(row.get("detail"))[:TEXT],
@@ -183,7 +183,7 @@ def _result(row: Mapping[str, Any]) -> ResultView:
             "evidence": [_evidence(one) for one in _list(row.get("evidence"))[:_EVIDENCE]],
             "weight": _number(row.get("weight")),
             "probability": _number(_mapping(drawn).get("probability")) if drawn else None,
-            "lag": max(judged_at - answered_at, 0.0) if answered_at > 0 else None,
+            "lag": max(evaluated_at - answered_at, 0.0) if answered_at > 0 else None,
             "model": _text(judge.get("model")),
             "dollars": _number(judge.get("dollars")),
             "seconds": _number(judge.get("seconds")),
@@ -191,7 +191,7 @@ def _result(row: Mapping[str, Any]) -> ResultView:
             "output_tokens": int(_number(judge.get("output_tokens"))),
             "cached": bool(judge.get("cached")),
             "versions": {name: text for name in _VERSIONS if (text := _text(behind.get(name)))},
-            "standing": row.get("standing", "live"),
+            "scope": row.get("scope", "live"),
         }
     )
 

@@ -19,7 +19,7 @@ _ENDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 
 
 def scale(rate: RateView) -> float:
     """Return the right end of a rate's charts: a round share above its thresholds, rate and nearly all of its trend."""
-    rates = sorted(step.rate for step in rate.trend if step.rate is not None and step.judged)
+    rates = sorted(step.rate for step in rate.trend if step.rate is not None and step.evaluated)
     nearly_all = rates[: -len(rates) // 10 or None]
     wanted = max([*rate.thresholds.values(), rate.rate or 0.0, min(rate.upper or 0.0, 0.1), *nearly_all]) * _MARGIN
     return next((end for end in _ENDS if end >= wanted), 1.0)

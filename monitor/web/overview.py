@@ -95,7 +95,7 @@ def _alert_view(state: AlertState) -> AlertView:
         threshold=state.threshold,
         window_seconds=state.window,
         rate=found.rate if found else None,
-        judged=found.judged if found else 0,
+        evaluated=found.judged if found else 0,
         runbook_url=state.annotations.get("runbook_url", ""),
     )
 

@@ -75,7 +75,7 @@ def rate_view(
         lower=found.lower if found else None,
         upper=found.upper if found else None,
         corrected=_corrected(sums, quality),
-        judged=judged,
+        evaluated=judged,
         defects=found.defects if found else 0,
         thresholds=context.thresholds(*pair),
         trend=_trend(context, pair, WINDOWS[window], judged, now),
@@ -145,7 +145,7 @@ def _trend(context: PageContext, pair: Pair, window: Window, judged: int, now: f
         found.append(
             TrendStepView(
                 at=first + place * step,
-                judged=sums.judged,
+                evaluated=sums.judged,
                 rate=at.rate if at else None,
                 lower=at.lower if at else None,
                 upper=at.upper if at else None,
@@ -177,7 +177,7 @@ def _value(value: str, sums: Sums) -> SliceRateView:
     return SliceRateView(
         value=value,
         others=value == OVERFLOW,
-        judged=sums.judged,
+        evaluated=sums.judged,
         defects=sums.defects,
         rate=found.rate if found else None,
         lower=found.lower if found else None,

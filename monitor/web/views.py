@@ -40,7 +40,7 @@ class ResultView(ApiModel):
 
     evaluator: str
     version: str
-    judged_at: float
+    evaluated_at: float
     outcome: Literal["score", "skipped", "unscored"]
     reason: str
     """Why there is no score; else empty."""
@@ -69,7 +69,7 @@ class ResultView(ApiModel):
     versions: dict[str, str]
     """Further versions behind the result: of the model of the `judge`, and of the service's own `prompt`, `index` and
     `service`, as far as traces state them."""
-    standing: Literal["live", "late", "non_production", "backfill", "user_disliked"]
+    scope: Literal["live", "late", "non_production", "backfill", "user_disliked"]
     """Only `live` counts in rates. `late`: evaluated too long after the answer; `non_production`: not production
     traffic; `backfill`: evaluated by a backfill; `user_disliked`: evaluated because of a thumbs-down."""
 
@@ -163,7 +163,7 @@ class TrendStepView(ApiModel):
 
     at: float
     """When the step begins."""
-    judged: int
+    evaluated: int
     rate: float | None
     lower: float | None
     upper: float | None
@@ -193,7 +193,7 @@ class SliceRateView(ApiModel):
     """Empty for answers that do not state one."""
     others: bool
     """Whether this is every value after the first twenty, together."""
-    judged: int
+    evaluated: int
     defects: int
     rate: float | None
     lower: float | None
@@ -242,7 +242,7 @@ class AlertView(ApiModel):
     """The share above which it fires; null where it is not about a share."""
     window_seconds: float | None
     rate: float | None
-    judged: int
+    evaluated: int
     runbook_url: str
 
 
@@ -266,7 +266,7 @@ class RateView(ApiModel):
     """Upper bound of the 95 % interval."""
     corrected: CorrectedRateView | None
     """Null where too few results of this version have human labels."""
-    judged: int
+    evaluated: int
     """Scored answers."""
     defects: int
     """Defective ones among the scored answers, unweighted."""

@@ -124,7 +124,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             assert len(llm.requests) == asked_before + 6, "the same again changes nothing"
         found = HistoryReader(tmp_path / "state" / "history.db").results(limit=100)
         judged = [one for one in found if one["evaluator"] == "relevance"]
-        assert [(one["standing"], one["origin"], one["outcome"]) for one in judged] == [
+        assert [(one["scope"], one["origin"], one["outcome"]) for one in judged] == [
             ("backfill", "missed", "score")
         ] * 6
         with sqlite3.connect(tmp_path / "state" / "history.db") as db:
@@ -191,7 +191,7 @@ def test_without_a_monitor_it_says_so_and_judges_here_where_asked_to(tmp_path) -
         assert ended.exit_code == 0, ended.output
         assert len(llm.requests) == 3
         found = HistoryReader(tmp_path / "state" / "history.db").results(limit=10)
-        assert {(one["standing"], one["origin"]) for one in found} == {("backfill", "file")}
+        assert {(one["scope"], one["origin"]) for one in found} == {("backfill", "file")}
 
 
 def test_what_the_spool_keeps_can_be_judged_later_and_is_never_taken_up_by_itself(tmp_path) -> None:
@@ -245,5 +245,5 @@ def test_topics_are_read_again_from_a_time_on_and_the_group_is_left_alone(tmp_pa
         assert "done: 4 passed" in ended.stdout
         found = HistoryReader(tmp_path / "state" / "history.db").results(limit=10)
         assert {one["trace_id"] for one in found} == {*ids[1:], "case-9"}
-        assert {(one["standing"], one["origin"]) for one in found} == {("backfill", "kafka")}
+        assert {(one["scope"], one["origin"]) for one in found} == {("backfill", "kafka")}
         assert kafka.group_offsets("backfilled") == {}

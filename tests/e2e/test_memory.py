@@ -48,11 +48,11 @@ def ask(running: MonitorProcess) -> float:
 
     wait_until(done, 60, "the verdicts")
     assert_balanced(running.samples())
-    return running.total("ragmonitor_sampling_learned_verdicts_total")
+    return running.total("ragmonitor_sampling_learned_results_total")
 
 
-def recalled(running: MonitorProcess) -> float:
-    return running.total("ragmonitor_sampling_recalled_verdicts_total")
+def replayed(running: MonitorProcess) -> float:
+    return running.total("ragmonitor_sampling_replayed_results_total")
 
 
 def test_after_a_restart_the_samplers_know_what_the_history_tells_before_the_first_trace(tmp_path: Path) -> None:
@@ -61,11 +61,11 @@ def test_after_a_restart_the_samplers_know_what_the_history_tells_before_the_fir
         process = monitor(tmp_path, llm).start()
         learned = ask(process)
         assert learned > 0
-        assert recalled(process) == 0
+        assert replayed(process) == 0
         assert process.terminate(20) == 0
         with process:
-            assert recalled(process) == learned
-            assert process.total("ragmonitor_sampling_learned_verdicts_total") == 0
+            assert replayed(process) == learned
+            assert process.total("ragmonitor_sampling_learned_results_total") == 0
 
 
 @pytest.mark.timeout(180)
@@ -79,10 +79,10 @@ def test_a_replica_hears_what_another_judges_and_a_new_one_without_a_disk_what_a
         with monitor(tmp_path / "first", llm, topic) as first, monitor(tmp_path / "second", llm, topic) as second:
             learned = ask(first)
             assert learned > 0
-            wait_until(lambda: recalled(second) == learned, 30, "what the first has judged")
-            assert recalled(first) == 0
+            wait_until(lambda: replayed(second) == learned, 30, "what the first has judged")
+            assert replayed(first) == 0
             assert first.total("ragmonitor_sink_failures_total") == 0
             assert first.terminate(20) == 0
             assert second.terminate(20) == 0
         with monitor(tmp_path / "third", llm, topic) as third:
-            wait_until(lambda: recalled(third) == learned, 30, "what was judged before")
+            wait_until(lambda: replayed(third) == learned, 30, "what was judged before")

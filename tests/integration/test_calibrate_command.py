@@ -157,7 +157,7 @@ def test_a_result_that_stands_twice_counts_once_and_one_without_a_verdict_not_at
     ended = command("calibrate", labels, "-r", results, "--json")
     found = json.loads(ended.stdout)
     assert (found["results"], found["unmatched"]) == (1, 1)
-    assert found["evaluators"][0]["raw"]["judged"] == 1
+    assert found["evaluators"][0]["raw"]["evaluated"] == 1
 
 
 def test_prometheus_gets_sums_from_which_the_rules_have_the_same_corrected_rate(judged: tuple[Path, Path]) -> None:
@@ -213,8 +213,8 @@ def serving(text: str) -> Iterator[str]:
 def test_traffic_that_is_not_production_is_in_no_rate(tmp_path: Path) -> None:
     rows = [
         result(1, defect=True),
-        result(2, defect=True, standing="non_production"),
-        result(3, defect=False, standing="late"),
+        result(2, defect=True, scope="non_production"),
+        result(3, defect=False, scope="late"),
     ]
     labels = write_rows(tmp_path / "labels.jsonl", [label(number, defect=True) for number in (1, 2, 3)])
     ended = command("calibrate", labels, "-r", write_rows(tmp_path / "results.jsonl", rows), "--json")

@@ -157,7 +157,7 @@ def test_what_others_say_is_explained_counted_and_shown_beside_ours(local: Monit
     assert "no evaluator named nobody" in why(local, "-e", "nobody")["conclusion"]
     assert "is not an evaluator of this monitor" in why(local, "f" * 32, "-e", "user_feedback")["conclusion"]
     rates = {one["evaluator"]: one for app in json.loads(local.get("/api/v1/overview"))["apps"] for one in app["rates"]}
-    shown = {name: (one["source"], one["judged"], one["defects"]) for name, one in rates.items()}
+    shown = {name: (one["source"], one["evaluated"], one["defects"]) for name, one in rates.items()}
     assert shown == {
         "overlap_groundedness": ("own", 1, 0),
         "tone": ("openinference", 1, 1),

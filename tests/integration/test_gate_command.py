@@ -81,7 +81,7 @@ def test_three_answers_are_three_exit_statuses(
 
 def test_the_counts_are_those_of_the_answers_and_it_says_how_many_more_it_takes(monitor: MonitorProcess) -> None:
     (one,) = answered(gate(monitor, "--fail-on", f"{EVALUATOR}:5%", "--app", "new", "--json"))["checks"]
-    assert (one["judged"], one["defects"], one["value"]) == (20, 0, 0.0)
+    assert (one["evaluated"], one["defects"], one["value"]) == (20, 0, 0.0)
     assert one["more"] > 20
     ended = gate(monitor, "--fail-on", f"{EVALUATOR}:5%", "--app", "new")
     assert f"{one['more']} more scored answers would decide" in ended.stdout
@@ -97,7 +97,7 @@ def test_two_values_of_a_slice_are_compared_by_their_ratio(monitor: MonitorProce
     sides = ("--against", "stable", "--canary", "service.version=2.0", "--stable", "service.version=1.9")
     ended = gate(monitor, "--fail-on", EVALUATOR, *sides, "--app", "shop", "--json")
     (one,) = answered(ended)["checks"]
-    assert (ended.exit_code, one["kind"], one["judged"], one["base"]["judged"]) == (1, "ratio", 100, 200)
+    assert (ended.exit_code, one["kind"], one["evaluated"], one["base"]["evaluated"]) == (1, "ratio", 100, 200)
     assert one["value"] == pytest.approx(16.0)
     assert one["lower"] > 2
 
@@ -107,7 +107,7 @@ def test_two_apps_are_compared_by_their_ratio(monitor: MonitorProcess) -> None:
     found = answered(gate(monitor, "--fail-on", f"{EVALUATOR}:5%", *sides, "--times", "50", "--json"))
     rate, ratio = found["checks"]
     assert (rate["kind"], rate["app"], rate["answer"]) == ("rate", "support-canary", "pass")
-    assert (ratio["kind"], ratio["judged"], ratio["base"]["judged"]) == ("ratio", 301, 303)
+    assert (ratio["kind"], ratio["evaluated"], ratio["base"]["evaluated"]) == ("ratio", 301, 303)
     assert found["answer"] == "pass"
 
 
@@ -161,8 +161,8 @@ def test_a_prometheus_that_does_not_answer_is_no_failed_release() -> None:
 def test_a_release_is_compared_with_the_generation_before_it(monitor: MonitorProcess) -> None:
     ended = gate(monitor, "--fail-on", EVALUATOR, "--against", "previous", "--app", "shop", "--json")
     (one,) = answered(ended)["checks"]
-    assert (ended.exit_code, one["judged"], one["defects"]) == (1, 100, 40)
-    assert one["base"] == {"judged": 200, "defects": 5, "of": "the 1d before service 1.9 -> 2.0"}
+    assert (ended.exit_code, one["evaluated"], one["defects"]) == (1, 100, 40)
+    assert one["base"] == {"evaluated": 200, "defects": 5, "of": "the 1d before service 1.9 -> 2.0"}
 
 
 def test_prometheus_says_the_same_as_the_history(tmp_path: Path) -> None:

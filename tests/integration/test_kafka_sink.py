@@ -134,7 +134,7 @@ async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_secon
                 tasks.start_soon(deliver, one)
                 await anyio.sleep(0.01)
         with anyio.fail_after(60):
-            while {lesson.result for lesson in heard} != {one.id for one in results}:  # noqa: ASYNC110
+            while {past.result for past in heard} != {one.id for one in results}:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
         beside.cancel_scope.cancel()
     assert rows(read(mortal, topic, 300)).keys() == {one.id for one in results}
@@ -237,7 +237,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
                 while len(heard) < 50:  # noqa: ASYNC110 - another task fills it
                     await anyio.sleep(0.05)
             past = len(heard)
-            assert [lesson.result for lesson in heard] == [
+            assert [past.result for past in heard] == [
                 judged(number).id for number in range(100) if judged(number).id in {one.result for one in heard}
             ]
             assert heard[-1].result == one(99).id

@@ -41,7 +41,7 @@ def test_what_came_in_is_on_the_overview_with_its_alert(monitor):
     wait_until(lambda: api(monitor, "overview")["state"] == "warning", 30, "the alert")
     (app,) = api(monitor, "overview?window=10m")["apps"]
     (rate,) = app["rates"]
-    assert (app["received"], app["ended"], rate["judged"], rate["defects"]) == (21, {"evaluated": 21}, 21, 20)
+    assert (app["received"], app["ended"], rate["evaluated"], rate["defects"]) == (21, {"evaluated": 21}, 21, 20)
     assert rate["firing"][0]["name"] == "RagDefectRateHigh"
     assert "RagDefectRateHigh" in monitor.get("/?window=10m")
 
@@ -50,7 +50,7 @@ def test_a_rate_stands_there_by_slice_too_and_a_case_says_its_own(monitor):
     (app,) = api(monitor, "overview?window=10m")["apps"]
     (by_model,) = app["rates"][0]["slices"]  # nobody has stated a tenant
     (one,) = by_model["values"]
-    assert (by_model["name"], one["judged"], one["defects"], one["enough"]) == ("gen_ai.request.model", 21, 20, True)
+    assert (by_model["name"], one["evaluated"], one["defects"], one["enough"]) == ("gen_ai.request.model", 21, 20, True)
     assert api(monitor, f"cases/{monitor.bad[0]}")["slices"] == {"gen_ai.request.model": one["value"], "tenant": ""}
     assert "By gen_ai.request.model" in monitor.get("/?window=10m")
 

@@ -127,7 +127,7 @@ def test_it_touches_no_live_series_and_is_counted_in_its_own(monitor, llm, clien
     llm.then(say.bad_key())
     assert tried(client, monitor.bad)["times"][0]["reason"] == "auth"
     assert live(monitor) == before
-    assert monitor.total(OWN[0], evaluator="groundedness", outcome="verdict") >= 2
+    assert monitor.total(OWN[0], evaluator="groundedness", outcome="scored") >= 2
     assert monitor.total(OWN[0]) - own[OWN[0]] == 3
     assert monitor.total(OWN[1]) - own[OWN[1]] == pytest.approx(0.002)
     results = json.loads(monitor.get(f"/api/v1/cases/{monitor.bad}"))["results"]
@@ -331,7 +331,7 @@ def test_beyond_the_number_of_an_hour_nothing_is_tried(tmp_path, llm):
 
 def test_without_texts_the_page_says_which_setting_keeps_them(tmp_path, llm):
     config = settings(llm, tmp_path)
-    config["storage"]["texts"] = "verdicts"
+    config["storage"]["texts"] = "explanations"
     with MonitorProcess(tmp_path, config) as running:
         trace = one_answer(running)
         with httpx.Client(base_url=f"http://127.0.0.1:{running.metrics_port}", trust_env=False) as client:

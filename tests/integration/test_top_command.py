@@ -73,7 +73,7 @@ def test_for_machines_it_is_one_object_a_look(monitor: MonitorProcess) -> None:
     assert [one["window_seconds"] is None for one in looks] == [True, False, False]
     (rate,) = looks[0]["rates"]
     assert (rate["app"], rate["evaluator"]) == ("shop", "overlap_groundedness")
-    assert (rate["since_start"]["judged"], rate["since_start"]["defects"]) == (60, 20)
+    assert (rate["since_start"]["evaluated"], rate["since_start"]["defects"]) == (60, 20)
     assert rate["since_start"]["lower"] < 1 / 3 < rate["since_start"]["upper"]
     assert looks[1]["ledger"]["evaluated"] == 60
     assert looks[1]["received_per_second"] == 0

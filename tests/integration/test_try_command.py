@@ -184,7 +184,7 @@ def test_a_trace_of_the_history_is_tried_with_the_texts_that_were_judged(tmp_pat
 
 
 def test_a_trace_without_texts_or_that_nobody_knows_says_why_it_cannot_be_tried(tmp_path):
-    config = kept(tmp_path, texts="verdicts")
+    config = kept(tmp_path, texts="explanations")
     try_it = functools.partial(command, "try", "overlap_groundedness", "-c", config, "--case")
     assert "storage.texts: all" in try_it(TRACE).stderr
     unknown = try_it("f" * 32)

@@ -116,7 +116,7 @@ class Site:
     def __post_init__(self) -> None:
         self.runtime = runtime(self.clock)
         self.windows = Windows(self.clock, baselines=True)
-        self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "verdicts")
+        self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "explanations")
         self.sliced = Sliced(self.clock)
         self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
         diagnostics = Diagnostics(self._config(), self.clock)

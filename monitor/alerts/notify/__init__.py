@@ -130,7 +130,7 @@ class Webhook(_Http):
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
     "labels": {alertname, app, evaluator, severity, version},
     "annotations": {summary, description, runbook_url, answers_url}, "startsAt", "endsAt": RFC 3339 or null,
-    "threshold", "rate", "lower", "upper", "judged", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
+    "threshold", "rate", "lower", "upper", "evaluated", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
     `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is
     the margin times the rate of the week before, and the limits are those of a 95 % interval. An alert that is not
     about an app or a rate has no such labels, and null in the other fields. An alert that another one explains is held
@@ -224,7 +224,7 @@ def _webhook_alert(notice: Notice) -> dict[str, Any]:
         "rate": found.rate if found else None,
         "lower": found.lower if found else None,
         "upper": found.upper if found else None,
-        "judged": found.judged if found else 0,
+        "evaluated": found.judged if found else 0,
         "defects": found.defects if found else 0,
         "window_seconds": state.window,
     }

@@ -39,7 +39,7 @@ class EntryFault(NamedTuple):
 class ParsedFeedback(NamedTuple):
     """The verdicts of one delivery, in order, and what of it is none."""
 
-    verdicts: list[ExternalScore]
+    external_scores: list[ExternalScore]
     faults: list[EntryFault]
 
 
@@ -60,7 +60,7 @@ def take(body: bytes, *, app: str = "") -> ParsedFeedback:
     found = ParsedFeedback([], [])
     for number, entry in enumerate(entries):
         try:
-            found.verdicts.append(_read(entry, app))
+            found.external_scores.append(_read(entry, app))
         except InvalidData as error:
             found.faults.append(EntryFault(number, str(error)))
     return found

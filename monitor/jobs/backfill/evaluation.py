@@ -140,7 +140,7 @@ class BackfillContext:
             {name: settings.model_copy(update={"budget": budget}) for name, settings in self.judges.items()},
             runtime=lent,
             slices=self.slices,
-            standing=RateScope.BACKFILL,
+            scope=RateScope.BACKFILL,
             pauses=self.pauses,
         )
         async with opening as scorer:

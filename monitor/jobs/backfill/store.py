@@ -266,7 +266,7 @@ class BackfillQueue:
             ).fetchall()
         return [Missed(*row) for row in found]
 
-    def standing(self, batch: str | None) -> dict[str, int]:
+    def counts(self, batch: str | None) -> dict[str, int]:
         """Count the items of a batch that wait (`asked`) and that are done, by outcome; None: of all batches."""
         sql = "SELECT CASE state WHEN 'done' THEN outcome ELSE state END, count(*) FROM items WHERE"
         with self._file.reading() as db:

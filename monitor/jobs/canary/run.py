@@ -138,8 +138,8 @@ def write(path: Path, state: CanaryState) -> None:
 class Canary:
     """Runs the canary set: `cases` by id, evaluated by those of `configured` that ask a judge of production.
 
-    Its state is in the file `path`. `heard` gets each run that was compared with a reference, and at the start those of
-    the last day.
+    Its state is in the file `path`. `on_run` gets each run that was compared with a reference, and at the start
+    those of the last day.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Canary:
         cases: Mapping[str, Case],
         runtime: Runtime,
         path: Path,
-        heard: Callable[[CanaryRun], None],
+        on_run: Callable[[CanaryRun], None],
     ) -> None:
         self._settings = settings
         self._evaluators = [one for one in evaluators if one.evaluator.cost == "judge"]
@@ -159,7 +159,7 @@ class Canary:
         self._cases = cases
         self._runtime = runtime
         self._path = path
-        self._heard = heard
+        self._on_run = on_run
         self._versions = self._scorer.versions
         self._keys = {
             one.evaluator.name: _key(self._versions[one.evaluator.name], one, cases) for one in self._evaluators
@@ -248,7 +248,7 @@ class Canary:
         for agreement, number in (("same", run.same), ("stricter", run.stricter), ("milder", run.milder)):
             self._count(name, agreement, number)
         self._runtime.metrics.canary_runs.labels(name, self._versions[name]).inc()
-        self._heard(run)
+        self._on_run(run)
 
     async def _recall(self) -> None:
         """Load the references of earlier processes; create all series at 0."""
@@ -265,7 +265,7 @@ class Canary:
             if known.reference.complete:
                 self._expose(name, known)
             for run in known.runs:
-                self._heard(replace(run, tolerance=self._tolerance(known)))
+                self._on_run(replace(run, tolerance=self._tolerance(known)))
 
     def _tolerance(self, known: CanaryReference) -> float:
         return known.reference.noise + self._settings.tolerance

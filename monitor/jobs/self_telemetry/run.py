@@ -130,10 +130,10 @@ async def open_telemetry(
     if settings.logs:
         put = boxes["logs"].put
 
-        def heard(level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:
+        def on_event(level: int, event: Event, message: str, fields: Mapping[str, object]) -> None:
             put(record(level, event, message, fields, at=clock.now(), resource=resource))
 
-        events.also(heard)
+        events.also(on_event)
     stopping = anyio.Event()
     try:
         async with anyio.create_task_group() as beside:

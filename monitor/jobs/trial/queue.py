@@ -167,7 +167,7 @@ class TrialQueue:
         metrics = self._runtime.metrics
         metrics.trials_cost.inc(dollars)
         for run in trial.result.runs if trial.result is not None else ():
-            outcome = "verdict" if isinstance(run.result.outcome, Score) else "none"
+            outcome = "scored" if isinstance(run.result.outcome, Score) else "none"
             metrics.trials.labels(trial.evaluator, outcome).inc()
 
     async def _tidy_regularly(self) -> None:

@@ -157,10 +157,10 @@ class BackfillClient:
         self, batch: str, *, progress: Progress = NO_PROGRESS, stop: anyio.Event | None = None
     ) -> BackfillProgress:
         """Wait until the worker has done a batch, until it has gone, or until `stop` is set."""
-        total = sum(self._store.standing(batch).values())
+        total = sum(self._store.counts(batch).values())
         lost, seen = 0, 0
         with progress.steps(total, "evaluating") as advance:
-            while waiting := self._store.standing(batch).get("asked", 0):
+            while waiting := self._store.counts(batch).get("asked", 0):
                 for _ in range(total - waiting - seen):
                     advance()
                 seen = total - waiting
@@ -237,16 +237,16 @@ class BackfillClient:
                 judges=config.all_judges,
                 versions=current,
                 deliver=Publisher(sinks, None, runtime).one,
-                known=history.verdicts,
+                known=history.scored_ids,
                 turn=lambda _judge: nullcontext(),
                 slices=config.slices,
             )
             await Backfill(config.backfill, storage.path, runtime, current).run(context, until_done=done)
 
     def _progress(self, batch: str, reason: str = "") -> BackfillProgress:
-        standing = self._store.standing(batch or None)
-        waiting = standing.pop("asked", 0)
-        return BackfillProgress(standing, waiting, reason)
+        counts = self._store.counts(batch or None)
+        waiting = counts.pop("asked", 0)
+        return BackfillProgress(counts, waiting, reason)
 
 
 async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: Sequence[Item]) -> float | None:

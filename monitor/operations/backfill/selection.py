@@ -162,7 +162,7 @@ class EvaluationSelector:
     def _without_scored(self, items: Sequence[Item]) -> list[Item]:
         """Leave out what the present version of its evaluator has scored."""
         ids = [result_id(one.case.request_id, one.evaluator, self.versions[one.evaluator]) for one in items]
-        known = self._history.verdicts(ids) if self._history is not None else set()
+        known = self._history.scored_ids(ids) if self._history is not None else set()
         left = [one for one, id_ in zip(items, ids, strict=True) if id_ not in known]
         self.counts.scored += len(items) - len(left)
         return left

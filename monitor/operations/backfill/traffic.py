@@ -135,7 +135,7 @@ def from_spool(folder: Path, since: float, replay: Replay) -> Iterator[Case]:
 
 def _of_record(replay: Replay, record: SpoolRecord) -> Iterator[Case]:
     """Raises `InvalidData` where the record is not what was written."""
-    if record.signal == "verdicts":
+    if record.signal == "feedback":
         return
     try:
         meta = json.loads(record.meta)

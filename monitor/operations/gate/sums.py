@@ -91,9 +91,9 @@ class HistorySums:
         if len(found) == _MAX_ROWS:
             raise ConfigError(f"since: there are more than {_MAX_ROWS:,} results of {evaluator}; choose a shorter time")
         for row in found:
-            at = min(row["answered_at"] or row["judged_at"], row["judged_at"])
+            at = min(row["answered_at"] or row["evaluated_at"], row["evaluated_at"])
             value = row["attributes"].get(side.slice, "")
-            if row["standing"] == RateScope.LIVE and value == side.value and at >= start:
+            if row["scope"] == RateScope.LIVE and value == side.value and at >= start:
                 yield _Part(at, ResultKey(row["app"], row["version"]), Sums.of(row["weight"], defect=row["defect"]))
 
 

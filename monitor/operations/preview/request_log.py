@@ -233,17 +233,17 @@ def _select(
     config: Config, done: LoggedTraffic, working: Sequence[ConfiguredEvaluator], record: RequestRecord, weight: float
 ) -> None:
     """Let each evaluator select."""
-    choices = {one.evaluator: one for one in record.choices}
+    decisions = {one.evaluator: one for one in record.decisions}
     probable: dict[str, float | None] = {}
     selected: set[str] = set()
     for one in working:
         name = one.evaluator.name
-        selection, choice = done.evaluators[name], choices.get(name)
-        selection.assumed = selection.assumed or choice is None
-        if _does_not_apply(one, record, choice):
+        selection, decision = done.evaluators[name], decisions.get(name)
+        selection.assumed = selection.assumed or decision is None
+        if _does_not_apply(one, record, decision):
             continue
         selection.applies += weight
-        probability = probable[name] = _probability(config, one, record, choice, selection)
+        probability = probable[name] = _probability(config, one, record, decision, selection)
         if probability is None:
             selection.unknown += weight
         elif consistent_sampling.chosen(record.request_id, config.sampling.salt, probability):
@@ -275,9 +275,9 @@ def _count(
     return mine
 
 
-def _does_not_apply(one: ConfiguredEvaluator, record: RequestRecord, choice: EvaluatorDecision | None) -> bool:
-    if choice is not None:
-        return bool(choice.missing) or choice.repeated
+def _does_not_apply(one: ConfiguredEvaluator, record: RequestRecord, decision: EvaluatorDecision | None) -> bool:
+    if decision is not None:
+        return bool(decision.missing) or decision.repeated
     return record.outcome == TraceOutcome.NO_CONTEXT and "context" in one.evaluator.needs
 
 
@@ -285,12 +285,12 @@ def _probability(
     config: Config,
     one: ConfiguredEvaluator,
     record: RequestRecord,
-    choice: EvaluatorDecision | None,
+    decision: EvaluatorDecision | None,
     selection: EvaluatorSelection,
 ) -> float | None:
     """The probability of selection: the recorded one where the sampler depends on more than the log; None: unknown."""
     sampler = one.sampler
-    recorded = choice.probability if choice is not None else None
+    recorded = decision.probability if decision is not None else None
     if one.evaluator.cost == "judge" and config.traffic.quotas:
         selection.unpredictable = "traffic.quotas thin it by what has been spent"
         return recorded

@@ -41,7 +41,7 @@ class Agreement:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._votes: OrderedDict[str, Vote] = OrderedDict()
-        self._verdicts: OrderedDict[str, dict[str, bool]] = OrderedDict()
+        self._own_results: OrderedDict[str, dict[str, bool]] = OrderedDict()
 
     def vote_on(self, request_id: str) -> Vote | None:
         """What a user has said of the request, as far as it is remembered."""
@@ -53,13 +53,13 @@ class Agreement:
             return
         vote = self._votes[request_id] = Vote(down)
         _bound(self._votes)
-        for evaluator, defect in {**earlier, **self._verdicts.get(request_id, {})}.items():
+        for evaluator, defect in {**earlier, **self._own_results.get(request_id, {})}.items():
             self._count(vote, app, evaluator, defect=defect)
 
     def evaluated(self, request_id: str, app: str, evaluator: str, *, defect: bool) -> None:
         """Note the result of an own evaluator."""
-        self._verdicts.setdefault(request_id, {})[evaluator] = defect
-        _bound(self._verdicts)
+        self._own_results.setdefault(request_id, {})[evaluator] = defect
+        _bound(self._own_results)
         vote = self._votes.get(request_id)
         if vote is not None:
             self._count(vote, app, evaluator, defect=defect)
@@ -188,21 +188,21 @@ class CaseLookup:
         """Know `case`, without its texts."""
         self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, RESPONSE_ID))
 
-    async def of(self, verdict: ExternalScore) -> tuple[Case, dict[str, bool]]:
+    async def of(self, score: ExternalScore) -> tuple[Case, dict[str, bool]]:
         """The case that a verdict is on, as far as it is known, and what our evaluators said of it before.
 
         By evaluator, whether it was a defect; nothing where a user has spoken before: that was counted then.
         """
-        known = self._requests.of(verdict.request_id)
-        request_id = known.request_id if known is not None else verdict.request_id
+        known = self._requests.of(score.request_id)
+        request_id = known.request_id if known is not None else score.request_id
         rows: list[dict[str, Any]] = []
-        if request_id and (known is None or verdict.by_user):
+        if request_id and (known is None or score.by_user):
             with suppress(MonitorError):
                 rows = await self._past(request_id)
         earlier = {} if any(map(_is_vote, rows)) else {row["evaluator"]: row["defect"] for row in rows if _counts(row)}
         if known is None:
             own = next((row for row in rows if row.get("score_source", ScoreSource.OWN) == ScoreSource.OWN), {})
-            known = _bare(verdict, own)
+            known = _bare(score, own)
         return known, earlier
 
 
@@ -217,12 +217,12 @@ def _counts(row: dict[str, Any]) -> bool:
     return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
 
 
-def _bare(verdict: ExternalScore, row: dict[str, Any]) -> Case:
+def _bare(score: ExternalScore, row: dict[str, Any]) -> Case:
     """A case of which no more is known than an earlier result says, or the verdict itself."""
     if not row:
-        return Case(request_id=verdict.request_id, app=verdict.app)
+        return Case(request_id=score.request_id, app=score.app)
     return Case(
-        request_id=verdict.request_id,
+        request_id=score.request_id,
         app=row["app"],
         source=row["source"],
         session_id=row["session_id"],

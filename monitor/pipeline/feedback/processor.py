@@ -27,14 +27,14 @@ from monitor.pipeline.feedback.names import ExternalEvaluator, ExternalEvaluator
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
-from monitor.pipeline.traffic import standing
+from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Runtime, SamplingDecision
 from monitor.statistics.limits import TokenBucket
 from monitor.telemetry.events import Event
 
 _OUTCOMES: Final = ("scored", "unscored", "duplicate", "too_many_names", "failed", *FAULTS)
 _AT_MOST: Final = 20_000
-"""Verdicts that may wait; beyond that senders are asked to try again."""
+"""External scores that may wait; beyond that senders are asked to try again."""
 _AT_ONCE: Final = 32
 
 
@@ -88,9 +88,9 @@ class FeedbackProcessor:
         """Why no more can be taken now; empty if they can."""
         return "too many external scores are waiting" if len(self._waiting) > _AT_MOST else ""
 
-    def take(self, verdicts: Sequence[ExternalScore], ack: Ack | None) -> None:
+    def take(self, scores: Sequence[ExternalScore], ack: Ack | None) -> None:
         """Take scores of requests that need not be known; each holds a share of `ack` until delivered."""
-        for one in verdicts:
+        for one in scores:
             who = self._who(one)
             if who is not None:
                 self._waiting.append((one, who, ack.share() if ack is not None else None))
@@ -116,8 +116,8 @@ class FeedbackProcessor:
         Returns the probability with which the case of `reading` is to be judged at least: 0 for most, more where a user
         dislikes the answer. A case that cannot be judged is remembered here, others by `after_sampling`.
         """
-        if reading.verdicts:
-            await self._hear(reading.verdicts, reading.case)
+        if reading.external_scores:
+            await self._process_in_trace(reading.external_scores, reading.case)
         if reading.status in EVALUABLE:
             return self._boost(reading.case)
         if reading.status is not ReadingStatus.NOT_RAG:
@@ -134,12 +134,12 @@ class FeedbackProcessor:
 
     # -- within
 
-    async def _hear(self, verdicts: Sequence[ExternalScore], case: Case) -> None:
-        """Enter verdicts that came within the trace of `case`.
+    async def _process_in_trace(self, scores: Sequence[ExternalScore], case: Case) -> None:
+        """Enter external scores from the trace of `case`.
 
         Those on another request, to which a link led, weigh what the trace weighs that brought them.
         """
-        for said in verdicts:
+        for said in scores:
             who = self._who(said)
             if who is None:
                 continue
@@ -159,42 +159,42 @@ class FeedbackProcessor:
         self._runtime.metrics.feedback_boosted.labels(self._runtime.metrics.app(case.app)).inc()
         return self._settings.probability
 
-    def _who(self, verdict: ExternalScore) -> ExternalEvaluator | None:
-        """Whose verdict it is; None where it cannot be used, which is counted."""
-        who = self._names.of(verdict.evaluator, verdict.score_source) if not verdict.fault else None
+    def _who(self, score: ExternalScore) -> ExternalEvaluator | None:
+        """Return the external evaluator of a score; None, counted, if the score cannot be used."""
+        who = self._names.of(score.evaluator, score.score_source) if not score.fault else None
         if who is None:
-            self._count(verdict, verdict.fault or "too_many_names")
+            self._count(score, score.fault or "too_many_names")
         return who
 
     @contextmanager
-    def _careful(self, verdict: ExternalScore) -> Iterator[None]:
+    def _careful(self, score: ExternalScore) -> Iterator[None]:
         """Keep one score that fails from stopping the others and the traces."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
-            self._count(verdict, "failed")
+            self._count(score, "failed")
             self._runtime.events.error(
                 Event.EXTRACTION_FAILED,
                 "an external score could not be processed",
-                trace_id=verdict.request_id,
+                trace_id=score.request_id,
                 error=type(error).__name__,
             )
 
     async def _work_off(
-        self, verdict: ExternalScore, who: ExternalEvaluator, ack: Ack | None, room: anyio.Semaphore
+        self, score: ExternalScore, who: ExternalEvaluator, ack: Ack | None, room: anyio.Semaphore
     ) -> None:
         try:
-            with self._careful(verdict):
-                await self._enter_later(verdict, who)
+            with self._careful(score):
+                await self._enter_later(score, who)
         finally:
             room.release()
         if ack is not None:
             ack.settle()
 
-    async def _enter_later(self, verdict: ExternalScore, who: ExternalEvaluator) -> None:
-        """Enter a verdict on a request that may be long past; a disliked answer is judged, where it is still kept."""
-        case, earlier = await self._known.of(verdict)
-        if not await self._enter(verdict, who, case, earlier) or not self._raises:
+    async def _enter_later(self, score: ExternalScore, who: ExternalEvaluator) -> None:
+        """Enter a score of an earlier request. A disliked answer is evaluated if it is still kept."""
+        case, earlier = await self._known.of(score)
+        if not await self._enter(score, who, case, earlier) or not self._raises:
             return
         found = self._unchosen.take(case.request_id)
         if found is not None and self._allowed.try_take(self._runtime.clock.monotonic()):
@@ -202,40 +202,40 @@ class FeedbackProcessor:
             self._wake.set()
 
     async def _enter(
-        self, verdict: ExternalScore, who: ExternalEvaluator, case: Case, earlier: dict[str, bool] | None = None
+        self, score: ExternalScore, who: ExternalEvaluator, case: Case, earlier: dict[str, bool] | None = None
     ) -> bool:
-        """Count and deliver one verdict of `who` on `case`, once; whether it is a user's "no"."""
-        judged = self._judged(verdict, who, case)
+        """Count and deliver one score of `who` for `case`, once. Returns whether it is a thumbs-down of a user."""
+        judged = self._judged(score, who, case)
         scored = isinstance(judged.outcome, Score)
-        votes = scored and verdict.by_user and case.traffic is Traffic.PRODUCTION
+        votes = scored and score.by_user and case.traffic is Traffic.PRODUCTION
         key = result_id(case.request_id, who.name, judged.version, judged.key)
         repeated = self._publisher.has(key) or self._working[key] > 0
         if not repeated:
             self._working[key] += 1
             try:
-                self._count(verdict, "scored" if scored else "unscored")
+                self._count(score, "scored" if scored else "unscored")
                 self._counting.selected(judged.case.app, who.name)
                 self._counting.finished(judged, 0.0)
                 await self._publisher.one(judged)
             finally:
                 del self._working[key]
         else:
-            self._count(verdict, "duplicate")
+            self._count(score, "duplicate")
         if votes:
             self._agreement.voted(case.request_id, judged.case.app, down=judged.defect, earlier=earlier or {})
         return votes and judged.defect and not repeated
 
-    def _count(self, verdict: ExternalScore, outcome: str) -> None:
-        self._runtime.metrics.external_scores.labels(verdict.score_source.value, outcome).inc()
+    def _count(self, score: ExternalScore, outcome: str) -> None:
+        self._runtime.metrics.external_scores.labels(score.score_source.value, outcome).inc()
 
-    def _judged(self, verdict: ExternalScore, who: ExternalEvaluator, case: Case) -> EvaluationResult:
+    def _judged(self, score: ExternalScore, who: ExternalEvaluator, case: Case) -> EvaluationResult:
         now = self._runtime.clock.now()
-        outcome, defect = who.ruling.read(verdict)
-        given = min(verdict.at, now) if verdict.at > 0 else now
+        outcome, defect = who.ruling.read(score)
+        given = min(score.at, now) if score.at > 0 else now
         on = replace(
             case,
-            span_id=case.span_id or verdict.span_id,
-            user_id=case.user_id or verdict.user,
+            span_id=case.span_id or score.span_id,
+            user_id=case.user_id or score.user,
             attributes=facts.allowed(case, self._slices),
             answered_at=given,
         )
@@ -244,11 +244,11 @@ class FeedbackProcessor:
             evaluator=who.name,
             version=who.via.value,
             outcome=outcome,
-            weight=1 / verdict.probability,
+            weight=1 / score.probability,
             level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
             defect=defect,
             evaluated_at=now,
-            scope=standing(on, now, self._late_after),
+            scope=rate_scope(on, now, self._late_after),
             score_source=who.via,
-            key=verdict.identity,
+            key=score.identity,
         )

@@ -72,7 +72,7 @@ class Ingest:
         recovered = 0
         async for record, ack, expired in self._spool.replay():
             try:
-                if record.signal == "verdicts" and self._feedback is not None:
+                if record.signal == "feedback" and self._feedback is not None:
                     self._feedback.take_up(record, ack, expired=expired)
                 elif record.signal == "cases":
                     await self._rows.take_up(record, ack, expired=expired)
@@ -98,11 +98,11 @@ class FeedbackIngest:
         """See `stages.Intake.accept`."""
         if full := self._processor.backlog:
             raise Overloaded(full)
-        if batch.verdicts:
-            payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.verdicts)
-            record = SpoolRecord(batch.source, "verdicts", self._runtime.clock.now(), payload)
+        if batch.external_scores:
+            payload = b"\n".join(orjson.dumps(asdict(one)) for one in batch.external_scores)
+            record = SpoolRecord(batch.source, "feedback", self._runtime.clock.now(), payload)
             ack = await self._spool.append(record)
-            self._processor.take(batch.verdicts, ack)
+            self._processor.take(batch.external_scores, ack)
             ack.settle()  # the delivery's own share; each verdict holds another
         return Accepted()
 

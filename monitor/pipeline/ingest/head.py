@@ -31,7 +31,8 @@ class Kept(NamedTuple):
 class Sorted(NamedTuple):
     """A batch after head sampling: what is kept; by trace id and app, what is sampled out and what is our own.
 
-    `verdicts` are those of others in log records of their own, whatever became of the trace: they are among `groups`.
+    `external_scores` came in log records of their own. They count even if their trace is
+    dropped; `groups` contains them as well.
     """
 
     groups: list[EncodedGroup]
@@ -41,7 +42,7 @@ class Sorted(NamedTuple):
     unidentified: dict[str, int]
     counts: dict[str, int]
     fault: str
-    verdicts: list[ExternalScore]
+    external_scores: list[ExternalScore]
 
 
 class _Sender(NamedTuple):
@@ -159,7 +160,7 @@ class HeadSampling:
             return "unrelated"
         if verdict is None:
             return "unrelated"
-        found.verdicts.append(verdict)
+        found.external_scores.append(verdict)
         return "external_score"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:

@@ -91,7 +91,7 @@ class SpanIngest:
 
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:
         """Take up a delivery that the previous process left. Raises `InvalidData` where it is not what was written."""
-        if record.signal == "cases" or record.signal == "verdicts":  # noqa: PLR1714 - as the type checker follows it
+        if record.signal == "cases" or record.signal == "feedback":  # noqa: PLR1714 - as the type checker follows it
             raise InvalidData(f"a delivery of {record.signal} contains no spans")
         batch = SpanBatch(record.source, record.signal, wire.split(record.payload))
         try:
@@ -134,8 +134,8 @@ class SpanIngest:
             self._count("logs", source, added.records)
             if added.spans.late and self._processor is not None:
                 self._processor.take(_late_verdicts(trace_id, entry.parts, entry.probability), ack)
-        if found.verdicts and self._processor is not None:
-            self._processor.take(found.verdicts, ack)
+        if found.external_scores and self._processor is not None:
+            self._processor.take(found.external_scores, ack)
         if ack is not None:
             ack.settle()  # the batch's own share; each open trace holds another
         for name, number in found.counts.items():

@@ -28,13 +28,13 @@ _SCORED: Final = {RateScope.LIVE.value: "score", RateScope.LATE.value: "late"}
 class RequestNote:
     """What is known so far of one request. Cheap to write, since every kept request has one."""
 
-    __slots__ = ("_choices", "_clock", "_facts", "_opened", "draw")
+    __slots__ = ("_clock", "_decisions", "_facts", "_opened", "draw")
 
     def __init__(self, opened: RequestRecord, clock: Clock) -> None:
         self._clock = clock
         self._opened = opened
         self._facts: dict[str, Any] = {}
-        self._choices: dict[str, dict[str, Any]] = {}
+        self._decisions: dict[str, dict[str, Any]] = {}
         self.draw: float | None = None
         """The value that evaluators' probabilities are held against, 0 to 1; None until the first has drawn."""
 
@@ -58,11 +58,11 @@ class RequestNote:
         facts: dict[str, Any] = {"chosen": chosen, "room": room}
         if decision is not None:
             facts |= {"probability": decision.probability, "target": decision.target, "thinned": decision.thinned}
-        self._choices[evaluator] = facts
+        self._decisions[evaluator] = facts
 
     def add(self, evaluator: str, **fields: Any) -> None:
-        """More on a choice, by the names of `EvaluatorDecision`."""
-        self._choices.setdefault(evaluator, {}).update(fields)
+        """More on a decision, by the names of `EvaluatorDecision`."""
+        self._decisions.setdefault(evaluator, {}).update(fields)
 
     def admitted(self, evaluator: str, waited: float) -> None:
         """Note that the case has left the queue in front of the judge, after so many seconds."""
@@ -84,14 +84,14 @@ class RequestNote:
 
     def unfinished(self) -> Iterator[str]:
         """The evaluators that chose the case and have come to no outcome yet."""
-        return (name for name, one in self._choices.items() if one.get("chosen") and not one.get("outcome"))
+        return (name for name, one in self._decisions.items() if one.get("chosen") and not one.get("outcome"))
 
     def record(self, outcome: str = "") -> RequestRecord:
         """Return the record as it stands now; with `outcome` it has ended."""
-        choices = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._choices.items())
+        decisions = tuple(EvaluatorDecision(evaluator=name, **facts) for name, facts in self._decisions.items())
         ended_at = self._clock.now() if outcome else 0.0
         return replace(
-            self._opened, **self._facts, outcome=outcome, ended_at=ended_at, draw=self.draw or 0.0, choices=choices
+            self._opened, **self._facts, outcome=outcome, ended_at=ended_at, draw=self.draw or 0.0, decisions=decisions
         )
 
 
@@ -135,8 +135,10 @@ class RequestNotes:
         if self._recorder is None:
             return
         app = self._runtime.metrics.app(record.app)
-        for choice in record.choices:
-            self._recorder.count(RequestStep(app, "", choice.evaluator, step_of(choice)), 1, choice.probability or 0.0)
+        for decision in record.decisions:
+            self._recorder.count(
+                RequestStep(app, "", decision.evaluator, step_of(decision)), 1, decision.probability or 0.0
+            )
         if outcome is not TraceOutcome.FORGOTTEN:  # of what is to be forgotten nothing new is written
             self._recorder.keep(record)
 
@@ -154,14 +156,14 @@ class RequestNotes:
         return found
 
 
-def step_of(choice: EvaluatorDecision) -> str:
-    """The step that a choice is summed under."""
-    if choice.repeated:
+def step_of(decision: EvaluatorDecision) -> str:
+    """The step that a decision is summed under."""
+    if decision.repeated:
         return "repeated"
-    if choice.outcome == "score":
-        return _SCORED.get(choice.scope, "non_production")
-    if choice.missing:
-        return f"missing:{choice.missing}"
-    if not choice.chosen:
+    if decision.outcome == "score":
+        return _SCORED.get(decision.scope, "non_production")
+    if decision.missing:
+        return f"missing:{decision.missing}"
+    if not decision.chosen:
         return "not_chosen"
-    return f"{choice.outcome}:{choice.reason}" if choice.outcome else "unfinished"
+    return f"{decision.outcome}:{decision.reason}" if decision.outcome else "unfinished"

@@ -85,16 +85,18 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     with erasing(path, dry_run=dry_run) as eraser:
         eraser.delete("results", "trace_id", traces)
         eraser.delete("people", "trace_id", traces)
-        eraser.delete("lessons", "n", _lessons_of(eraser, traces))
+        eraser.delete("past_results", "n", _past_results_of(eraser, traces))
     return eraser.rows
 
 
-def _lessons_of(eraser: Eraser, traces: Collection[str]) -> list[int]:
-    """The rows of `lessons` that came from these traces: a lesson carries only the hash that is its result's id."""
+def _past_results_of(eraser: Eraser, traces: Collection[str]) -> list[int]:
+    """The rows of `past_results` that came from these traces: each carries only the hash that is its result's id."""
     found = []
-    for number, body in eraser.db.execute("SELECT n, body FROM lessons").fetchall() if eraser.has("lessons") else ():
-        lesson = load(body)
-        by = (lesson.get("evaluator", ""), lesson.get("version", ""))
-        if lesson.get("result") in {result_id(trace, *by) for trace in traces}:
+    for number, body in (
+        eraser.db.execute("SELECT n, body FROM past_results").fetchall() if eraser.has("past_results") else ()
+    ):
+        past = load(body)
+        by = (past.get("evaluator", ""), past.get("version", ""))
+        if past.get("result") in {result_id(trace, *by) for trace in traces}:
             found.append(number)
     return found

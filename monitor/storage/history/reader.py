@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.stages import PastResult
 from monitor.storage.history.rows import load
-from monitor.storage.history.tables import FORMAT, LESSONS_AT_MOST, MINUTE, NEWEST_LESSONS
+from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, PAST_RESULTS_AT_MOST
 from monitor.storage.sqlite import ReadOnly, marks
 
 _AT_ONCE = 500
@@ -175,7 +175,7 @@ class HistoryReader:
             for app, evaluator, parts, began, seen in found
         ]
 
-    def verdicts(self, ids: Collection[str]) -> set[str]:
+    def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Which of these results, by id, exist and are `score` or `skipped`."""
         wanted = list(ids)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
@@ -189,10 +189,10 @@ class HistoryReader:
         sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
         return dict(self._file.query(sql, values))
 
-    def lessons(self) -> list[PastResult]:
+    def past_results(self) -> list[PastResult]:
         """What samplers learn from: the newest 5,000 results that have something to teach, oldest first."""
-        newest = self._file.query(NEWEST_LESSONS, [LESSONS_AT_MOST])
-        return [_lesson(body) for (body,) in reversed(newest)]
+        newest = self._file.query(NEWEST_PAST_RESULTS, [PAST_RESULTS_AT_MOST])
+        return [_past_result(body) for (body,) in reversed(newest)]
 
     def _rows(self, where: str, values: list[Any], order: str, limit: int, **only: str | None) -> list[dict[str, Any]]:
         for column, value in only.items():
@@ -208,6 +208,6 @@ def _sums(row: tuple[Any, ...]) -> MinuteSums:
     return MinuteSums(at, app, evaluator, version, bool(defect), *rest)
 
 
-def _lesson(body: bytes) -> PastResult:
+def _past_result(body: bytes) -> PastResult:
     fields = load(body)
     return PastResult(**{**fields, "inputs": tuple(fields["inputs"])})

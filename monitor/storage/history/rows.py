@@ -7,7 +7,7 @@ changes its meaning raises it.
 |---|---|
 | `schema` | 1 |
 | `id` | 32 hex digits, the same when the same evaluation is repeated |
-| `judged_at`, `answered_at` | seconds since 1970 |
+| `evaluated_at`, `answered_at` | seconds since 1970 |
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
 | `model` | the model of the service |
 | `evaluator`, `version` | what scored the case |
@@ -18,7 +18,7 @@ changes its meaning raises it.
 | `weight` | how many requests this one represents |
 | `sampling` | {`probability`, `target`, `inputs`, `shift`}: how its evaluator sampled it; null without sampling |
 | `judge` | {`model`, `dollars`, `input_tokens`, `output_tokens`, `seconds`, `attempts`, `cached`} |
-| `standing` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
+| `scope` | `live`; `late`: scored too long after the answer; `non_production`: other traffic than production;
   `user_disliked`: scored because of a thumbs-down; `backfill`: scored later on request. Only `live` counts in rates |
 | `origin` | with `backfill` only, where the case came from: `kafka`, `spool`, `file` or `missed` |
 | `score_source` | `own`, or how an external score came: `gen_ai_events`, `openinference`, `feedback` |
@@ -57,7 +57,7 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
     row: dict[str, Any] = {
         "schema": SCHEMA,
         "id": result.id,
-        "judged_at": result.evaluated_at,
+        "evaluated_at": result.evaluated_at,
         "answered_at": case.answered_at,
         "trace_id": case.request_id,
         "span_id": case.span_id,
@@ -80,7 +80,7 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "weight": result.weight,
         "sampling": asdict(result.selection) if result.selection else None,
         "judge": _judge(result),
-        "standing": result.scope.value,
+        "scope": result.scope.value,
         "score_source": result.score_source.value,
         "traffic": case.traffic.value,
         "attributes": dict(case.attributes),
@@ -125,14 +125,14 @@ def load(line: bytes) -> dict[str, Any]:
     return row
 
 
-def lesson(row: Mapping[str, Any]) -> PastResult | None:
+def past_result(row: Mapping[str, Any]) -> PastResult | None:
     """What samplers learn from a row; None for anything else. Never raises: the row may come from anywhere."""
     try:
         if row["schema"] != SCHEMA:
             return None
         drawn = row["sampling"] or {"probability": 1.0, "target": 1.0, "inputs": ()}
         counts = row["outcome"] == "score" and row["traffic"] == Traffic.PRODUCTION
-        asked_for = row.get("standing") in (RateScope.BACKFILL, RateScope.USER_DISLIKED)
+        asked_for = row.get("scope") in (RateScope.BACKFILL, RateScope.USER_DISLIKED)
         counts = counts and not asked_for  # cases that people chose are no random sample
         defect = row["defect"] if counts else None
         inputs = tuple(float(one) for one in drawn["inputs"])

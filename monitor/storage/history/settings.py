@@ -9,7 +9,7 @@ from pydantic import Field
 from monitor.quantities import Duration, Size
 from monitor.stages import Component
 
-Texts: TypeAlias = Literal["all", "verdicts", "none"]
+Texts: TypeAlias = Literal["all", "explanations", "none"]
 
 
 class ResultRetention(Component):
@@ -18,8 +18,8 @@ class ResultRetention(Component):
     retention: Duration = Field(default=7 * 86400.0, gt=0)
     """How long to keep results."""
 
-    texts: Texts = "verdicts"
-    """Texts to store with results. `all`: question, context, answer and explanation. `verdicts`: explanations only,
+    texts: Texts = "explanations"
+    """Texts to store with results. `all`: question, context, answer and explanation. `explanations`: only explanations,
     which may quote the others. `none`: only scores and numbers, no user text. See docs/privacy.md."""
 
     texts_retention: Duration | None = Field(default=None, gt=0)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.privacy.pseudonyms import UserKey
-from monitor.storage.history.rows import as_json, dump, lesson
+from monitor.storage.history.rows import as_json, dump, past_result
 from monitor.storage.sqlite import Format, open_database, used_bytes
 
 FORMAT: Final = Format(
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
   PRIMARY KEY (app, evaluator, fingerprint)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lessons (n INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS past_results (n INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS people (
   user TEXT, trace_id TEXT, at REAL NOT NULL, PRIMARY KEY (user, trace_id)
 ) WITHOUT ROWID;
@@ -40,14 +40,14 @@ CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
 """,
 )
-"""`lessons`: what samplers learn from after a restart. `people`: the user of a trace, by the pseudonym of
+"""`past_results`: what samplers learn from after a restart. `people`: the user of a trace, by the pseudonym of
 `privacy`. `blanked`: up to when no result has a text."""
 
 MINUTE: Final = 60
-LESSONS_AT_MOST: Final = 5_000
+PAST_RESULTS_AT_MOST: Final = 5_000
 """Past results that are kept for samplers: as many as the model itself remembers."""
 
-NEWEST_LESSONS: Final = "SELECT body FROM lessons ORDER BY n DESC LIMIT ?"
+NEWEST_PAST_RESULTS: Final = "SELECT body FROM past_results ORDER BY n DESC LIMIT ?"
 _PRUNE_AT_ONCE: Final = 500
 
 
@@ -87,7 +87,7 @@ def insert(
             db.execute("DELETE FROM results WHERE id = ? AND outcome = 'unscored'", (one.id,))
         added = db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values).rowcount
         if added:
-            _keep_lesson(db, row, one.evaluated_at)
+            _keep_past_result(db, row, one.evaluated_at)
             if users is not None and one.case.user_id:
                 person = (users.of(one.case.user_id), one.case.request_id, one.evaluated_at)
                 db.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", person)
@@ -115,12 +115,15 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
     db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
-    db.execute("DELETE FROM lessons WHERE at < ? OR n <= (SELECT max(n) FROM lessons) - ?", (before, LESSONS_AT_MOST))
+    db.execute(
+        "DELETE FROM past_results WHERE at < ? OR n <= (SELECT max(n) FROM past_results) - ?",
+        (before, PAST_RESULTS_AT_MOST),
+    )
     db.execute("DELETE FROM people WHERE at < ?", (before,))
     return deleted == _PRUNE_AT_ONCE
 
 
-def _keep_lesson(db: sqlite3.Connection, row: Mapping[str, Any], at: float) -> None:
-    found = lesson(row)
+def _keep_past_result(db: sqlite3.Connection, row: Mapping[str, Any], at: float) -> None:
+    found = past_result(row)
     if found is not None and found.defect is not None and found.inputs:
-        db.execute("INSERT INTO lessons (at, body) VALUES (?, ?)", (at, dump(asdict(found))))
+        db.execute("INSERT INTO past_results (at, body) VALUES (?, ?)", (at, dump(asdict(found))))

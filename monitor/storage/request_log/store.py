@@ -26,7 +26,7 @@ def _defaults(kind: type) -> dict[str, Any]:
 
 
 _RECORD: Final = _defaults(RequestRecord)
-_CHOICE: Final = _defaults(EvaluatorDecision)
+_DECISION: Final = _defaults(EvaluatorDecision)
 
 
 def pack(record: RequestRecord) -> bytes:
@@ -34,8 +34,8 @@ def pack(record: RequestRecord) -> bytes:
     kept = _non_defaults(record, _RECORD)
     if record.joined:
         kept["joined"] = [list(one) for one in record.joined]
-    if record.choices:
-        kept["choices"] = [_choice(one) for one in record.choices]
+    if record.decisions:
+        kept["decisions"] = [_decision(one) for one in record.decisions]
     try:
         return orjson.dumps(kept)
     except TypeError:  # half a surrogate pair, in the name of an app or a span, is no UTF-8
@@ -48,18 +48,18 @@ def unpack(body: bytes) -> RequestRecord:
         kept = orjson.loads(body)
     except orjson.JSONDecodeError:
         kept = json.loads(body)
-    choices = []
-    for one in kept.get("choices", ()):
+    decisions = []
+    for one in kept.get("decisions", ()):
         tries = tuple(Attempt(*each) for each in one.get("tries", ()))
-        choices.append(EvaluatorDecision(**{**_known(one, _CHOICE), "tries": tries}))
+        decisions.append(EvaluatorDecision(**{**_known(one, _DECISION), "tries": tries}))
     joined = tuple(Joined(*one) for one in kept.get("joined", ()))
-    return RequestRecord(**{**_known(kept, _RECORD), "joined": joined, "choices": tuple(choices)})
+    return RequestRecord(**{**_known(kept, _RECORD), "joined": joined, "decisions": tuple(decisions)})
 
 
-def _choice(choice: EvaluatorDecision) -> dict[str, Any]:
-    kept = _non_defaults(choice, _CHOICE)
-    if choice.tries:
-        kept["tries"] = [(one.seconds, one.result, one.detail) for one in choice.tries]
+def _decision(decision: EvaluatorDecision) -> dict[str, Any]:
+    kept = _non_defaults(decision, _DECISION)
+    if decision.tries:
+        kept["tries"] = [(one.seconds, one.result, one.detail) for one in decision.tries]
     return kept
 
 

@@ -56,7 +56,7 @@ class SpoolRecord:
     """
 
     source: str
-    signal: Signal | Literal["cases", "verdicts"]
+    signal: Signal | Literal["cases", "feedback"]
     received_at: float
     payload: bytes
     meta: bytes = b""

@@ -59,7 +59,7 @@ async def test_a_webhook_gets_the_documented_json_once_for_each_change() -> None
                 "rate": 0.3,
                 "lower": 0.2,
                 "upper": 0.4,
-                "judged": 200,
+                "evaluated": 200,
                 "defects": 60,
                 "window_seconds": 3600.0,
             }

@@ -51,11 +51,11 @@ def test_a_score_counts_at_the_time_of_its_answer() -> None:
     assert world.scored() == 0
 
 
-@pytest.mark.parametrize("standing", [one for one in RateScope if one is not RateScope.LIVE])
-def test_what_is_not_live_counts_nowhere(standing: RateScope) -> None:
+@pytest.mark.parametrize("scope", [one for one in RateScope if one is not RateScope.LIVE])
+def test_what_is_not_live_counts_nowhere(scope: RateScope) -> None:
     world = World()
-    world.hear(3, outcome=Score(4.0, ""), scope=standing)
-    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), scope=standing)
+    world.hear(3, outcome=Score(4.0, ""), scope=scope)
+    world.hear(100, outcome=Unscored(UnscoredReason.TIMEOUT), scope=scope)
     assert (world.scored(), world.wrong()) == (0, set())
 
 

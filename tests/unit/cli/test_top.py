@@ -37,7 +37,11 @@ def test_the_first_look_shows_the_rate_since_the_start_and_later_ones_both() -> 
     assert (later.window, later.rates[0].rate, later.rates[0].judged) == (40.0, 0.1, 100)
     assert later.rates[0].since_start == (0.3, 200)
     told = to_object(watcher.status())["rates"][0]
-    assert (told["window"]["judged"], told["since_start"]["judged"], told["thresholds"]["critical"]) == (100, 200, 0.3)
+    assert (told["window"]["evaluated"], told["since_start"]["evaluated"], told["thresholds"]["critical"]) == (
+        100,
+        200,
+        0.3,
+    )
 
 
 def test_a_firing_alert_is_a_line_of_its_own() -> None:

@@ -68,7 +68,7 @@ async def test_what_the_budget_is_spent_on_is_counted():
     assert bench.total("sampling_boosted_total") == pytest.approx(above)
     assert above > 0
     assert bench.total("sampling_expected_defects_total") > 0
-    assert bench.total("sampling_learned_verdicts_total") == len(bench.results) > 0
+    assert bench.total("sampling_learned_results_total") == len(bench.results) > 0
 
 
 async def test_an_evaluator_without_a_budget_has_none_of_these_series():

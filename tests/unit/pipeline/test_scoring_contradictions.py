@@ -30,8 +30,8 @@ def test_a_verdict_of_a_judge_is_marked_and_its_value_left_as_it_is(name, value,
     assert (outcome.value, outcome.explanation) == (value, PRAISE)
 
 
-@pytest.mark.parametrize("standing", [RateScope.LIVE, RateScope.LATE, RateScope.NON_PRODUCTION])
-def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
+@pytest.mark.parametrize("scope", [RateScope.LIVE, RateScope.LATE, RateScope.NON_PRODUCTION])
+def test_it_is_counted_from_zero_by_how_the_score_counted(scope):
     metrics = Metrics()
     counting = ResultMetrics(metrics)
     for name in ("groundedness", "overlap_groundedness"):
@@ -44,7 +44,7 @@ def test_it_is_counted_from_zero_by_how_the_score_counted(standing):
 
     assert [counted("groundedness", what) for what in ("defect", "passed")] == [0, 0]
     assert counted("overlap_groundedness", "defect") is None
-    judged = answer(1, evaluator="groundedness", level="ungrounded", defect=True, scope=standing)
+    judged = answer(1, evaluator="groundedness", level="ungrounded", defect=True, scope=scope)
     for one in (Score(1, PRAISE, contradicts=True), Score(1, "no")):
         counting.selected("shop", "groundedness")
         level = shipped("groundedness").scale.level(1)

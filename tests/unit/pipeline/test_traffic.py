@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.outcome import RateScope
 from monitor.pipeline.ledger import TraceOutcome
-from monitor.pipeline.traffic import TrafficRules, TrafficSettings, standing
+from monitor.pipeline.traffic import TrafficRules, TrafficSettings, rate_scope
 from monitor.statistics import consistent_sampling
 from tests.support.runtime import runtime, total
 
@@ -137,4 +137,4 @@ def test_settings_that_make_no_sense_are_refused(wrong):
     ],
 )
 def test_a_verdict_is_late_by_the_time_of_its_answer(answered_at, traffic, expected):
-    assert standing(Case(request_id="ab", answered_at=answered_at, traffic=traffic), 1900.0, 900.0) is expected
+    assert rate_scope(Case(request_id="ab", answered_at=answered_at, traffic=traffic), 1900.0, 900.0) is expected

@@ -16,7 +16,7 @@ from monitor.samplers.boosted import Boosted
 from monitor.sinks.history import HistorySink
 from monitor.stages import PastResult
 from monitor.storage.history import tables
-from monitor.storage.history.rows import as_json, dump, lesson, load
+from monitor.storage.history.rows import as_json, dump, load, past_result
 from tests.support.evaluators import FakeJudge, Memory
 from tests.support.runtime import runtime
 from tests.support.sampling import UNSUPPORTED, SamplingBench, answered
@@ -37,16 +37,16 @@ class Process(SamplingBench):
             response = UNSUPPORTED if number % 3 else "The library opens at nine."
             await self.run(answered(number, response, **fields))
 
-    def lessons(self) -> list[PastResult]:
+    def past_results(self) -> list[PastResult]:
         rows = [load(dump(as_json(one, texts=False))) for one in self.results]
-        return [one for one in map(lesson, rows) if one is not None]
+        return [one for one in map(past_result, rows) if one is not None]
 
     def ids(self) -> set[str]:
         return {one.id for one in self.results}
 
-    def hear(self, lessons: Sequence[PastResult], *, delivered: bool = True) -> None:
-        for one in lessons:
-            self.evaluation.heard(one, delivered=delivered)
+    def hear(self, past_results: Sequence[PastResult], *, delivered: bool = True) -> None:
+        for one in past_results:
+            self.evaluation.on_past_result(one, delivered=delivered)
 
     def belief(self) -> tuple[list[float], list[list[float]], int]:
         learner = self.sampling()._of("shop").learner
@@ -56,27 +56,27 @@ class Process(SamplingBench):
 async def test_a_process_that_heard_what_another_one_judged_believes_what_that_one_does() -> None:
     first, second = Process(), Process()
     await first.live(range(60))
-    second.hear(first.lessons())
+    second.hear(first.past_results())
     assert second.belief() == first.belief()
     assert first.belief()[2] == len(first.results) > 10
-    assert second.total("sampling_recalled_verdicts_total") == first.total("sampling_learned_verdicts_total")
-    assert second.total("sampling_learned_verdicts_total") == 0
+    assert second.total("sampling_replayed_results_total") == first.total("sampling_learned_results_total")
+    assert second.total("sampling_learned_results_total") == 0
 
 
 async def test_a_verdict_teaches_once_however_often_it_is_told() -> None:
     first, second = Process(), Process()
     await first.live(range(40))
-    before, lessons = first.belief(), first.lessons()
-    first.hear(lessons)
-    second.hear(lessons)
-    second.hear(lessons)
+    before, past_results = first.belief(), first.past_results()
+    first.hear(past_results)
+    second.hear(past_results)
+    second.hear(past_results)
     assert first.belief() == second.belief() == before
 
 
 async def test_a_case_that_another_replica_judged_first_teaches_once_when_it_is_judged_here_too() -> None:
     first, second = Process(), Process()
     await first.live(range(40))
-    second.hear(first.lessons(), delivered=False)
+    second.hear(first.past_results(), delivered=False)
     await second.live(range(40))
     again = first.ids() & second.ids()
     assert len(again) > 3
@@ -87,15 +87,15 @@ async def test_only_the_same_version_of_the_same_evaluator_teaches() -> None:
     first, second = Process(), Process()
     await first.live(range(40))
     for changed in ({"version": "2"}, {"evaluator": "another"}):
-        second.hear([replace(one, **changed) for one in first.lessons()])
+        second.hear([replace(one, **changed) for one in first.past_results()])
     assert second.belief()[2] == 0
-    assert second.total("sampling_recalled_verdicts_total") == 0
+    assert second.total("sampling_replayed_results_total") == 0
 
 
 async def test_what_is_not_production_teaches_nobody() -> None:
     first, second = Process(), Process()
     await first.live(range(40), traffic=Traffic.INTERNAL)
-    second.hear(first.lessons())
+    second.hear(first.past_results())
     assert first.results
     assert first.belief()[2] == second.belief()[2] == 0
 
@@ -103,7 +103,7 @@ async def test_what_is_not_production_teaches_nobody() -> None:
 async def test_what_all_replicas_read_is_not_judged_again_after_another_replicas_end() -> None:
     first, second = Process(), Process()
     await first.live(range(40))
-    second.hear(first.lessons())
+    second.hear(first.past_results())
     await second.live(range(40))
     assert not first.ids() & second.ids()
 
@@ -111,7 +111,7 @@ async def test_what_all_replicas_read_is_not_judged_again_after_another_replicas
 async def test_what_only_this_process_kept_is_delivered_again_to_sinks_that_may_not_have_it() -> None:
     first, second = Process(), Process()
     await first.live(range(40))
-    second.hear(first.lessons(), delivered=False)
+    second.hear(first.past_results(), delivered=False)
     await second.live(range(40))
     assert len(first.ids() & second.ids()) > 3
 
@@ -123,14 +123,14 @@ async def test_the_history_tells_after_a_restart_what_was_learned_oldest_first(t
     async with history.open(runtime()) as deliver:
         for one in first.results:
             await deliver(one)
-    await history.recall(heard.append, runtime())
-    assert heard == first.lessons()
+    await history.replay_results(heard.append, runtime())
+    assert heard == first.past_results()
     second.hear(heard, delivered=False)
     assert second.belief() == first.belief()
 
 
 async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "LESSONS_AT_MOST", 10)
+    monkeypatch.setattr(tables, "PAST_RESULTS_AT_MOST", 10)
     history, first, heard = HistorySink(path=tmp_path / "history.db"), Process(), []
     await first.live(range(60))
     async with history.open(runtime()) as deliver:
@@ -138,10 +138,10 @@ async def test_the_history_keeps_the_newest_lessons_only(tmp_path: Path, monkeyp
             await deliver(one)
     async with history.open(runtime()) as deliver:  # which tidies up with the next result
         await deliver(first.results[0])
-    await history.recall(heard.append, runtime())
-    assert heard == first.lessons()[-10:]
+    await history.replay_results(heard.append, runtime())
+    assert heard == first.past_results()[-10:]
     with closing(sqlite3.connect(tmp_path / "history.db")) as db:
-        assert db.execute("SELECT count(*) FROM lessons").fetchone() == (10,)
+        assert db.execute("SELECT count(*) FROM past_results").fetchone() == (10,)
 
 
 async def test_a_history_of_before_lessons_opens_and_remembers_from_then_on(tmp_path: Path) -> None:
@@ -151,12 +151,12 @@ async def test_a_history_of_before_lessons_opens_and_remembers_from_then_on(tmp_
     async with history.open(runtime()) as deliver:
         await deliver(first.results[0])
     with closing(sqlite3.connect(path)) as db:
-        db.executescript("DROP TABLE lessons; PRAGMA user_version = 0;")
+        db.executescript("DROP TABLE past_results; PRAGMA user_version = 0;")
     async with history.open(runtime()) as deliver:
         for one in first.results:
             await deliver(one)
-    await history.recall(heard.append, runtime())
-    assert heard == first.lessons()[1:]
+    await history.replay_results(heard.append, runtime())
+    assert heard == first.past_results()[1:]
     assert len(await history.results()) == len(first.results)
 
 
@@ -164,6 +164,6 @@ async def test_a_part_of_what_another_replica_has_judged_is_not_judged_again() -
     first, second = Process(), Process()
     await first.live(range(60))
     whole = first.results[0].case
-    second.hear(first.lessons())
+    second.hear(first.past_results())
     await second.run(replace(whole, span_id="f" * 16, retrieved_context=()))
     assert second.results == []

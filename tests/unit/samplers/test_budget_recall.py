@@ -1,4 +1,4 @@
-"""What a sampler learns from lessons of other processes, and which part of a group's budget it spends."""
+"""What a sampler learns from past results of other processes, and which part of a group's budget it spends."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ODDS = {"feedback=down": 5.0}
 
 
 def lived(sampling, runs: int = 120) -> list[PastResult]:
-    """Cases that the sampler draws and learns from; the same as lessons."""
-    lessons = []
+    """Cases that the sampler draws and learns from; the same as past results."""
+    past_results = []
     for number in range(runs):
         attributes = {"feedback": "down"} if number % 7 == 0 else {}
         bad = number % 3 == 0
         one = case(BAD if bad else GOOD, number, attributes=attributes)
         drawn = sampling.draw(one, local(BAD if bad else GOOD))
         sampling.learn(one, drawn, defect=bad, dollars=0.01)
-        lessons.append(
+        past_results.append(
             PastResult(
                 result=f"{number:032x}",
                 app="shop",
@@ -41,7 +41,7 @@ def lived(sampling, runs: int = 120) -> list[PastResult]:
                 dollars=0.01,
             )
         )
-    return lessons
+    return past_results
 
 
 def belief(sampling) -> tuple[list[float], list[list[float]], int]:
@@ -52,8 +52,8 @@ def belief(sampling) -> tuple[list[float], list[list[float]], int]:
 def test_a_sampler_that_heard_all_lessons_believes_what_the_one_does_that_lived_through_them() -> None:
     options = Boosted(per_day=24_000, odds=ODDS)
     first, second = options.open(shipped("groundedness"), runtime()), options.open(shipped("groundedness"), runtime())
-    for lesson in lived(first):
-        second.recall(lesson)
+    for past in lived(first):
+        second.learn_past(past)
     assert belief(second) == belief(first)
     assert belief(first)[2] == 120
 
@@ -61,8 +61,8 @@ def test_a_sampler_that_heard_all_lessons_believes_what_the_one_does_that_lived_
 def test_in_another_order_it_believes_nearly_the_same() -> None:
     options = Boosted(per_day=24_000, odds=ODDS)
     first, second = options.open(shipped("groundedness"), runtime()), options.open(shipped("groundedness"), runtime())
-    for lesson in reversed(lived(first)):
-        second.recall(lesson)
+    for past in reversed(lived(first)):
+        second.learn_past(past)
     for mine, other in zip(belief(first)[0], belief(second)[0], strict=True):
         assert mine == pytest.approx(other, abs=0.15)
 
@@ -70,8 +70,8 @@ def test_in_another_order_it_believes_nearly_the_same() -> None:
 @pytest.mark.parametrize("inputs", [(), (0.5,) * 6, (0.5,) * 8, (1e6,) * 7])
 def test_a_lesson_of_another_shape_teaches_nothing(inputs: tuple[float, ...]) -> None:
     sampling = Boosted(per_day=24_000).open(shipped("groundedness"), runtime())
-    (lesson,) = lived(Boosted(per_day=24_000).open(shipped("groundedness"), runtime()), 1)
-    sampling.recall(replace(lesson, inputs=inputs))
+    (past,) = lived(Boosted(per_day=24_000).open(shipped("groundedness"), runtime()), 1)
+    sampling.learn_past(replace(past, inputs=inputs))
     assert belief(sampling)[2] == 0
 
 
@@ -79,7 +79,7 @@ def test_the_price_of_a_judgement_is_recalled() -> None:
     fresh = BudgetSampler(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
     knows = BudgetSampler(dollars_per_day=10, dollars_per_evaluation=0.5).open(shipped("fluency"), runtime())
     for number in range(200):
-        knows.recall(PastResult(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
+        knows.learn_past(PastResult(result=str(number), app="shop", evaluator="any", version="1", dollars=0.001))
     assert knows._budget._pacer.per_day > 8 * fresh._budget._pacer.per_day
 
 

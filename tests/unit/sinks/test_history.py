@@ -163,11 +163,11 @@ async def test_beyond_at_most_the_oldest_go_first(tmp_path: Path, monkeypatch: p
     found = await history.results(limit=2000)
     assert 100 < len(found) < 1400
     assert found[0]["trace_id"] == f"{1499:032x}"
-    assert [row["judged_at"] for row in found] == sorted((row["judged_at"] for row in found), reverse=True)
+    assert [row["evaluated_at"] for row in found] == sorted((row["evaluated_at"] for row in found), reverse=True)
 
 
 async def test_unless_texts_are_asked_for_none_reaches_the_file(tmp_path: Path) -> None:
-    history = HistorySink(path=tmp_path / "h.db", texts="verdicts")
+    history = HistorySink(path=tmp_path / "h.db", texts="explanations")
     await deliver(history, judged(1))
     image = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - nothing else runs
     assert b"How long is the warranty" not in image
@@ -236,13 +236,13 @@ async def test_an_answer_from_the_future_counts_when_it_was_judged(history: Hist
     assert [row.at for row in await history.sums_since(0)] == [int(one.evaluated_at // 60 * 60)]
 
 
-@pytest.mark.parametrize("standing", [RateScope.LATE, RateScope.NON_PRODUCTION])
+@pytest.mark.parametrize("scope", [RateScope.LATE, RateScope.NON_PRODUCTION])
 async def test_what_does_not_count_is_kept_as_a_result_and_adds_to_no_sum(
-    history: HistorySink, standing: RateScope
+    history: HistorySink, scope: RateScope
 ) -> None:
     """Else the windows of alerts would hold it after a restart."""
-    await deliver(history, judged(1, scope=standing))
-    assert [row["standing"] for row in await history.results()] == [standing.value]
+    await deliver(history, judged(1, scope=scope))
+    assert [row["scope"] for row in await history.results()] == [scope.value]
     assert await history.sums_since(0) == []
     assert await history.generations() == []
 

@@ -53,7 +53,7 @@ async def test_in_the_mode_none_no_text_reaches_any_file(tmp_path: Path) -> None
         await one_more(unscored)
         assert CANARY.encode() not in image(tmp_path)
     assert CANARY.encode() not in image(tmp_path)
-    first, second = sorted(await history.results(), key=lambda row: row["judged_at"])
+    first, second = sorted(await history.results(), key=lambda row: row["evaluated_at"])
     assert (first["score"], first["explanation"], first["evidence"][0]["verdict"]) == (1.0, "", "absent")
     assert (second["reason"], second["detail"]) == ("error", "")
 
@@ -138,7 +138,7 @@ async def test_the_texts_of_a_trace_with_many_verdicts_are_read_once(tmp_path: P
 
 
 def test_texts_of_cases_are_kept_only_on_request() -> None:
-    assert parse({}).storage.texts == HistorySink().texts == "verdicts"
+    assert parse({}).storage.texts == HistorySink().texts == "explanations"
 
 
 def test_the_key_of_pseudonyms_is_made_once_and_private(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_score_has_the_attributes_of_the_convention_and_ours() -> None:
         "rag_monitor.level": "high",
         "rag_monitor.defect": False,
         "rag_monitor.weight": 10.0,
-        "rag_monitor.standing": "live",
+        "rag_monitor.scope": "live",
     }
 
 

@@ -113,7 +113,7 @@ async def test_a_case_has_all_that_is_known(tmp_path):
     said = {one.evaluator: one for one in case.results}
     assert said["groundedness"].reason == "timeout"
     assert said["groundedness"].score is None
-    assert said["relevance"].standing == "late"
+    assert said["relevance"].scope == "late"
     assert said["overlap_groundedness"].lag == pytest.approx(20, abs=1)
 
 

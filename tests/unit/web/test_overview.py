@@ -45,7 +45,7 @@ async def test_a_rate_of_somebody_elses_verdicts_is_shown_with_its_source_and_is
     site.judge("shop", "user_feedback", good=1, bad=3)
     site.runtime.metrics.evaluator_info.labels("user_feedback").info({"source": "feedback"})
     (app,) = (await seen(site)).apps
-    shown = {one.evaluator: (one.source, one.state, one.judged, one.defects) for one in app.rates}
+    shown = {one.evaluator: (one.source, one.state, one.evaluated, one.defects) for one in app.rates}
     assert shown == {PAIR[1]: ("own", "ok", 500, 10), "user_feedback": ("feedback", "no_alert", 4, 3)}
     assert app.state == "ok"
 
@@ -53,7 +53,7 @@ async def test_a_rate_of_somebody_elses_verdicts_is_shown_with_its_source_and_is
 async def test_a_rate_below_its_threshold_is_ok_with_its_interval(site):
     site.judge(*PAIR, good=490, bad=10)
     found = await rate(site)
-    assert (found.state, found.judged, found.defects) == ("ok", 500, 10)
+    assert (found.state, found.evaluated, found.defects) == ("ok", 500, 10)
     assert found.lower < found.rate == 0.02 < found.upper
     assert found.thresholds == {"critical": 0.25, "warning": 0.1}
 
@@ -129,7 +129,7 @@ async def test_a_trend_of_few_verdicts_is_drawn_in_fewer_steps_and_loses_none(si
         site.judge(*PAIR, good=3, bad=1, at=NOW - hour * 3600)
     found = await rate(site)
     assert len(found.trend) == 6
-    assert sum(one.judged for one in found.trend) == found.judged
+    assert sum(one.evaluated for one in found.trend) == found.evaluated
 
 
 async def test_a_rate_is_set_against_the_week_before_once_that_is_known(site):

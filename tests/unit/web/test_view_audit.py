@@ -35,7 +35,7 @@ def recent(number: int = 1, **fields: Any) -> EvaluationResult:
 async def site_of(folder: Path, *results: EvaluationResult, texts: bool = True) -> Site:
     site = Site(folder, texts=texts)
     await site.store(results or [recent()])
-    site.runtime.events.also(Audit(folder, SystemClock()).heard)
+    site.runtime.events.also(Audit(folder, SystemClock()).on_event)
     return site
 
 
@@ -115,7 +115,7 @@ def test_the_file_is_begun_anew_when_it_is_full_and_the_one_before_is_kept(
 def test_where_the_file_cannot_be_written_the_log_says_so_once(tmp_path: Path) -> None:
     metrics = Metrics()
     events = Events(metrics)
-    events.also(Audit(tmp_path / "gone", SystemClock(), events).heard)
+    events.also(Audit(tmp_path / "gone", SystemClock(), events).on_event)
     for _ in range(3):
         events.info(Event.TEXTS_VIEWED, "texts of answers are shown", who="anonymous")
     assert total(metrics, "ragmonitor_events_total", event="audit_failed") == 1

@@ -25,10 +25,10 @@ def explain_decision(
 ) -> Iterator[ExplanationStep]:
     """The steps of the evaluator `name`; the last one says how it ended, with its cause."""
     evaluator = setup.evaluator(name)
-    choice = next((one for one in request.choices if one.evaluator == name), None)
+    decision = next((one for one in request.decisions if one.evaluator == name), None)
     row = next((one for one in reversed(facts.results) if one.get("evaluator") == name), None)
-    if choice is None or (choice.repeated and row is not None):
-        if choice is not None:
+    if decision is None or (decision.repeated and row is not None):
+        if decision is not None:
             yield ExplanationStep("selected", "evaluated before, so not again: the kept result counts", evaluator=name)
         if row is not None:
             yield from_row(row, evaluator, setup)
@@ -40,105 +40,105 @@ def explain_decision(
         else:
             yield ExplanationStep("off", "it was not running then", "", name, Cause.NOT_ASKED)
         return
-    yield from _selection(choice, request, evaluator)
-    if choice.chosen:
-        yield from _calls(choice, evaluator)
-        yield _end(choice, evaluator, setup)
+    yield from _selection(decision, request, evaluator)
+    if decision.chosen:
+        yield from _calls(decision, evaluator)
+        yield _end(decision, evaluator, setup)
 
 
 def _selection(
-    choice: EvaluatorDecision, request: RequestRecord, evaluator: EvaluatorSetup | None
+    decision: EvaluatorDecision, request: RequestRecord, evaluator: EvaluatorSetup | None
 ) -> Iterator[ExplanationStep]:
-    name = choice.evaluator
-    if choice.missing and not choice.chosen:
-        found = reasons.of_skipped(choice.missing)
-        yield ExplanationStep("applies", found.text, found.setting, name, Cause.DOES_NOT_APPLY, choice.missing)
+    name = decision.evaluator
+    if decision.missing and not decision.chosen:
+        found = reasons.of_skipped(decision.missing)
+        yield ExplanationStep("applies", found.text, found.setting, name, Cause.DOES_NOT_APPLY, decision.missing)
         return
-    if choice.repeated:
+    if decision.repeated:
         yield ExplanationStep("selected", "it has evaluated this before", "", name, Cause.REPEATED)
         return
-    probability = choice.probability if choice.probability is not None else 1.0
-    compared = f"its probability, {share(probability)}{_probability_notes(choice)}"
-    if choice.chosen:
-        if choice.missing:
+    probability = decision.probability if decision.probability is not None else 1.0
+    compared = f"its probability, {share(probability)}{_probability_notes(decision)}"
+    if decision.chosen:
+        if decision.missing:
             return
         every = evaluator is not None and evaluator.cost == "local" and probability >= 1
         fits = "takes every sampled case" if every else f"the trace's value, {share(request.draw)}, is below {compared}"
         yield ExplanationStep("selected", fits, evaluator=name)
         return
     text = f"it was not selected: the trace's value, {share(request.draw)}, is not below {compared}"
-    yield ExplanationStep("selected", text, _rate_setting(choice, request, evaluator), name, Cause.NOT_CHOSEN)
+    yield ExplanationStep("selected", text, _rate_setting(decision, request, evaluator), name, Cause.NOT_CHOSEN)
 
 
-def _probability_notes(choice: EvaluatorDecision) -> str:
+def _probability_notes(decision: EvaluatorDecision) -> str:
     notes = []
-    if choice.target is not None and choice.probability is not None and choice.target != choice.probability:
-        notes.append(f"{share(choice.target)} for the average case")
-    if choice.room < 1:
-        notes.append(f"reduced to {share(choice.room)} of it by the app's quota")
-    if choice.thinned:
+    if decision.target is not None and decision.probability is not None and decision.target != decision.probability:
+        notes.append(f"{share(decision.target)} for the average case")
+    if decision.room < 1:
+        notes.append(f"reduced to {share(decision.room)} of it by the app's quota")
+    if decision.thinned:
         notes.append("reduced by max_per_hour")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _rate_setting(choice: EvaluatorDecision, request: RequestRecord, evaluator: EvaluatorSetup | None) -> str:
-    if choice.room < 1:
+def _rate_setting(decision: EvaluatorDecision, request: RequestRecord, evaluator: EvaluatorSetup | None) -> str:
+    if decision.room < 1:
         return f"traffic.quotas.{request.app or 'unknown'}: higher; its quota is nearly used up"
     place = f"{evaluator.place}.sample" if evaluator else "sample"
     if evaluator is None or evaluator.sampler == "uniform":
         return f"{place}: {above(request.draw)}"
     if evaluator.sampler == "by_attribute":
         return f"{place}.rates: {above(request.draw)} for its value of the attribute"
-    if choice.thinned:
+    if decision.thinned:
         return f"{place}.max_per_hour: higher"
-    if evaluator.budget and choice.probability:
-        times = request.draw / choice.probability
+    if evaluator.budget and decision.probability:
+        times = request.draw / decision.probability
         return f"{place}.{evaluator.budget}: more than {times:.2g} times as much"
     return f"{place}: {above(request.draw)}"
 
 
-def _calls(choice: EvaluatorDecision, evaluator: EvaluatorSetup | None) -> Iterator[ExplanationStep]:
-    name = choice.evaluator
+def _calls(decision: EvaluatorDecision, evaluator: EvaluatorSetup | None) -> Iterator[ExplanationStep]:
+    name = decision.evaluator
     if evaluator is None or evaluator.cost == "judge":
-        if choice.waited is not None and not choice.missing:
+        if decision.waited is not None and not decision.missing:
             yield ExplanationStep(
-                "queue", f"waited {human_duration(choice.waited)} for its turn at the judge", evaluator=name
+                "queue", f"waited {human_duration(decision.waited)} for its turn at the judge", evaluator=name
             )
-        if choice.cached:
+        if decision.cached:
             yield ExplanationStep(
                 "cache", "the same question was asked before: the result is from the cache", evaluator=name
             )
-    for number, one in enumerate(choice.tries, 1):
+    for number, one in enumerate(decision.tries, 1):
         detail = f" ({one.detail})" if one.detail else ""
         yield ExplanationStep(
             f"attempt {number}", f"{human_duration(one.seconds)}: {one.result}{detail}", evaluator=name
         )
 
 
-def _end(choice: EvaluatorDecision, evaluator: EvaluatorSetup | None, setup: MonitorSetup) -> ExplanationStep:
-    name = choice.evaluator
-    if choice.outcome == "score":
-        return _scored(name, choice.scope, human_duration(choice.seconds), setup)
-    if choice.outcome == "skipped" or (choice.missing and not choice.outcome):
-        found = reasons.of_skipped(choice.reason or choice.missing)
-        cause = Cause.DOES_NOT_APPLY if choice.missing else Cause.SKIPPED
-        return ExplanationStep("applies", found.text, found.setting, name, cause, choice.reason or choice.missing)
-    if choice.outcome == "unscored":
-        found = reasons.of_unscored(choice.reason, choice.detail, evaluator)
-        return ExplanationStep("no score", found.text, found.setting, name, Cause.UNSCORED, choice.reason)
-    place = "is with the judge" if choice.waited is not None else "is waiting for its turn at the judge"
+def _end(decision: EvaluatorDecision, evaluator: EvaluatorSetup | None, setup: MonitorSetup) -> ExplanationStep:
+    name = decision.evaluator
+    if decision.outcome == "score":
+        return _scored(name, decision.scope, human_duration(decision.seconds), setup)
+    if decision.outcome == "skipped" or (decision.missing and not decision.outcome):
+        found = reasons.of_skipped(decision.reason or decision.missing)
+        cause = Cause.DOES_NOT_APPLY if decision.missing else Cause.SKIPPED
+        return ExplanationStep("applies", found.text, found.setting, name, cause, decision.reason or decision.missing)
+    if decision.outcome == "unscored":
+        found = reasons.of_unscored(decision.reason, decision.detail, evaluator)
+        return ExplanationStep("no score", found.text, found.setting, name, Cause.UNSCORED, decision.reason)
+    place = "is with the judge" if decision.waited is not None else "is waiting for its turn at the judge"
     setting = f"{evaluator.judge_place}.max_concurrency: higher, if many are waiting" if evaluator else ""
     return ExplanationStep("waiting", f"it was selected, and {place} now", setting, name, Cause.WAITING)
 
 
-def _scored(name: str, standing: str, took: str, setup: MonitorSetup) -> ExplanationStep:
-    if standing == "late":
+def _scored(name: str, scope: str, took: str, setup: MonitorSetup) -> ExplanationStep:
+    if scope == "late":
         text = f"scored more than {human_duration(setup.late_after)} after the answer"
         return ExplanationStep("score", text, "traffic.late_after: longer", name, Cause.LATE)
-    if standing == "non_production":
+    if scope == "non_production":
         text = "scored, but it is not production traffic"
         return ExplanationStep("score", text, "traffic.class_attribute", name, Cause.NON_PRODUCTION)
-    if standing == "backfill":
+    if scope == "backfill":
         return ExplanationStep("score", "scored later, by a backfill", "", name, Cause.NON_PRODUCTION)
     return ExplanationStep("score", f"scored in {took}" if took else "scored", "", name, Cause.EVALUATED)
 
@@ -148,7 +148,7 @@ def from_row(row: Mapping[str, Any], evaluator: EvaluatorSetup | None, setup: Mo
     name, outcome = str(row.get("evaluator") or ""), row.get("outcome")
     reason, detail = str(row.get("reason") or ""), str(row.get("detail") or "")
     if outcome == "score":
-        return _scored(name, str(row.get("standing") or "live"), "", setup)
+        return _scored(name, str(row.get("scope") or "live"), "", setup)
     if outcome == "skipped":
         found = reasons.of_skipped(reason)
         return ExplanationStep("applies", found.text, found.setting, name, Cause.SKIPPED, reason)

@@ -61,11 +61,11 @@ def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -
         steps.append(ExplanationStep("extracted", found.text, found.setting, cause=cause))
         if not facts.results:  # else an earlier part of it was evaluated
             return Explanation(subject, cause, f"Not evaluated: {found.text}.", found.setting, steps=steps)
-    elif request.outcome or request.choices:
+    elif request.outcome or request.decisions:
         steps.append(_extracted(request))
     steps += _earlier(facts.recorded[:-1] if not facts.in_progress else facts.recorded)
     names = [one.name for one in setup.evaluators]
-    names += [one.evaluator for one in request.choices if one.evaluator not in names]
+    names += [one.evaluator for one in request.decisions if one.evaluator not in names]
     ends: list[ExplanationStep] = []
     for name in names if not evaluator else [evaluator]:
         decided = list(decision.explain_decision(name, request, facts, setup))
@@ -75,7 +75,7 @@ def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -
 
 
 def _known(evaluator: str, facts: TraceFacts) -> bool:
-    names = (one.evaluator for request in facts.recorded for one in request.choices)
+    names = (one.evaluator for request in facts.recorded for one in request.decisions)
     return evaluator in names or any(row.get("evaluator") == evaluator for row in facts.results)
 
 
@@ -126,7 +126,7 @@ def _extracted(request: RequestRecord) -> ExplanationStep:
 def _earlier(requests: Sequence[RequestRecord]) -> Iterator[ExplanationStep]:
     """The same id may have ended before, if parts of a trace arrived after it was closed and forgotten."""
     for one in requests:
-        scored = [choice.evaluator for choice in one.choices if choice.outcome == "score"]
+        scored = [decision.evaluator for decision in one.decisions if decision.outcome == "score"]
         by = f", scored by {', '.join(scored)}" if scored else ""
         yield ExplanationStep("earlier", f"an earlier part of it ended {clock_time(one.ended_at)} as {one.outcome}{by}")
 

@@ -29,7 +29,7 @@ def why(entry):
 def test_a_thumb_is_a_label_of_the_evaluator_that_users_are():
     (one,) = take(
         {**DOWN, "comment": "old law", "user_id": "u1", "at": "2026-11-22T02:00:00+00:00", "app": "shop"}
-    ).verdicts
+    ).external_scores
     assert (one.request_id, one.evaluator, one.score_source, one.label, one.value) == (
         TRACE.lower(),
         "user_feedback",
@@ -41,7 +41,7 @@ def test_a_thumb_is_a_label_of_the_evaluator_that_users_are():
 
 
 def test_the_sender_stands_for_the_app_that_an_entry_does_not_name():
-    named, unnamed = take({**DOWN, "app": "a"}, DOWN, app="b").verdicts
+    named, unnamed = take({**DOWN, "app": "a"}, DOWN, app="b").external_scores
     assert (named.app, unnamed.app) == ("a", "b")
 
 
@@ -71,7 +71,7 @@ def test_an_entry_that_cannot_be_read_is_told_the_place_the_value_and_what_is_al
 
 def test_one_bad_entry_takes_no_other_with_it():
     found = take(DOWN, 3, DOWN)
-    assert (len(found.verdicts), [fault.entry for fault in found.faults]) == (2, [1])
+    assert (len(found.external_scores), [fault.entry for fault in found.faults]) == (2, [1])
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_more_than_a_thousand_at_once_are_refused():
 
 
 def test_a_long_comment_is_cut_and_not_refused():
-    assert len(take({**DOWN, "comment": "x" * 100_000}).verdicts[0].explanation) == LONGEST_TEXT
+    assert len(take({**DOWN, "comment": "x" * 100_000}).external_scores[0].explanation) == LONGEST_TEXT
 
 
 def test_a_repeat_is_the_same_verdict_and_a_change_of_mind_is_another():
     same, again, other, keyed = take(
         DOWN, {**DOWN, "comment": "more"}, {**DOWN, "thumbs": "up"}, {**DOWN, "id": "1"}
-    ).verdicts
+    ).external_scores
     assert same.identity == again.identity
     assert len({same.identity, other.identity, keyed.identity}) == 3
 
@@ -118,7 +118,7 @@ def test_whatever_json_is_posted_it_is_read_or_refused_with_reasons(value):
     with suppress(MonitorError):
         found = feedback.take(orjson.dumps(value))
     assert all(fault.error for fault in found.faults)
-    for one in found.verdicts:
+    for one in found.external_scores:
         assert one.fault == ""
         orjson.dumps([one.request_id, one.evaluator, one.label, one.explanation, one.app])
 

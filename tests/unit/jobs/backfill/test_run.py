@@ -61,7 +61,7 @@ class Bench:
     async def take(self, judged: Result) -> None:
         self.delivered.append(judged)
 
-    async def verdicts(self, ids: Any) -> set[str]:
+    async def scored_ids(self, ids: Any) -> set[str]:
         return self.known & set(ids)
 
     def turn(self, judge: str) -> Any:
@@ -74,7 +74,7 @@ class Bench:
             judges={"": JudgeSettings(model="openai/scripted")},
             versions=self.versions,
             deliver=self.take,
-            known=self.verdicts,
+            known=self.scored_ids,
             turn=self.turn,
             forgets=self.forgets,
         )
@@ -82,7 +82,7 @@ class Bench:
             await self.backfill.run(context, until_done=until or self.done)
 
     def done(self, _held: Mapping[str, str]) -> bool:
-        return not self.store.standing("b").get("asked")
+        return not self.store.counts("b").get("asked")
 
     def total(self, name: str, **labels: str) -> float:
         return total(self.runtime.metrics, f"ragmonitor_backfill_{name}", **labels)
@@ -188,7 +188,7 @@ async def test_a_fault_of_ours_ends_neither_the_worker_nor_the_item(bench, scrip
             raise faults.pop()
         return set()
 
-    bench.verdicts = known
+    bench.scored_ids = known
     bench.ask(bench.item(1))
     await bench.run()
     assert bench.total("evaluations_total", outcome="passed") == 1
@@ -200,7 +200,7 @@ async def test_an_item_of_an_evaluator_that_does_not_work_here_waits_uncounted(b
     bench.ask(bench.item(1, "another"), bench.item(2))
     await bench.run(lambda _held: bool(bench.delivered))
     assert bench.balance() == 1
-    assert bench.store.standing("b") == {"asked": 1, "passed": 1}
+    assert bench.store.counts("b") == {"asked": 1, "passed": 1}
 
 
 async def test_what_waits_for_too_long_is_counted_as_expired(tmp_path, script) -> None:
@@ -285,7 +285,7 @@ async def test_a_queue_that_cannot_be_written_costs_what_was_missed_and_nothing_
                 judges={"": JudgeSettings(model="openai/scripted")},
                 versions=bench.versions,
                 deliver=bench.take,
-                known=bench.verdicts,
+                known=bench.scored_ids,
                 turn=bench.turn,
             )
         )

@@ -94,7 +94,7 @@ def test_what_was_missed_is_summed_until_somebody_asks_for_it(store: BackfillQue
     assert store.ask(store.missed_items(["groundedness"]), batch="b", now=1) == EnqueueResult()
     assert store.ask(store.missed_items(["relevance"], "shop"), batch="b", now=1) == EnqueueResult(new=2)
     assert store.missed() == []
-    assert store.standing("b") == {"asked": 2}
+    assert store.counts("b") == {"asked": 2}
 
 
 def test_when_it_is_full_what_was_missed_first_makes_room_and_what_was_asked_for_stays(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_what_waits_for_too_long_is_given_up(store: BackfillQueue) -> None:
     assert asked == {BackfillGroup("shop", "relevance", "file"): 1}
     assert gone == [BackfillGroup("shop", "relevance", "missed")]
     assert waiting(store) == [[item(2).id], [item(4).id]]
-    assert store.standing("a") == {"asked": 2, "expired": 1}
+    assert store.counts("a") == {"asked": 2, "expired": 1}
     store.expire(before=160, now=200, up_to=0)
-    assert store.standing("a") == {"asked": 2}, "and in time forgotten"
+    assert store.counts("a") == {"asked": 2}, "and in time forgotten"
 
 
 def test_what_nobody_has_counted_yet_does_not_expire(store: BackfillQueue) -> None:

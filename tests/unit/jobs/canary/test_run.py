@@ -62,7 +62,7 @@ class World:
             cases=cases or load(self.settings.cases),
             runtime=lent or self.lent,
             path=self.path,
-            heard=self.heard.append,
+            on_run=self.heard.append,
         )
 
     async def learn(self) -> Canary:

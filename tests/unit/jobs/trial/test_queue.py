@@ -54,7 +54,7 @@ async def test_a_try_has_its_times_and_its_case():
     await finish(ours, trial)
     assert (len(trial.result.runs), trial.error, trial.trace_id) == (3, "", "a" * 32)
     assert ours.find(trial.name) is trial
-    assert total(lent.metrics, "ragmonitor_trials_total", evaluator=NAME, outcome="verdict") == 3
+    assert total(lent.metrics, "ragmonitor_trials_total", evaluator=NAME, outcome="scored") == 3
 
 
 async def test_there_is_one_at_a_time_and_so_many_an_hour():

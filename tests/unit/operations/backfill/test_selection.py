@@ -197,7 +197,7 @@ async def test_records_of_the_spool_are_read_by_the_rate_that_they_came_at(tmp_p
     given = SpoolRecord("cases", "cases", 1000.0, json.dumps(row).encode(), meta)
     (found,) = _of_record(replay, given)
     assert (found.request_id, found.app, found.probability) == ("r1", "shop", 1.0)
-    assert list(_of_record(replay, replace(given, signal="verdicts"))) == []
+    assert list(_of_record(replay, replace(given, signal="feedback"))) == []
 
 
 def test_without_a_retention_the_spool_has_nothing(tmp_path: Path) -> None:

@@ -123,10 +123,12 @@ def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
 
 def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
     missing = [
-        record(n, choices=(EvaluatorDecision(evaluator="groundedness", missing="no_context"),)) for n in range(10)
+        record(n, decisions=(EvaluatorDecision(evaluator="groundedness", missing="no_context"),)) for n in range(10)
     ]
-    repeated = [record(n, choices=(EvaluatorDecision(evaluator="groundedness", repeated=True),)) for n in range(10, 15)]
-    rest = [record(n, choices=(EvaluatorDecision(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
+    repeated = [
+        record(n, decisions=(EvaluatorDecision(evaluator="groundedness", repeated=True),)) for n in range(10, 15)
+    ]
+    rest = [record(n, decisions=(EvaluatorDecision(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
     found = told(tmp_path, missing + repeated + rest).evaluators["groundedness"]
     assert (found.applies, found.selected, found.assumed) == (5, 5, False)
     bare = told(tmp_path, [record(1, outcome="no_context"), record(2)]).evaluators["groundedness"]
@@ -135,7 +137,7 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
 
 def test_what_goes_by_a_budget_or_a_quota_is_counted_as_it_was_and_said_not_to_be_foretold(tmp_path):
     drawn = tuple(
-        record(n, choices=(EvaluatorDecision(evaluator="groundedness", probability=0.25),)) for n in range(200)
+        record(n, decisions=(EvaluatorDecision(evaluator="groundedness", probability=0.25),)) for n in range(200)
     )
     wanted = sum(consistent_sampling.chosen(one.request_id, SALT, 0.25) for one in drawn)
     budget = [{"type": "groundedness", "sample": {"type": "budget", "per_day": 50}}]

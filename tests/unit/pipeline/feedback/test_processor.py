@@ -86,7 +86,7 @@ class Bench:
             group.cancel_scope.cancel()
 
     async def boost(self, one, *said):
-        return await self.processor.before_sampling(Reading(ReadingStatus.READY, one, verdicts=said))
+        return await self.processor.before_sampling(Reading(ReadingStatus.READY, one, external_scores=said))
 
     async def process(self, one, *said):
         """As the pipeline does: verdicts in the trace, the draw, the judge. Whether it was judged."""

@@ -113,7 +113,7 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
 
 async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
     record, keeper = await noted()
-    local, judged = record.choices
+    local, judged = record.decisions
     assert (local.outcome, local.probability, local.tries) == ("score", 1.0, ())
     assert (judged.outcome, judged.waited, judged.tries) == ("score", 0.0, OK.tries)
     assert (record.probability, record.outcome, record.joined, record.traffic) == (
@@ -130,7 +130,7 @@ async def test_a_case_that_was_judged_has_its_draw_its_wait_and_each_attempt():
 async def test_attempts_that_came_to_nothing_are_kept_with_the_reason(reason):
     tries = (Attempt(0.1, "provider_error", "HTTP 500"),)
     record, keeper = await noted(JudgeError(reason, "it failed", tries))
-    judged = record.choices[1]
+    judged = record.decisions[1]
     assert (judged.outcome, judged.reason, judged.detail, judged.tries) == ("unscored", reason, "it failed", tries)
     assert keeper.steps[RequestStep("shop", "", "judged", f"unscored:{reason}")] == 1
 
@@ -156,14 +156,14 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
         group.start_soon(work, 3, 20_000)
         await anyio.wait_all_tasks_blocked()
         judge.open.set()
-    told = {one.request_id[-1]: (one.choices[0].reason, one.choices[0].waited) for one in keeper.records}
+    told = {one.request_id[-1]: (one.decisions[0].reason, one.decisions[0].waited) for one in keeper.records}
     assert told["1"] == ("", 0.0)
     assert ("overloaded", None) in told.values()
 
 
 async def test_a_case_that_was_not_chosen_keeps_the_probability():
     record, keeper = await noted(sampler=Uniform(rate=0.0))
-    judged = record.choices[1]
+    judged = record.decisions[1]
     assert (judged.chosen, judged.probability, judged.outcome) == (False, 0.0, "")
     assert RequestStep("shop", "", "judged", "not_chosen") in keeper.steps
 
@@ -172,20 +172,20 @@ async def test_a_case_that_was_not_chosen_keeps_the_probability():
 async def test_an_evaluator_that_does_not_apply_keeps_what_is_missing(sampler):
     bare = Case(request_id="ab" * 16, app="shop", request=Request("q"), response="r")
     record, keeper = await noted(case=bare, sampler=sampler)
-    assert [one.missing for one in record.choices] == ["no_context", "no_context"]
+    assert [one.missing for one in record.decisions] == ["no_context", "no_context"]
     assert RequestStep("shop", "", "judged", "missing:no_context") in keeper.steps
 
 
 async def test_a_case_that_was_judged_before_is_noted_as_such():
     record, keeper = await noted(memory=Remembered(all_of_them=True))
-    assert all(one.repeated and not one.chosen for one in record.choices)
+    assert all(one.repeated and not one.chosen for one in record.decisions)
     assert RequestStep("shop", "", "judged", "repeated") in keeper.steps
 
 
 async def test_a_quota_that_is_nearly_spent_is_noted_with_the_room_that_it_left():
     record, _ = await noted(before=5, quotas={"shop": Quota(per_hour=0.001)})
-    assert record.choices[1].room < 1
-    assert record.choices[1].probability == pytest.approx(record.choices[1].room)
+    assert record.decisions[1].room < 1
+    assert record.decisions[1].probability == pytest.approx(record.decisions[1].room)
 
 
 async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and_not_kept():
@@ -234,7 +234,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
     async with anyio.create_task_group() as group:
         for number in range(5):
             group.start_soon(work, number)
-    assert {one.request_id: one.choices[0].evaluator for one in keeper.records} == {
+    assert {one.request_id: one.decisions[0].evaluator for one in keeper.records} == {
         f"{number:032x}": f"evaluator {number}" for number in range(5)
     }
 

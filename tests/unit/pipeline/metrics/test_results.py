@@ -91,9 +91,9 @@ def test_all_series_of_an_app_exist_at_zero_before_its_first_result():
 def test_every_series_that_holds_verdicts_has_the_version_and_no_other_has():
     made, metrics = counting()
     made.prepare("shop")
-    for standing in RateScope:
+    for scope in RateScope:
         made.selected("shop", "steps")
-        made.finished(replace(judged(Score(1, "because")), scope=standing), 0.1)
+        made.finished(replace(judged(Score(1, "because")), scope=scope), 0.1)
     held = {sample.name: sample.labels for family in metrics.registry.collect() for sample in family.samples}
     names = {name for name, labels in held.items() if labels.get("evaluator") == "steps" and name.endswith("_total")}
     with_version = {name for name in names if held[name].get("version") == "1+ab"}

@@ -1,4 +1,4 @@
-"""Verdicts of others in the history: rows like ours, with no texts of their own, and no lessons."""
+"""Verdicts of others in the history: rows like ours, with no texts of their own, and no past results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.model.external import ScoreSource
 from monitor.model.outcome import RateScope, Score
 from monitor.operations.export import ExportFilter, collect
 from monitor.storage.history.reader import HistoryReader
-from monitor.storage.history.rows import as_json, lesson
+from monitor.storage.history.rows import as_json, past_result
 from monitor.storage.history.tables import create, insert
 from tests.support.results import judged
 
@@ -63,7 +63,7 @@ def test_an_export_of_what_users_disliked_has_the_texts_of_the_answers(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("standing", "teaches"), [(RateScope.LIVE, True), (RateScope.USER_DISLIKED, False), (RateScope.BACKFILL, False)]
+    ("scope", "teaches"), [(RateScope.LIVE, True), (RateScope.USER_DISLIKED, False), (RateScope.BACKFILL, False)]
 )
-def test_what_was_chosen_for_being_disliked_teaches_no_sampler(standing, teaches):
-    assert (lesson(as_json(replace(judged(1), scope=standing))).defect is not None) == teaches
+def test_what_was_chosen_for_being_disliked_teaches_no_sampler(scope, teaches):
+    assert (past_result(as_json(replace(judged(1), scope=scope))).defect is not None) == teaches

@@ -25,7 +25,7 @@ from monitor.model.outcome import (
     UnscoredReason,
 )
 from monitor.model.service_version import ServiceVersion
-from monitor.storage.history.rows import SCHEMA, as_json, dump, lesson, load
+from monitor.storage.history.rows import SCHEMA, as_json, dump, load, past_result
 from tests.support.paths import DOCS
 from tests.support.results import judged
 
@@ -70,7 +70,7 @@ def test_the_json_schema_is_of_the_version_that_rows_carry() -> None:
 
 def test_a_row_teaches_what_the_sampler_learned() -> None:
     result = judged(1, value=1.0, selection=CHOSEN, cost=Cost("m", 0.002, attempts=1))
-    told = lesson(load(dump(as_json(result, texts=False))))
+    told = past_result(load(dump(as_json(result, texts=False))))
     assert told is not None
     assert (told.result, told.app, told.evaluator, told.version) == (result.id, "shop", "groundedness", "v1")
     assert (told.inputs, told.shift, told.defect, told.dollars) == (INPUTS, 0.5, True, 0.002)
@@ -86,16 +86,16 @@ def test_a_row_teaches_what_the_sampler_learned() -> None:
     ],
 )
 def test_only_verdicts_on_production_traffic_say_whether_there_was_a_defect(result: EvaluationResult) -> None:
-    told = lesson(load(dump(as_json(result, texts=False))))
+    told = past_result(load(dump(as_json(result, texts=False))))
     assert told is not None
     assert told.defect is None
 
 
 def test_a_row_of_another_schema_teaches_nothing() -> None:
     row = load(dump(as_json(judged(1, selection=CHOSEN))))
-    assert lesson({**row, "schema": SCHEMA + 1}) is None
+    assert past_result({**row, "schema": SCHEMA + 1}) is None
     del row["schema"]
-    assert lesson(row) is None
+    assert past_result(row) is None
 
 
 anything: Any = st.recursive(
@@ -110,7 +110,7 @@ KEYS = ["schema", "sampling", "outcome", "traffic", "judge", "id", "app", "evalu
 def test_a_row_from_anywhere_teaches_finite_numbers_or_nothing(changes: dict[str, Any], drawn: Any) -> None:
     row = {**as_json(judged(1, selection=CHOSEN)), **changes}
     for one in (row, {**row, "sampling": drawn}, {**row, "sampling": {**CHOSEN_ROW, "inputs": drawn}}):
-        told = lesson(one)
+        told = past_result(one)
         assert told is None or all(map(math.isfinite, (*told.inputs, told.shift, told.emphasis, told.dollars)))
 
 

@@ -22,7 +22,7 @@ from tests.support.results import request_record
 TEXT = st.text(string.printable + "äß語\ud800", max_size=12)
 NUMBER = st.floats(0, 1e9)
 ATTEMPTS = st.builds(Attempt, NUMBER, TEXT, TEXT)
-CHOICES = st.builds(
+DECISIONS = st.builds(
     EvaluatorDecision,
     evaluator=TEXT,
     missing=TEXT,
@@ -46,7 +46,7 @@ TRAILS = st.builds(
     outcome=TEXT,
     detail=TEXT,
     joined=st.lists(st.builds(Joined, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
-    choices=st.lists(CHOICES, max_size=3).map(tuple),
+    decisions=st.lists(DECISIONS, max_size=3).map(tuple),
 )
 
 
@@ -66,21 +66,21 @@ def test_a_trail_comes_out_of_its_bytes_as_it_went_in(one):
 
 
 def test_a_trail_of_a_later_version_is_read_without_what_is_new_in_it():
-    told = orjson.loads(pack(request_record(1, choices=(EvaluatorDecision(evaluator="x"),))))
+    told = orjson.loads(pack(request_record(1, decisions=(EvaluatorDecision(evaluator="x"),))))
     told["more"] = 1
-    told["choices"][0]["more"] = 1
-    assert unpack(orjson.dumps(told)) == request_record(1, choices=(EvaluatorDecision(evaluator="x"),))
+    told["decisions"][0]["more"] = 1
+    assert unpack(orjson.dumps(told)) == request_record(1, decisions=(EvaluatorDecision(evaluator="x"),))
 
 
 def test_an_ordinary_trail_takes_less_than_a_kilobyte():
     joined = tuple(Joined(f"step {number}", f"{number:016x}", "retrieval", "openinference") for number in range(3))
-    choices = tuple(
+    decisions = tuple(
         EvaluatorDecision(
             evaluator=name, probability=1.0, target=1.0, chosen=True, outcome="score", scope="live", seconds=0.01
         )
         for name in ("overlap_groundedness", "response_length")
     )
-    assert len(pack(request_record(1, 1.7e9, joined=joined, choices=choices, traffic="production"))) < 1000
+    assert len(pack(request_record(1, 1.7e9, joined=joined, decisions=decisions, traffic="production"))) < 1000
 
 
 def test_the_trails_of_one_request_come_oldest_first(tmp_path):

@@ -38,7 +38,7 @@ TRAIL = RequestRecord(
     draw=0.42,
     spans=3,
     traffic="production",
-    choices=(
+    decisions=(
         EvaluatorDecision(evaluator="local", probability=1.0, target=1.0, chosen=True, outcome="score", scope="live"),
         EvaluatorDecision(evaluator="judged", probability=1.0, target=1.0, chosen=True, outcome="score", scope="live"),
     ),
@@ -46,9 +46,9 @@ TRAIL = RequestRecord(
 FACTS = TraceFacts(request_id=ID, least_rate=0.3, draw=0.42, recorded=[TRAIL], reaches_back=100.0)
 
 
-def with_choice(**fields) -> TraceFacts:
-    other = replace(TRAIL.choices[1], **fields)
-    return replace(FACTS, recorded=[replace(TRAIL, choices=(TRAIL.choices[0], other))])
+def with_decision(**fields) -> TraceFacts:
+    other = replace(TRAIL.decisions[1], **fields)
+    return replace(FACTS, recorded=[replace(TRAIL, decisions=(TRAIL.decisions[0], other))])
 
 
 def test_a_trace_that_all_have_judged_needs_no_setting():
@@ -89,7 +89,7 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
     ],
 )
 def test_what_one_evaluator_did_is_the_cause_of_the_whole(fields, cause, words, setting):
-    found = explain_trace(with_choice(**fields), SETUP)
+    found = explain_trace(with_decision(**fields), SETUP)
     assert (found.cause, found.setting.startswith(setting)) == (cause, True), found
     assert words in found.conclusion
 
@@ -97,14 +97,14 @@ def test_what_one_evaluator_did_is_the_cause_of_the_whole(fields, cause, words, 
 def test_a_budget_names_how_many_times_as_much_it_would_take():
     paced = replace(JUDGED, rate=None, sampler="budget", budget="per_day")
     found = explain_trace(
-        with_choice(chosen=False, outcome="", probability=0.1), replace(SETUP, evaluators=[LOCAL, paced])
+        with_decision(chosen=False, outcome="", probability=0.1), replace(SETUP, evaluators=[LOCAL, paced])
     )
     assert found.setting == "evaluators[1].sample.per_day: more than 4.2 times as much"
 
 
 def test_all_attempts_stand_in_their_order_before_what_came_of_them():
     tries = (Attempt(0.2, "rate_limited", "HTTP 429"), Attempt(1.5, "ok"))
-    found = explain_trace(with_choice(waited=3.0, tries=tries), SETUP, "judged")
+    found = explain_trace(with_decision(waited=3.0, tries=tries), SETUP, "judged")
     whats = [one.what for one in found.steps if one.evaluator]
     assert whats == ["selected", "queue", "attempt 1", "attempt 2", "score"]
     assert [one.text for one in found.steps if one.what.startswith("att")] == [
@@ -115,19 +115,21 @@ def test_all_attempts_stand_in_their_order_before_what_came_of_them():
 
 def test_an_evaluator_that_is_off_is_told_with_its_judge():
     off = replace(JUDGED, works=False, judge_place="judges.small")
-    facts = replace(FACTS, recorded=[replace(TRAIL, choices=TRAIL.choices[:1])])
+    facts = replace(FACTS, recorded=[replace(TRAIL, decisions=TRAIL.decisions[:1])])
     found = explain_trace(facts, replace(SETUP, evaluators=[LOCAL, off]))
     assert found.cause is Cause.OFF
     assert found.setting.startswith("judges.small.model")
 
 
 def test_an_evaluator_that_came_later_was_not_at_work_then():
-    facts = replace(FACTS, recorded=[replace(TRAIL, choices=TRAIL.choices[:1])])
+    facts = replace(FACTS, recorded=[replace(TRAIL, decisions=TRAIL.decisions[:1])])
     assert explain_trace(facts, SETUP).cause is Cause.NOT_ASKED
 
 
 def test_a_trace_under_way_is_told_from_what_is_known_so_far():
-    so_far = replace(TRAIL, outcome="", ended_at=0.0, choices=(TRAIL.choices[0], replace(TRAIL.choices[1], outcome="")))
+    so_far = replace(
+        TRAIL, outcome="", ended_at=0.0, decisions=(TRAIL.decisions[0], replace(TRAIL.decisions[1], outcome=""))
+    )
     found = explain_trace(replace(FACTS, recorded=[], in_progress=so_far), SETUP)
     assert found.cause is Cause.WAITING
 
@@ -158,7 +160,7 @@ def test_an_unknown_trace_of_a_group_of_replicas_may_be_known_to_another():
 
 def test_where_the_trail_is_gone_the_results_still_tell():
     rows = [
-        {"evaluator": "local", "outcome": "score", "standing": "live"},
+        {"evaluator": "local", "outcome": "score", "scope": "live"},
         {
             "evaluator": "judged",
             "outcome": "unscored",
@@ -173,13 +175,13 @@ def test_where_the_trail_is_gone_the_results_still_tell():
 
 
 def test_a_result_stands_for_the_trail_of_a_case_that_was_judged_before():
-    rows = [{"evaluator": "judged", "outcome": "score", "standing": "live"}]
-    facts = replace(with_choice(chosen=False, repeated=True, outcome=""), results=rows)
+    rows = [{"evaluator": "judged", "outcome": "score", "scope": "live"}]
+    facts = replace(with_decision(chosen=False, repeated=True, outcome=""), results=rows)
     assert explain_trace(facts, SETUP).cause is Cause.EVALUATED
 
 
 def test_an_earlier_part_of_the_trace_is_told():
-    found = explain_trace(replace(FACTS, recorded=[replace(TRAIL, outcome="incomplete", choices=()), TRAIL]), SETUP)
+    found = explain_trace(replace(FACTS, recorded=[replace(TRAIL, outcome="incomplete", decisions=()), TRAIL]), SETUP)
     assert any(one.what == "earlier" and "incomplete" in one.text for one in found.steps)
 
 
