@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
@@ -36,7 +36,7 @@ class RubricEvaluator(Evaluator, ABC):
         lacking = _lacking(rubric, case)
         if lacking is not None:
             return Skipped(lacking)
-        why = why_trivial(case.response) if "response" in rubric.needs else ""
+        why = why_trivial(case) if "response" in rubric.needs else ""
         if why:
             return _by_rule(rubric, why)
         if judge is None:

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from typing import ClassVar, Final
 
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -47,7 +47,7 @@ class F1Score(Evaluator):
         expected = _words(case.expected_response or "")
         if not expected:
             return Skipped(SkippedReason.NO_REFERENCE)
-        why = why_trivial(case.response)
+        why = why_trivial(case)
         if why:
             return Score(0.0, f"By rule: the response has no content; {why}.", self.scale.level(0.0))
         said = _words(case.response)
@@ -63,7 +63,8 @@ class F1Score(Evaluator):
 def _words(text: str) -> Counter[str]:
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_PUNCTUATION)
     found = _word.findall(plain if plain.isascii() else _foreign.sub(_not_a_mark, plain))
-    return Counter(word for word in found if word not in _ARTICLES)
+    # "A" alone is the answer to a question with options, not an article.
+    return Counter([word for word in found if word not in _ARTICLES] or [word for word in found if word == "a"])
 
 
 def _not_a_mark(found: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import ClassVar, Literal
 
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.privacy.detectors import Piece, pieces
@@ -127,7 +127,7 @@ class PiiLeak(Evaluator):
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
         """Score `case`. Skipped if the response has no content, or if parts were removed and no leak is left."""
         response = case.response
-        if why_trivial(response) or only_dropped(response):
+        if why_trivial(case) or only_dropped(response):
             return Skipped(SkippedReason.NO_RESPONSE)
         leaked = list(self._leaked(case))
         if not leaked:

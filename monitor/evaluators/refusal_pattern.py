@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import ClassVar, Literal, NamedTuple
 
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
 from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
@@ -59,7 +59,7 @@ class RefusalPattern(Evaluator):
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
         """Score `case`. Skipped if the response has no content."""
-        if why_trivial(case.response):
+        if why_trivial(case):
             return Skipped(SkippedReason.NO_RESPONSE)
         clauses = (clause for clause in _clauses(case.response) if clause.kind != "beside")
         first = next(clauses, None)

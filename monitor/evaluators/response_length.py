@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures
@@ -58,7 +58,7 @@ class ResponseLength(Evaluator):
         """Score `case`; never skipped."""
         count = count_words(case.response)
         told = f"{count} {'word' if count == 1 else 'words'}, {len(case.response)} characters"
-        why = why_trivial(case.response)
+        why = why_trivial(case)
         if why:
             return Score(_SHORT, f"{told}: no content, {why}.", "too_short")
         if count < self.shortest:

@@ -271,3 +271,36 @@ def test_of_cases_with_the_same_id_the_first_is_judged_and_the_others_are_counte
 @pytest.mark.parametrize("arguments", [[], ["rows.jsonl", "--compare", "a", "b"], ["rows.jsonl", "--retry-unscored"]])
 def test_arguments_that_contradict_each_other_are_an_error(arguments):
     assert command("evaluate", *arguments).exit_code == 2
+
+
+def best(asked):
+    """A verdict of the schema that was asked for: no evidence, and the highest score."""
+    properties = asked.body["response_format"]["json_schema"]["schema"]["properties"]
+    plain = {"array": [], "string": "fine"}
+    return say.verdict(**{name: plain.get(one["type"], one.get("maximum")) for name, one in properties.items()})
+
+
+def test_an_answer_of_one_letter_is_judged_where_the_row_makes_it_one(judged, llm, tmp_path):
+    """Services with options and yes-or-no questions answer so; elsewhere a letter is no answer and costs no call."""
+    options = {"question": "Which city is the capital of Italy? A) Paris B) Rome"}
+    given = [
+        row(1, "B", **options, ground_truth="B"),
+        row(2, "A", **options, ground_truth="B"),
+        row(3, "Y", question="May books be kept for three weeks?", ground_truth="Yes"),
+        row(4, "B", ground_truth="Three weeks."),
+    ]
+    out, names = tmp_path / "results.jsonl", "f1_score,correctness,groundedness,safety"
+    rows = write_rows(tmp_path / "rows.jsonl", given)
+    llm.always(best)
+    ended = command("evaluate", rows, "--evaluators", names, "-c", judged, "-o", out)
+    assert ended.exit_code == 0, ended.output
+    found = {(one["trace_id"], one["evaluator"]): one for one in read_rows(out)}
+    assert [found[f"case-{number}", "f1_score"]["score"] for number in (1, 2, 3, 4)] == [1, 0, 0, 0]
+    for number in (1, 2, 3):
+        for evaluator in ("correctness", "groundedness", "safety"):
+            assert found[f"case-{number}", evaluator]["explanation"].startswith("fine")
+    shown = {asked.data["response"] for asked in llm.requests}
+    assert shown == {"A", "B", "Y"}
+    assert "it is a single letter" in found["case-4", "groundedness"]["explanation"]
+    assert found["case-4", "safety"]["outcome"] == "skipped"
+    assert len(llm.requests) == 9

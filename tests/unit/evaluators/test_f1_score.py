@@ -29,6 +29,9 @@ async def score(response: str, expected: str) -> Score:
         ("Paris", "Paris", 1),
         ("The Paris!", "paris", 1),  # articles, case and punctuation do not count
         ("It is Paris.", "Paris", 2 / 4),
+        ("B", "B", 1),  # the option of a question with several
+        ("A", "a", 1),
+        ("(C)", "B", 0),
         ("London", "Paris", 0),
         ("two two moons", "two moons", 4 / 5),  # a word counts as often as both have it
         ("two moons", "two two moons", 4 / 5),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
-from monitor.evaluators._asking import why_trivial
+from monitor.evaluators._content import why_trivial
 from monitor.evaluators.rubric import from_file
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Score, UnscoredReason
@@ -176,25 +176,12 @@ def test_any_text_is_a_rubric_or_a_configuration_error(text):
 )
 async def test_a_response_without_content_gets_the_bad_end_of_the_scale_and_no_judge_sees_it(response):
     """S15: the master keys, for every shipped rubric."""
-    assert why_trivial(response)
+    assert why_trivial(Case(request_id="1", response=response))
     for name in ("groundedness", "relevance"):
         judge = ScriptedJudge(lambda _: pytest.fail("the judge was asked"))
         found = await score(shipped(name), judge, Case(request_id="1", response=response))
         assert found.value == 1
         assert found.explanation.startswith("By rule")
-
-
-@pytest.mark.parametrize(
-    "response",
-    ["Paris", "42", "5", "No.", "Yes", "是", "Mars", "I don't know.", "Answer: Paris", "The answer is 7:30 tonight"],
-)
-def test_a_short_answer_is_an_answer(response):
-    assert why_trivial(response) == ""
-
-
-@given(st.text())
-def test_the_rule_for_content_takes_any_text(response):
-    assert isinstance(why_trivial(response), str)
 
 
 async def test_a_rubric_may_say_that_no_content_is_not_bad(tmp_path):

@@ -1,0 +1,150 @@
+"""Decides by rule whether a response has content: what has none is never shown to a judge.
+
+Language models give good scores to a colon, to "Thought process:" or to "Solution" (Zhao et al. 2025, "One Token to
+Fool LLM-as-a-Judge", arXiv:2507.08794). A real word is different: "Paris", "42" and "No" are answers. A single letter,
+or a word such as "Solution", is an answer where the case makes it one: "B" to a question with the options A to D.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from monitor.model.case import Case
+
+_LABEL_WORDS, _LABEL_CHARACTERS = 5, 48
+_COLONS = (":", "\N{FULLWIDTH COLON}")
+# Openings of an answer that never comes, case-folded, without punctuation, in the paper's languages and more.
+_OPENINGS = frozenset(
+    """
+    solution|the solution|answer|the answer|final answer|the final answer|the answer is|the final answer is|response
+    explanation|reasoning|analysis|thinking|thought|thoughts|thought process|my thought process|steps|step by step
+    conclusion|here is the answer|here is my answer|here you go|let me think
+    let us think|let s think|lets think|let s think step by step|let us think step by step
+    let s solve this problem step by step|let us solve this problem step by step|let s solve this step by step
+    lösung|antwort|die antwort|ergebnis|erklärung|begründung|respuesta|la respuesta|solución|explicación
+    réponse|la réponse|explication|raisonnement|risposta|soluzione|spiegazione|resposta|solução|explicação
+    ответ|решение|объяснение|解|解答|解析|解决方案|答案|回答|答|思考过程|かいせつ|解説|答え|こたえ|해설|정답|답변|답
+    """.replace("\n", "|").split("|")
+)
+_OPENINGS_BARE: Final = frozenset(" ".join(opening.split()) for opening in _OPENINGS) - {""}
+
+_READ: Final = 100_000
+"""Characters of a text in which a letter is looked for."""
+
+# A letter with a mark that makes it a name: the grade A+, the language C#.
+_named = re.compile(r"[A-Za-z](?:\+{1,2}|#)")
+# An option of a list: `(B)`, `B)`, `B.`, `B:`.
+_option = re.compile(r"(?<![\w.'])(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])(?:[)\]]|[.:](?=\s|$)))")
+# A reference that is one letter, or begins with the letter of the option: `B`, `(B)`, `B. Rome`.
+_lettered = re.compile(r"\s*[(\[]?[A-Za-z](?:[)\]]|[.:](?=\s|$)|\s*$)")
+_WORDED: Final = frozenset("yes no true false ja nein oui non si sí sì sim não verdadero falso vrai faux".split())  # noqa: SIM905
+_AUXILIARIES: Final = {
+    "yn": "is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must"
+    "|(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should|must)n['\u2019]t",
+    "jn": "ist|sind|war|waren|bin|hat|haben|habe|kann|kannst|können|darf|dürfen|muss|müssen|soll|sollen|wird|werden"
+    "|gibt es|gilt|gelten",
+    "on": "est-ce|est-il|est-elle|sont-ils|sont-elles|a-t-\\w+|y a-t-il|peut-on|puis-je|dois-je|faut-il",
+    "sn": "¿?\\s*(?:es|son|está|están|hay|puedo|puede|pueden|tiene|tienen|debo|debe|è|sono|posso|può|há|é|são|pode)",
+}
+_CHOICES: Final = {
+    "yn": r"yes or no|yes\s*/\s*no|y\s*/\s*n",
+    "jn": r"ja oder nein|ja\s*/\s*nein|j\s*/\s*n",
+    "on": r"oui ou non|oui\s*/\s*non|o\s*/\s*n",
+    "sn": r"s[iíì] o no|s[iíì]\s*/\s*no|sim ou não|s\s*/\s*n",
+    "tf": r"true or false|true\s*/\s*false|t\s*/\s*f",
+}
+_yes_or_no = {
+    letters: re.compile(
+        "|".join(
+            filter(
+                None,
+                (
+                    rf"(?:^|[.!?\n]\s*)(?:{_AUXILIARIES[letters]})\b" if letters in _AUXILIARIES else "",
+                    rf"(?<!\w)(?:{choice})(?!\w)",
+                ),
+            )
+        ),
+        re.IGNORECASE,
+    )
+    for letters, choice in _CHOICES.items()
+}
+_OR: Final = frozenset("or oder ou o oppure".split())  # noqa: SIM905
+_ARTICLES: Final = frozenset("a an the ein eine un une uno una".split())  # noqa: SIM905
+
+
+def why_trivial(case: Case) -> str:
+    """Return why the response of `case` has no content, as the end of a sentence; empty if it has content.
+
+    A response that equals the reference has content. A single letter has content where the question, the turns before
+    it or the prompt list it as an option, ask for yes or no, or name it, where a document names it, or where the
+    reference is of this kind. A word that usually opens an answer, such as "Solution", has content where the question
+    offers it as an alternative.
+    """
+    words = _words(case.response)
+    if not words:
+        return "it has no letter and no digit" if case.response.strip() else "it is empty"
+    bare = " ".join(words)
+    if bare == " ".join(_words(case.expected_response or "")):
+        return ""
+    if len(bare) == 1 and bare.isascii() and bare.isalpha():
+        answers = _named.fullmatch(case.response.strip()) or _is_answer(bare, case)
+        return "" if answers else "it is a single letter"
+    if bare in _OPENINGS_BARE:
+        return "" if _offered(words, case) else "it is the opening of an answer that does not come"
+    last = case.response.rstrip(" \t\r\n*_#>`\"'")
+    if last.endswith(_COLONS) and len(words) <= _LABEL_WORDS and len(bare) <= _LABEL_CHARACTERS:
+        return "it is a heading with nothing below it"
+    return ""
+
+
+def _words(text: str) -> list[str]:
+    kept = (c if unicodedata.category(c)[0] in "LNM" else " " for c in unicodedata.normalize("NFKC", text))
+    return "".join(kept).casefold().split()
+
+
+def _is_answer(letter: str, case: Case) -> bool:
+    reference = (case.expected_response or "")[:_READ]
+    if _lettered.match(reference) or any(word in _WORDED for word in _words(reference)[:1]):
+        return True
+    query = case.request.query[:_READ]
+    if any(letter in letters and pattern.search(query) for letters, pattern in _yes_or_no.items()):
+        return True
+    return any(_names(letter, text) for text in _texts(case))
+
+
+def _texts(case: Case) -> Iterator[str]:
+    """The texts of the case that may name a letter."""
+    yield case.request.query[:_READ]
+    for message in (*case.request.history, *case.prompt):
+        yield message.content[:_READ]
+    for document in case.retrieved_context:
+        yield document.content[:_READ]
+
+
+def _names(letter: str, text: str) -> bool:
+    """Whether a text lists the letter as one of at least two options, or has it as a word of its own, in upper case.
+
+    The English article at the start of a sentence and the pronoun "I" are no names.
+    """
+    options = {(one[1] or one[2]).casefold() for one in _option.finditer(text)}
+    if letter in options and len(options) > 1:
+        return True
+    if letter == "i":
+        return False
+    before = r"(?<=[\w,;(/] )" if letter == "a" else r"(?<![\w'\u2019.-])"
+    return re.search(rf"{before}{letter.upper()}(?![\w'\u2019-])", text) is not None
+
+
+def _offered(words: list[str], case: Case) -> bool:
+    """Whether the question offers the words as an alternative: "a mixture or a solution?"."""
+    asked = [word for word in _words(case.request.query[:_READ]) if word not in _ARTICLES]
+    own = [word for word in words if word not in _ARTICLES]
+    size = len(own)
+    for at in range(len(asked) - size + 1):
+        beside = {*asked[max(at - 1, 0) : at], *asked[at + size : at + size + 1]}
+        if asked[at : at + size] == own and beside & _OR:
+            return True
+    return False
