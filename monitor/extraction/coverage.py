@@ -1,4 +1,4 @@
-"""What the traces of a service tell: of how many requests came question, context, answer, and how to send the rest."""
+"""Count how many requests arrive with question, context and answer, and advise how to send the missing fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.extraction.rows.shapes import SHAPES
 from monitor.model.case import Reading, ReadingStatus
 
 FIELDS: Final = ("question", "context", "answer", "model", "session", "tokens")
-"""What a request may come with. Without the first three it cannot be judged; the others are for slices and costs."""
+"""Fields of a request. Without the first three it cannot be evaluated; the others are for slices and costs."""
 
 _ADVICE: Final = Path(__file__).parents[1] / "conventions" / "advice"
 _SECTION: Final = re.compile(r"^## (\w+)[ \t]*$", re.MULTILINE)
@@ -22,20 +22,20 @@ _ANYWHERE, _ROWS = "gen_ai", "rows"
 
 @dataclass(slots=True)
 class Coverage:
-    """Of `requests` requests, how many came with each field."""
+    """The number of requests, and how many of them arrived with each field."""
 
     requests: int = 0
     came: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FIELDS, 0))
 
     def missing(self, name: str) -> int:
-        """How many came without a field."""
+        """Return the number of requests that arrived without a field."""
         return self.requests - self.came[name]
 
 
 def came(reading: Reading) -> tuple[str, ...] | None:
-    """Return the fields that a request came with; a retrieval that found nothing counts as context, too.
+    """Return the fields that a request arrived with; a retrieval that found nothing counts as context, too.
 
-    None for what is no request, or one that its service has not answered: it has nothing to be complete in.
+    Return None for a trace without a request, or for a request that its service did not answer.
     """
     if reading.status not in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT, ReadingStatus.CONTENT_MISSING):
         return None
@@ -52,7 +52,7 @@ def came(reading: Reading) -> tuple[str, ...] | None:
 
 
 def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:
-    """The coverage of all requests among `readings`, by app and dialect."""
+    """Count the coverage of all requests among `readings`, by app and dialect."""
     found: dict[tuple[str, str], Coverage] = {}
     for reading in readings:
         fields = came(reading)
@@ -65,10 +65,10 @@ def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:
 
 
 def advice(convention: str, name: str) -> str:
-    """The smallest change of the instrumentation by which a dialect's traces carry a field, as Markdown.
+    """Return the smallest change of the instrumentation that adds a field to a dialect's traces, as Markdown.
 
-    For a dialect without advice of its own (a plug-in, a mapping in the configuration): how to set the attributes of
-    OpenTelemetry's own conventions by hand. Empty where there is nothing to say.
+    For a dialect without its own advice (a plug-in, a mapping in the configuration), return how to set the attributes
+    of OpenTelemetry's own conventions by hand. Empty where there is no advice.
     """
     if any(convention == shape.name for shape in SHAPES):
         convention = _ROWS

@@ -1,4 +1,4 @@
-"""Documents from several spans made into one list, and which of them really stand in a prompt."""
+"""Merge the documents of several spans into one list, and find those whose text is in a prompt."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from monitor.model.case import Document
 
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _HEAD: Final = 80
-"""Characters of a document's beginning that suffice to find it in a prompt that holds only a part of it."""
+"""Characters of a document's beginning that are enough to find it in a prompt that contains only a part of it."""
 
 _TELLING: Final = 20
-"""Characters from which on it is no chance that one text is a part of another."""
+"""Characters from which one text contained in another is not a coincidence."""
 
 _SHARE: Final = 0.5
 _STEP: Final = 40
 _WINDOWS: Final = 50
-"""Pieces of one document that are looked for at the most."""
+"""Most pieces of one document that are searched for."""
 
 _WORK: Final = 100_000_000
-"""Documents times characters of prompts beyond which nothing is looked for: finding out would take too long."""
+"""Documents times characters of prompts beyond which the search is skipped: it would take too long."""
 
 
 def merge(lists: Iterable[Sequence[Document]]) -> tuple[Document, ...]:
-    """One list in order, each document once: by its text, or by its id where no text came."""
+    """Merge lists into one, in order, each document once: identified by its text, or by its id where it has no text."""
     by_text: dict[str, Document] = {}
     ids: set[str] = set()
     for document in (one for documents in lists for one in documents):
@@ -39,7 +39,7 @@ def merge(lists: Iterable[Sequence[Document]]) -> tuple[Document, ...]:
 
 
 def fill(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Document, ...]:
-    """Give documents that came as bare ids what `known` ones with the same id say, where only one text has that id."""
+    """Fill documents that arrived as bare ids from the `known` one with the same id, if only one text has that id."""
     texts: dict[str, dict[str, Document]] = {}
     for one in known:
         if one.content and one.doc_id:
@@ -56,24 +56,24 @@ def fill(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Docu
 
 
 def share(first: Sequence[Document], second: Sequence[Document]) -> bool:
-    """Whether two lists have a document in common, by id or by text."""
+    """Return whether two lists have a document in common, by id or by text."""
     return sharing(second)(first)
 
 
 def sharing(known: Sequence[Document]) -> Callable[[Sequence[Document]], bool]:
-    """As `share`, for asking of many lists whether they have a document in common with `known`."""
+    """Return a check that does what `share` does, for comparing many lists with `known`."""
     keys = _keys(known)
     return lambda documents: not keys.isdisjoint(_keys(documents))
 
 
 def within(part: Sequence[Document], whole: Sequence[Document]) -> bool:
-    """Whether every document of `part` is one of `whole`, by id or by text."""
+    """Return whether every document of `part` is in `whole`, by id or by text."""
     keys = _keys(whole)
     return all(_keys((one,)) & keys for one in part)
 
 
 def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Document, ...]:
-    """Those of `documents` whose text stands in one of `prompts`, in the order in which they stand there."""
+    """Return the `documents` whose text is in one of `prompts`, in the order of their positions there."""
     texts = [(folded(prompt), at) for at, prompt in enumerate(prompts)]
     if len(documents) * sum(len(text) for text, _ in texts) > _WORK:
         return ()
@@ -89,20 +89,20 @@ def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Docu
 
 
 def agree(text: str, said: Sequence[str]) -> bool:
-    """Whether a text is one of those that were `said`, holds one or is a telling part of one: `200 OK` is not."""
+    """Return whether a text equals one of `said`, contains one, or is a long enough part of one: `200 OK` is not."""
     own = folded(text)
     return any(words in own or (len(own) >= _TELLING and own in words) for words in said)
 
 
 def holding(whole: str) -> Callable[[str], bool]:
-    """For asking of texts whether `whole` holds them, or at least half of their words."""
+    """Return a check whether `whole` contains a text, or at least half of its words."""
     text = folded(whole)
     words = set(text.split())
     return lambda part: (own := folded(part)) in text or 2 * len(words & set(own.split())) >= len(set(own.split())) > 1
 
 
 def folded(text: str) -> str:
-    """A text by its words alone, so that quoting, JSON escapes and white space make no difference."""
+    """Reduce a text to its words, so that quotes, JSON escapes and white space make no difference."""
     if "\\" in text:
         text = _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else " ", text)
     return re.sub(r"\W+", " ", text.lower()).strip()

@@ -1,4 +1,4 @@
-"""The spans of a trace as trees, with what each of them says: who is whose ancestor, who says what, what is missing."""
+"""Build the spans of a trace into trees, with the observation of each span, its ancestors, and the missing parents."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Node:
     last: int = 0
 
     def above(self, other: Node) -> bool:
-        """Whether `other` is a descendant of this node."""
+        """Return whether `other` is a descendant of this node."""
         return self.first < other.first <= self.last
 
     def ancestors(self) -> list[Node]:
-        """All nodes above, the outermost first."""
+        """Return all nodes above this one, the outermost first."""
         found, node = [], self.parent
         while node is not None:
             found.append(node)
@@ -45,8 +45,8 @@ class Node:
 class Forest:
     """All nodes from the roots downwards, siblings in order of their start.
 
-    `roots` begin a request in this process; `orphans` have a parent that never came; `strays` are log records of a
-    dialect whose span never came.
+    `roots` begin a request in this process; `orphans` have a parent that never arrived; `strays` are log records of a
+    convention that belong to a span that never arrived.
     """
 
     nodes: tuple[Node, ...]
@@ -55,11 +55,11 @@ class Forest:
     strays: tuple[LogRecord, ...] = ()
 
     def below(self, node: Node) -> Sequence[Node]:
-        """The node and all its descendants."""
+        """Return the node and all its descendants."""
         return self.nodes[node.first : node.last + 1]
 
     def of_kind(self, *kinds: str) -> Iterator[Node]:
-        """The nodes whose spans play one of these roles, from the roots downwards."""
+        """Yield the nodes whose spans have one of these roles, from the roots downwards."""
         return (node for node in self.nodes if node.seen is not None and node.seen.kind in kinds)
 
 
@@ -69,7 +69,7 @@ def grow(
     conventions: Sequence[Convention],
     settings: ExtractionSettings = _PLAIN,
 ) -> Forest:
-    """Ask the conventions span by span and set the spans into their trees. A circle of parents counts as orphans."""
+    """Observe each span with the conventions and link the spans into trees. A circle of parents counts as orphans."""
     of_span: dict[str, list[LogRecord]] = {}
     for record in records:
         of_span.setdefault(record.span_id, []).append(record)
@@ -107,47 +107,47 @@ def grow(
 def ask(
     span: Span, records: tuple[LogRecord, ...], conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN
 ) -> Observation | None:
-    """What one span says, in the words of the first dialect that knows it, and as the configuration maps it."""
+    """Observe one span with the first convention that recognises it, then apply the mappings of the configuration."""
     found = next((seen for one in conventions if (seen := one.observe(span, records)) is not None), None)
     return settings.attributes.apply(span, found)
 
 
 def begins(span: Span) -> bool:
-    """Whether a request enters the process here. Server and consumer spans do, whether or not their flags say so."""
+    """Return whether a request enters the process at this span. Server and consumer spans count with any flags."""
     return span.is_root or not span.parent_id or span.kind in (_SERVER, _CONSUMER)
 
 
 class FieldSource(NamedTuple):
-    """Where a field of a case was taken from: a span, and the field of its observation."""
+    """The origin of a field of a case: a span, and the field of its observation."""
 
     node: Node
     field: str
 
     @property
     def text(self) -> str:
-        """What it says, where that is a text."""
+        """The value of the field, as text."""
         return str(getattr(self.node.seen, self.field))
 
 
 def saying(nodes: Iterable[Node], field: str) -> FieldSource | None:
-    """The first of `nodes` that says something of `field`."""
+    """Return the first of `nodes` with a value for `field`; None where none has one."""
     return next((FieldSource(node, field) for node in nodes if node.seen and getattr(node.seen, field)), None)
 
 
 def mapped(forest: Forest, field: str) -> FieldSource | None:
-    """The outermost span that holds what the configuration has mapped to `field`."""
+    """Return the outermost span with an attribute that the configuration maps to `field`; None where there is none."""
     return saying((node for node in outermost(forest) if node.seen and field in node.seen.stated), field)
 
 
 def outermost(forest: Forest) -> list[Node]:
-    """All nodes, those nearest to a root first."""
+    """Return all nodes, those nearest to a root first."""
     return sorted(forest.nodes, key=lambda node: (node.depth, node.first))
 
 
 def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:
-    """What the outermost span that says it says: sessions stand on the root, on every span, or only below the root.
+    """Return `field` from the outermost span that has it: a session may be on the root, on every span, or only below.
 
-    Spans that no dialect knows are asked for `keys`.
+    Of a span that no convention recognises, the attributes `keys` are read.
     """
     configured = mapped(forest, field)
     if configured is not None:

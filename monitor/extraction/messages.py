@@ -1,4 +1,4 @@
-"""What was said: chat messages, questions and answers, out of the many shapes in which spans record them."""
+"""Read chat messages, questions and answers in the many shapes in which spans record them."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ _WITHIN: Final = 2
 
 
 class StatedQuestion(NamedTuple):
-    """What a request says: the question, and the turns before it (None where it says nothing of them)."""
+    """The question of a request, and the turns before it (None where the request does not mention any)."""
 
     query: str
     history: tuple[Message, ...] | None = None
 
 
 def read(value: Value) -> tuple[Message, ...] | None:
-    """Return the chat messages that a value holds, in order; None if it holds none.
+    """Return the chat messages in a value, in order; None if it has none.
 
     A message without text, such as a tool call or an image, has an empty `content`.
     """
@@ -99,25 +99,25 @@ def read(value: Value) -> tuple[Message, ...] | None:
 
 
 def read_one(value: Value) -> Message | None:
-    """The one message that a value is; None where it is none."""
+    """Read a single message from a value; None where it is not a message."""
     return _one(value, _DEPTH)
 
 
 def turns(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """What people and the assistant have said: without system prompts, tool traffic and messages without text."""
+    """Return the turns of user and assistant, without system prompts, tool traffic and messages without text."""
     return tuple(m for m in messages if m.role in ("user", "assistant") and m.content.strip())
 
 
 def last_user(messages: Sequence[Message]) -> int:
-    """Where the last user message with text stands; -1 where there is none."""
+    """Return the index of the last user message with text; -1 where there is none."""
     return max((at for at, m in enumerate(messages) if m.role == "user" and m.content.strip()), default=-1)
 
 
 def read_request(value: Value) -> StatedQuestion | None:
-    """The question of a request, out of plain text, JSON of any usual shape, a list of messages or call arguments.
+    """Read the question of a request from plain text, JSON of any usual shape, a list of messages or call arguments.
 
-    Also out of JSON that a length limit has cut; the history is then not trusted to be whole. None where no question
-    is stated.
+    Also read JSON that a length limit has cut; its history is then not assumed to be complete. Return None where no
+    question is stated.
     """
     unfolded = values.unfold(value)
     if (
@@ -126,27 +126,27 @@ def read_request(value: Value) -> StatedQuestion | None:
         and not isinstance(repaired := values.unfold_cut(unfolded), str)
     ):
         if not isinstance(repaired, Mapping) or "messages" in repaired:
-            return None  # the last message, which is the question, is what was cut off
+            return None  # the last message, which is the question, was cut off
         asked = _request(repaired, _DEPTH)
         return StatedQuestion(asked.query) if asked else None
     return _request(unfolded, _DEPTH)
 
 
 def read_answer(value: Value) -> str | None:
-    """The answer text in the output of a request or a model; None where there is none that can be told from the rest.
+    """Read the answer from the output of a request or a model; None where no text is clearly the answer.
 
-    A text is taken as it is, unless it is the repr of an object: a generator not consumed, a framework's event.
+    A text is returned unchanged, unless it is the repr of an object: a generator not consumed, a framework's event.
     """
     return _answer(value, _DEPTH)
 
 
 def text_of(content: Value) -> str:
-    """The text of a message's content: a text, or the text parts of a list of parts, a line break between them."""
+    """Return the text of a message's content: a text, or the text parts of a list, joined by line breaks."""
     return _text_of(content, _DEPTH)
 
 
 def from_repr(text: str) -> Message | None:
-    """The message that a Python repr shows: `ChatMessage(role=..., text='...')`, `HumanMessage(content='...')`."""
+    """Read a message from a Python repr: `ChatMessage(role=..., text='...')`, `HumanMessage(content='...')`."""
     role = _REPR_ROLE.search(text[:400])
     if role is None or not values.is_repr(text):
         return None
@@ -213,7 +213,7 @@ def _role(item: Mapping[str, Value]) -> str:
 
 
 def _own_words(parts: Value) -> Value:
-    """The parts of an assistant's message without what its tools returned: some agents tell a whole run as one."""
+    """Return the parts of an assistant's message without tool results: some agents record a run as one message."""
     listed = values.elements(values.unfold(parts)) or ()
     own = [part for part in listed if not _is_tool_result(part)]
     return own if len(own) < len(listed) else parts
@@ -277,7 +277,7 @@ def _request(value: Value, depth: int) -> StatedQuestion | None:
 
 
 def _request_of_list(listed: Sequence[Value], depth: int) -> StatedQuestion | None:
-    # The arguments of a call, question first, turns after it, would else be taken for the turns alone.
+    # Otherwise the arguments of a call (the question, then the turns) would be read as turns only.
     first = values.unfold(listed[0])
     chat = read(listed) if not (isinstance(first, str) and first.strip()) else None
     if chat:
@@ -309,7 +309,7 @@ def _request_of_mapping(value: Mapping[str, Value], depth: int) -> StatedQuestio
 
 
 def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
-    """Questions in the inputs of a pipeline's components: `{"data": {"prompt_builder": {"question": ...}}}`."""
+    """Find questions in the inputs of a pipeline's components: `{"data": {"prompt_builder": {"question": ...}}}`."""
     for inner in value.values():
         if isinstance(inner, Mapping) and depth > 0:
             yield from (

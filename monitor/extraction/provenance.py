@@ -1,7 +1,7 @@
-"""Why a trace was read as it was: for each field the dialect, the span and the keys, and what was there but not used.
+"""Explain how a trace was read: the dialect, span and keys behind each field, and the content that was not used.
 
-A dialect need not tell what it looked at. That is found out: a key that can be taken from a span without a change to a
-field has no part in it.
+A dialect need not report which keys it used. They are found by removal: a key that can be taken from a span without
+changing a field does not contribute to it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FIELDS: Final = ("question", "history", "context", "answer", "model", "usage", "
 """The fields of a case, in the order in which they are explained."""
 
 _READ: Final = ("query", "history", "messages", "documents", "response", "model", "usage", "session_id", "user_id")
-"""What a dialect reads of a span."""
+"""The fields of an observation that are explained."""
 
 _INDEX: Final = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _ROLES: Final = (("retrieval", "rerank"), ("tool",), ("request", "generation", "embedding", "other"))
-"""Who is asked for documents, in this order."""
+"""The roles of spans searched for documents, in this order."""
 
 _CONTENT: Final = 24
-"""Characters from which on a value that nobody reads is worth a line."""
+"""Characters from which an unused value is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class FieldOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Something that spans hold and that is not in the case.
+    """Content of spans that is not in the case.
 
-    `said` names what a dialect read (`query`, `documents`, `response`), where others were preferred; empty where no
+    `said` names the field that a dialect read (`query`, `documents`, `response`) if another span won; empty where no
     dialect reads it. `size` is its length in characters, the largest where several `spans` hold it.
     """
 
@@ -64,7 +64,7 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """A reading, by field of the case where it was taken from, and what was left."""
+    """A reading, the origins of each field of its case, and the content that was not used."""
 
     reading: Reading
     origins: Mapping[str, Sequence[FieldOrigin]]
@@ -72,7 +72,7 @@ class Provenance:
 
 
 def explain(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings | None = None) -> Provenance:
-    """Read `trace`, and say where everything came from. Costs hundreds of times what reading alone does."""
+    """Read `trace` and find the origin of every field. Takes hundreds of times as long as reading alone."""
     settings = settings or ExtractionSettings()
     composed = compose(trace, conventions, settings)
     parts = {id(node): _Parts(node, conventions, settings) for node in composed.forest.nodes}
@@ -90,7 +90,7 @@ def explain(trace: Trace, conventions: Sequence[Convention], settings: Extractio
 
 
 def _sources(composed: Composed) -> dict[str, list[FieldSource]]:
-    """By field of the case the spans that it was taken from."""
+    """Return the spans that each field of the case was read from."""
     answered, asked, trees = composed.answered, composed.asked, composed.forest
     if answered is None or asked is None:
         return {field: [] for field in FIELDS}
@@ -111,7 +111,7 @@ def _sources(composed: Composed) -> dict[str, list[FieldSource]]:
 
 
 def _of_context(composed: Composed, trees: Forest) -> Sequence[FieldSource]:
-    """The spans that hold the documents; where these came out of the prompt, the call that it was sent with."""
+    """Return the spans that hold the documents, or the model call if they were found in its prompt."""
     given, answered = composed.given, composed.answered
     if given is None or answered is None:
         return []
@@ -135,7 +135,7 @@ def _documents(source: FieldSource) -> Any:
 
 
 class _Parts:
-    """The parts of one span, and which of them have a share in what it says: those without which it says otherwise."""
+    """The parts of one span, and those that matter: without them, the span would be read differently."""
 
     def __init__(self, node: Node, conventions: Sequence[Convention], settings: ExtractionSettings) -> None:
         self._node = node
@@ -144,16 +144,16 @@ class _Parts:
         self._keys: dict[str, list[str]] = {}
         for key in node.span.attributes:
             self._keys.setdefault(_INDEX.sub("*", key), []).append(key)
-        told = [f"log record {record.event_name}".rstrip() for record in node.records]
-        told += [f"event {event.name}" for event in node.span.events]
-        self._all = (*self._keys, *dict.fromkeys(told))
+        recorded = [f"log record {record.event_name}".rstrip() for record in node.records]
+        recorded += [f"event {event.name}" for event in node.span.events]
+        self._all = (*self._keys, *dict.fromkeys(recorded))
 
     def origin(self, field: str) -> FieldOrigin:
-        """The parts that `field` is read from."""
+        """Return the origin of `field`: this span and the parts that it is read from."""
         return self._origin(self._needed(field))
 
     def unused(self, composed: Composed) -> Iterator[Unused]:
-        """What the span says otherwise than the case, and texts that no dialect reads."""
+        """Yield the fields of the span that differ from the case, and the texts that no dialect reads."""
         case, seen = composed.reading.case, self._node.seen
         read = {part for field in _READ if seen is not None and getattr(seen, field) for part in self._needed(field)}
         if seen is not None:
@@ -184,33 +184,33 @@ class _Parts:
 
     @cached_property
     def _roles(self) -> tuple[str, ...]:
-        """The parts by which a dialect knows the span and its role."""
+        """The parts by which a dialect recognises the span and its role."""
         return self._smallest(lambda seen: (seen.kind, seen.convention) if seen is not None else None, ())
 
     def _needed(self, field: str) -> tuple[str, ...]:
-        """The parts that give `field` its value."""
+        """Return the parts that give `field` its value."""
 
-        def told(seen: Observation | None) -> object:
+        def reading_of(seen: Observation | None) -> object:
             return getattr(seen, field) if seen is not None else None
 
-        found = self._smallest(told, self._roles)
-        if not found:  # what tells the role may be the value itself
-            whole = told(self._node.seen)
-            found = tuple(part for part in self._roles if told(self._without((part,))) != whole)
+        found = self._smallest(reading_of, self._roles)
+        if not found:  # the part that gives the role may be the value itself
+            whole = reading_of(self._node.seen)
+            found = tuple(part for part in self._roles if reading_of(self._without((part,))) != whole)
             found = tuple(part for part in found if self._without((part,)) is not None) or found
         return found
 
-    def _smallest(self, told: Callable[[Observation | None], object], kept: Sequence[str]) -> tuple[str, ...]:
-        """A smallest set of parts, beside those that are `kept`, with which the span says the same."""
-        whole = told(self._node.seen)
+    def _smallest(self, reading_of: Callable[[Observation | None], object], kept: Sequence[str]) -> tuple[str, ...]:
+        """Return a smallest set of parts, beside those that are `kept`, with which the span is read the same."""
+        whole = reading_of(self._node.seen)
         gone: list[str] = []
         for part in reversed(self._all):
-            if part not in kept and told(self._without((*gone, part))) == whole:
+            if part not in kept and reading_of(self._without((*gone, part))) == whole:
                 gone.append(part)
         return tuple(part for part in self._all if part not in gone and part not in kept)
 
     def _without(self, parts: Sequence[str]) -> Observation | None:
-        """What is said of the span when it lacks some of its parts."""
+        """Observe the span without some of its parts."""
         gone = {key for part in parts for key in self._keys.get(part, ())}
         span = self._node.span
         lesser = replace(

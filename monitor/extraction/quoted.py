@@ -1,4 +1,4 @@
-"""Lists of texts in quotes that nobody has escaped: `["one", "two"]` and `["user":"one", "system":"two"]`, of Java."""
+"""Read Java's lists of quoted but unescaped texts: `["one", "two"]` and `["user":"one", "system":"two"]`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LONGEST: Final = 1_000_000
 
 
 def texts(listed: str) -> tuple[str, ...] | None:
-    """The texts of such a list; None where the text is none, or where its end is cut off.
+    """Return the texts of such a list; None where `text` is not one, or where its end is cut off.
 
-    What stands between two texts may stand within one, too (`sizes "S", "M"`). It belongs to the text where the
+    The separator between two texts may also occur within one (`sizes "S", "M"`). It belongs to the text if the
     quotation marks before and after it open and close a quotation.
     """
     inner = _inner(listed)
@@ -37,12 +37,12 @@ def texts(listed: str) -> tuple[str, ...] | None:
 
 
 def only(listed: str) -> str | None:
-    """The one text of a list that is known to hold one; None where it holds none."""
+    """Return the text of a list that is known to hold exactly one; None where it holds none."""
     return _inner(listed)
 
 
 def entries(listed: str, keys: Sequence[str]) -> dict[str, str]:
-    """The texts by their keys, which stand once each and in the order of `keys`; none where that is not so."""
+    """Return the texts by key; empty unless each key occurs once and in the order of `keys`."""
     inner = _inner(listed)
     named = "|".join(map(re.escape, keys))
     first = re.match(rf'({named})":"', inner) if inner is not None else None
@@ -64,12 +64,12 @@ def _inner(listed: str) -> str | None:
 
 
 def _opens(piece: str) -> bool:
-    """Whether the last quotation mark of a piece begins a quotation."""
+    """Return whether the last quotation mark of a piece begins a quotation."""
     at = piece.rfind('"')
     return at == 0 or piece[at - 1].isspace() or piece[at - 1] in _BEFORE
 
 
 def _closes(piece: str) -> bool:
-    """Whether the first quotation mark of a piece ends a quotation."""
+    """Return whether the first quotation mark of a piece ends a quotation."""
     at = piece.find('"') + 1
     return at == len(piece) or piece[at].isspace() or piece[at] in _AFTER

@@ -1,4 +1,4 @@
-"""The section `extraction`: how to read a service with its own prompts, attributes and spans."""
+"""Define the section `extraction`: how to read a service with its own prompts, attributes and spans."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AttributeMap(BaseModel):
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether nothing is mapped."""
+        """True if no field is mapped."""
         return not any(getattr(self, name) for name in type(self).model_fields)
 
     def apply(self, span: Span, seen: Observation | None) -> Observation | None:
@@ -91,36 +91,36 @@ class AttributeMap(BaseModel):
         A span that no dialect knows gets its kind from its fields: documents alone make a retrieval, a prompt makes a
         generation, anything else a request.
         """
-        told = {} if self.is_empty else self._told(span.attributes)
-        if not told:
+        mapped = {} if self.is_empty else self._mapped(span.attributes)
+        if not mapped:
             return seen
         if seen is None:
-            seen = Observation(kind=_role(told), convention=NAME, span=span, error=values.error_of(span))
-        if "documents" in told:
-            told["documents_without_text"] = documents.without_text(told["documents"])
-        return replace(seen, **told, stated=frozenset(told))
+            seen = Observation(kind=_role(mapped), convention=NAME, span=span, error=values.error_of(span))
+        if "documents" in mapped:
+            mapped["documents_without_text"] = documents.without_text(mapped["documents"])
+        return replace(seen, **mapped, stated=frozenset(mapped))
 
-    def _told(self, attributes: Mapping[str, Value]) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+    def _mapped(self, attributes: Mapping[str, Value]) -> dict[str, Any]:
+        mapped: dict[str, Any] = {}
         for name, field in self._FIELDS:
             for key in getattr(self, name):
                 found = _READERS[field](_value(attributes, key))
                 if found is not None:
-                    told[field] = found
+                    mapped[field] = found
                     break
         asked = messages.read_request(_first(attributes, self.question))
         if asked is not None and asked.history is not None:
-            told.setdefault("history", asked.history)
+            mapped.setdefault("history", asked.history)
         usage = Usage(
             values.count(_first(attributes, self.input_tokens)), values.count(_first(attributes, self.output_tokens))
         )
-        return told if usage == Usage() else {**told, "usage": usage}
+        return mapped if usage == Usage() else {**mapped, "usage": usage}
 
 
-def _role(told: Mapping[str, Any]) -> Literal["request", "retrieval", "generation"]:
-    if "messages" in told:
+def _role(mapped: Mapping[str, Any]) -> Literal["request", "retrieval", "generation"]:
+    if "messages" in mapped:
         return "generation"
-    return "retrieval" if "documents" in told and told.keys() <= {"documents", "query"} else "request"
+    return "retrieval" if "documents" in mapped and mapped.keys() <= {"documents", "query"} else "request"
 
 
 def _first(attributes: Mapping[str, Value], keys: Keys) -> Value:

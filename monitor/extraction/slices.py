@@ -1,7 +1,7 @@
-"""Short facts of a request by which rates can be sliced: prompt version, model, tenant, deployment.
+"""Collect short facts of a request by which rates can be sliced: prompt version, model, tenant, deployment.
 
-Inside the monitor a case carries every short attribute that is no content, for filters and samplers to look at. What
-leaves it with a result is an allow-list: the slices that the configuration names, and the facts in `HARMLESS`.
+Inside the monitor a case carries every short attribute that is not content, for filters and samplers. Only an
+allow-list leaves it with a result: the slices that the configuration names, and the facts in `HARMLESS`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from monitor.model.case import RESPONSE_ID, Case
 from monitor.model.span import Value
 
 MAX_LENGTH: Final = 128
-"""Characters of a value; longer ones are content, not slices."""
+"""Most characters of a value; longer ones are content, not slices."""
 
 MAX_SLICES: Final = 256
-"""Facts of one case; SDKs send 128 attributes of a span unless told otherwise."""
+"""Most facts of one case; SDKs send 128 attributes of a span by default."""
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt.version": (
@@ -37,7 +37,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "tenant": ("tenant.id", "tenant_id", "metadata.tenant", "metadata.tenant_id"),
     "deployment.environment.name": ("deployment.environment",),
 }
-"""Facts under one name, whatever the dialect calls them. `gen_ai.request.model` is the model of the case, too."""
+"""One name for each fact, and the names that dialects give it. `gen_ai.request.model` is also the case's model."""
 
 HARMLESS: Final = frozenset(
     {
@@ -55,7 +55,7 @@ HARMLESS: Final = frozenset(
         "rag.traffic.class",
     }
 )
-"""What may leave the monitor with every result: words of operators, libraries and providers, never of users."""
+"""Facts that may leave the monitor with every result: set by operators, libraries and providers, never by users."""
 
 _CONTENT: Final = (
     "input.",
@@ -135,7 +135,7 @@ _PROCESS: Final = ("process.", "telemetry.", "os.", "service.name")
 
 
 def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """The attributes that are short and no content, as texts; those of a JSON `metadata` as `metadata.<key>`."""
+    """Return the short attributes that are not content, as texts; those in a JSON `metadata` as `metadata.<key>`."""
     found: dict[str, str] = {}
     for key, value in attributes.items():
         if len(found) >= MAX_SLICES:
@@ -150,13 +150,13 @@ def of_attributes(attributes: Mapping[str, Value]) -> dict[str, str]:
 
 
 def of_resource(resource: Mapping[str, Value]) -> dict[str, str]:
-    """What a resource says of a deployment: version, namespace and environment first; nothing of the process."""
+    """Return a resource's facts about its deployment: version, namespace, environment first; none about the process."""
     keys = [*_RESOURCE, *(key for key in resource if key not in _RESOURCE and not key.startswith(_PROCESS))]
     return {key: text for key in keys[:MAX_SLICES] if (text := _short(resource.get(key)))}
 
 
 def value(case: Case, name: str) -> str:
-    """The fact `name` of a case, under whichever of its synonyms; empty where the case has none."""
+    """Return the fact `name` of a case, under any of its synonyms; empty where the case has none."""
     for key in (name, *SYNONYMS.get(name, ())):
         if found := case.attributes.get(key):
             return found
@@ -169,7 +169,7 @@ def first_value(case: Case, names: Iterable[str]) -> str:
 
 
 def allowed(case: Case, names: Iterable[str]) -> dict[str, str]:
-    """Of a case's facts those that may leave the monitor: the slices `names`, and what is harmless in any case."""
+    """Return the facts of a case that may leave the monitor: the slices `names`, and the harmless ones."""
     return {name: found for name in (*names, *sorted(HARMLESS)) if (found := value(case, name))}
 
 

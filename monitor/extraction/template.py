@@ -1,4 +1,4 @@
-"""A service's own prompt template, turned round: from a prompt that was made with it back to what was put in."""
+"""Invert a service's own prompt template: recover the context and question from a prompt made with it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*(\w+)[ \t]*\}\}|\{(\w+)\}")
 
 
 _CANDIDATES: Final = 16
-"""Places for the question that are tried, where the text before it stands in the prompt often."""
+"""Most places tried for the question, where the text before it occurs often in the prompt."""
 
 
 class Filled(NamedTuple):
-    """What was put into a template; `question` is None where the template has no place for one."""
+    """The values filled into a template; `question` is None where the template has no placeholder for one."""
 
     context: str
     question: str | None
@@ -36,7 +36,7 @@ class _QuestionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A prompt template with `{context}`, perhaps `{question}`, and any other placeholders, whose content is ignored.
+    """A prompt template with `{context}`, perhaps `{question}`, and other placeholders, which are ignored.
 
     `literals` are the texts between the placeholders `names`, one more than these.
     """
@@ -48,7 +48,7 @@ class PromptTemplate:
     def parse(cls, text: str) -> PromptTemplate:
         """Read a template. Placeholders are written `{name}` or `{{ name }}`. Raises `ValueError`.
 
-        Any white space in it stands for any white space in a prompt: frameworks indent, trim and fold their templates.
+        Any white space in it matches any white space in a prompt: frameworks indent, trim and fold their templates.
         """
         pieces, names, at = [], [], 0
         for found in _PLACEHOLDER.finditer(text):
@@ -66,10 +66,10 @@ class PromptTemplate:
         return cls(tuple(map(_literal, pieces)), tuple(names))
 
     def invert(self, prompt: str) -> Filled | None:
-        """What was put in; None where the prompt was not made with this template.
+        """Recover the values filled in; None where the prompt was not made with this template.
 
-        Where the text between two placeholders stands in the prompt more than once the question is taken to be the
-        shorter part: documents quote such texts more often than people ask with them.
+        If the text between two placeholders occurs more than once in the prompt, the question is the shorter part:
+        documents contain such texts more often than questions do.
         """
         prompt = prompt.strip()
         head = self.literals[0].match(prompt)
@@ -89,7 +89,7 @@ class PromptTemplate:
         return None
 
     def _questions(self, prompt: str, asked: int, first: int, last: int) -> Iterator[_QuestionPlace]:
-        """Where the question may stand, the likeliest place first."""
+        """Yield the possible places of the question, the likeliest first."""
         starts = [(first, first)]
         if asked > 0:
             found = self.literals[asked].finditer(prompt, first, last)
@@ -101,9 +101,9 @@ class PromptTemplate:
                 yield _QuestionPlace(before, start, following.start(), following.end())
 
     def _between(self, prompt: str, first: int, last: int, start: int, stop: int) -> dict[str, str] | None:
-        """The parts from `first` up to `last`, which fill the prompt from `start` to `stop`; None where they do not.
+        """Match the parts from `first` up to `last` to the prompt from `start` to `stop`; None where they do not fit.
 
-        The context gets all that it can: other parts end at the first text that can follow them.
+        The context takes as much as it can: other parts end at the first text that can follow them.
         """
         parts: dict[str, str] = {}
         if first == last:
@@ -126,7 +126,7 @@ class PromptTemplate:
 
 
 def invert(templates: Sequence[PromptTemplate], prompt: str) -> Filled | None:
-    """What was put into the first of `templates` that the prompt was made with."""
+    """Recover the values filled into the first of `templates` that fits the prompt; None where none fits."""
     return next((filled for one in templates if (filled := one.invert(prompt)) is not None), None)
 
 
@@ -140,7 +140,7 @@ def _last(literal: re.Pattern[str], prompt: str, start: int, stop: int) -> re.Ma
 
 
 def _at_end(literal: re.Pattern[str], prompt: str) -> int | None:
-    """Where the literal begins that the prompt ends with."""
+    """Return the position where the literal at the end of the prompt begins."""
     if not literal.pattern:
         return len(prompt)
     found = _last(literal, prompt, 0, len(prompt))

@@ -1,4 +1,4 @@
-"""Values as they come out of attributes: JSON in strings in strings, Python reprs, dotted keys. Nothing here raises."""
+"""Decode attribute values: JSON in strings within strings, Python reprs, dotted keys. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from monitor.model.span import Span, Value
 from monitor.model.trace import Trace
 
 MAX_TEXT: Final = 4_000_000
-"""Characters beyond which a text is not parsed, only passed on."""
+"""Most characters of a text that is parsed; longer texts are passed on unparsed."""
 
 MAX_REPR: Final = 65_536
-"""Characters beyond which a Python repr is not parsed: the parser of literals is slow."""
+"""Most characters of a Python repr that is parsed: the parser of literals is slow."""
 
 MAX_CUT: Final = 262_144
-"""Characters from the beginning of a cut JSON text that are looked at."""
+"""Most characters that are read from the beginning of a cut JSON text."""
 
 MAX_ITEMS: Final = 2_000
-"""Elements of a list that are looked at."""
+"""Most elements of a list that are read."""
 
 MAX_INDEX: Final = 10_000
 """The highest list index that a dotted key may name."""
 
 MAX_COUNT: Final = 10**12
-"""The largest count that is believed; what is beyond is no number of tokens, and the sum of many must stay writable."""
+"""The largest count accepted: more cannot be a number of tokens, and sums of many counts must stay serialisable."""
 
 LOWEST_LIMIT: Final = 32
-"""Characters below which a limit is not looked for: no sender could work with it."""
+"""The lowest length limit that is detected, in characters: no sender could work with a lower one."""
 
 _STRUCTURED: Final = ('{"', '["', "[{", "{}", "[]", "[[")
 _ALSO_PROSE: Final = ("{}", "[]", "[[")
@@ -49,7 +49,7 @@ _LONGEST_MARK: Final = 500
 _REPR_START: Final = frozenset("<ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _REPR_DEPTH: Final = 50
 _WIDEST: Final = 256
-"""Bits of a whole number: ids are no longer, and Python refuses to write very long ones."""
+"""Most bits of a whole number: ids are no longer, and Python refuses to format very long ones."""
 
 _FOREIGN: Final = re.compile(r"\b(?:NaN|Infinity)\b|\\u[dD][89a-fA-F]")
 _UNUSABLE: Final = re.compile(
@@ -62,7 +62,7 @@ _LITERAL: Final = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 
 
 def unfold(value: Value, levels: int = _LEVELS) -> Value:
-    """Return the structure that a text holds: JSON, JSON within JSON (up to `levels`), or a Python literal.
+    """Return the structure in a text: JSON, JSON within JSON (up to `levels`), or a Python literal.
 
     Any other value, and a text without structure, is returned as it is: `42` and `true` in a text stay text.
     """
@@ -75,7 +75,7 @@ def unfold(value: Value, levels: int = _LEVELS) -> Value:
 
 
 def unfold_cut(value: Value) -> Value:
-    """As `unfold`; of a JSON text that a length limit has cut, what stands in it in full. The cut end is left out."""
+    """Return a value as `unfold` does, and the complete elements of a JSON text that a length limit has cut."""
     whole = unfold(value)
     if not isinstance(whole, str) or whole[:1] not in ("{", "[") or len(whole) > MAX_TEXT:
         return whole
@@ -87,17 +87,17 @@ def unfold_cut(value: Value) -> Value:
 
 
 def usable(text: str) -> bool:
-    """Whether a text is content: not the bare repr of a generator or an object, and not a redaction mark."""
+    """Return whether a text is content: not the bare repr of a generator or an object, and not a redaction mark."""
     return len(text) > _LONGEST_MARK or not _UNUSABLE.fullmatch(text.strip())
 
 
 def is_repr(text: str) -> bool:
-    """Whether a text is the Python repr of an object, perhaps cut: `Name(key=...)`, `<Name(...)>`, `Name(key=...`."""
+    """Return whether a text is the repr of an object, perhaps cut: `Name(key=...)`, `<Name(...)>`, `Name(key=...`."""
     return text[:1] in _REPR_START and text.rstrip().endswith((")", ")>", "...")) and bool(_CALL.match(text))
 
 
 def repr_field(text: str, names: str) -> str | None:
-    """The first complete string that a repr gives to one of `names` (a regular expression), unescaped; else None."""
+    """Return the first complete string assigned to one of `names` (a regex) in a repr, unescaped; else None."""
     found = re.search(rf"\b(?:{names})=" + _LITERAL, text[:MAX_REPR])
     if found is None:
         return None
@@ -106,20 +106,20 @@ def repr_field(text: str, names: str) -> str | None:
 
 
 def without_field(text: str, names: str) -> str:
-    """A repr without the string that `repr_field` finds: what it says could be taken for other fields."""
+    """Remove the string that `repr_field` finds from a repr: its content could be mistaken for other fields."""
     head, tail = text[:MAX_REPR], text[MAX_REPR:]
     return re.sub(rf"\b(?:{names})=" + _LITERAL, "", head, count=1) + tail
 
 
 def elements(value: Value) -> Sequence[Value] | None:
-    """The elements of a list (no more than `MAX_ITEMS`); None for anything else."""
+    """Return the elements of a list (no more than `MAX_ITEMS`); None for anything else."""
     if isinstance(value, (list, tuple)):
         return value[:MAX_ITEMS]
     return None
 
 
 def first(mapping: Mapping[str, Value], keys: Sequence[str]) -> Value:
-    """The value of the first of `keys` that is there and not None."""
+    """Return the value of the first of `keys` that is present and not None."""
     for key in keys:
         value = mapping.get(key)
         if value is not None:
@@ -128,7 +128,7 @@ def first(mapping: Mapping[str, Value], keys: Sequence[str]) -> Value:
 
 
 def number(value: Value) -> float | None:
-    """A finite number, also where it stands in a text; None for anything else."""
+    """Return a finite number, also from a text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -139,7 +139,7 @@ def number(value: Value) -> float | None:
 
 
 def count(value: Value) -> int | None:
-    """A whole number from 0 to `MAX_COUNT`, also where it stands in a text; None for anything else."""
+    """Return a whole number from 0 to `MAX_COUNT`, also from a text; None for anything else."""
     parsed = number(value)
     return int(parsed) if parsed is not None and 0 <= parsed <= MAX_COUNT else None
 
@@ -154,9 +154,9 @@ def text(value: Value) -> str:
 
 
 def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | None:
-    """The list that attributes spell out by dotted keys: `prefix.0.message.role`; None for each index that is missing.
+    """Build the list that attributes spell out by dotted keys (`prefix.0.message.role`), with None for a missing index.
 
-    None where there is no such key at all, and empty where only `prefix` itself is there with an empty list.
+    Return None where there is no such key, and an empty list where only `prefix` itself is present with one.
     """
     rows: dict[int, dict[str, Value]] = {}
     start = len(prefix) + 1
@@ -191,14 +191,14 @@ def length_limit(trace: Trace) -> int:
 
 
 def broken(text: str) -> bool:
-    """Say whether a text starts as JSON does and is none: a length limit has cut it."""
+    """Return whether a text starts like JSON but is not valid JSON: a length limit has cut it."""
     if not text.startswith(_STRUCTURED) or not isinstance(unfold(text), str):
         return False
     return not text.startswith(_ALSO_PROSE) or not isinstance(unfold_cut(text), str)
 
 
 def error_of(span: Span) -> str:
-    """Say why a span failed, in its own words; empty where it did not fail."""
+    """Return the error that a span reports; empty where it did not fail."""
     if span.status != "error":
         return ""
     if span.status_message:
@@ -219,7 +219,7 @@ def _place(row: dict[str, Value], path: list[str], value: Value) -> None:
 
 
 def _lists(value: Value, depth: int = 16) -> Value:
-    """Mappings whose keys are all indexes become lists."""
+    """Turn mappings that have only indexes as keys into lists."""
     if not isinstance(value, dict) or depth == 0:
         return value
     if value and all(map(_is_index, value)):
@@ -232,7 +232,7 @@ def _is_index(key: str) -> bool:
 
 
 def _parse(candidate: str) -> Value:
-    """The list, mapping or string that a text encodes; None where it encodes none."""
+    """Parse the list, mapping or string that a text encodes; None where it encodes none."""
     stripped = candidate.strip()
     if stripped[:1] not in ("{", "[", '"') or len(stripped) > MAX_TEXT:
         return None
@@ -245,7 +245,7 @@ def _parse(candidate: str) -> Value:
 
 
 def _lenient(stripped: str) -> object:
-    """What strict JSON refuses but emitters write: NaN, half an emoji as an escape, the repr of a Python literal."""
+    """Parse texts that strict JSON refuses but senders write: NaN, half of an escaped emoji, the repr of a literal."""
     if _FOREIGN.search(stripped):
         try:
             return _plain(json.loads(stripped, parse_constant=lambda _: None))
@@ -259,14 +259,14 @@ def _literal(source: str) -> object:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `'\d'` is a warning to Python and content to us
+            warnings.simplefilter("ignore")  # Python warns of `'\d'`, which is ordinary content here
             return _plain(ast.literal_eval(source))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
 def _plain(literal: object) -> object:
-    """Literals that JSON has too; mappings with other keys than texts get texts, and all texts can be encoded."""
+    """Reduce a literal to JSON types: keys become texts, and texts become encodable."""
     if isinstance(literal, str):
         return _encodable(literal)
     if isinstance(literal, dict):
@@ -279,7 +279,7 @@ def _plain(literal: object) -> object:
 
 
 def _encodable(text: str) -> str:
-    """Escapes can name halves of a character: those that belong together are joined, a single one is replaced."""
+    """Make a text encodable: join the two escaped halves of a character, replace a single half."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -299,7 +299,7 @@ def _nesting(source: str) -> int:
 
 
 def _tokens(source: str) -> Iterator[tuple[int, str]]:
-    """The structural characters of a JSON text that stand outside of its strings, with where they end."""
+    """Yield the structural characters of a JSON text outside its strings, each with its end position."""
     inside = escaped = False
     for at, char in enumerate(source):
         if inside:
@@ -316,7 +316,7 @@ def _tokens(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _close(source: str) -> str | None:
-    """A cut JSON text up to its last complete element, its open brackets closed; None where it was not cut."""
+    """Return a cut JSON text up to its last complete element, with its brackets closed; None where it was not cut."""
     closers: list[str] = []
     end = 0
     for at, char in _tokens(source):

@@ -1,7 +1,7 @@
-"""Verdicts that others have reached: of tools that evaluate, and of the users themselves.
+"""Read verdicts on answers from outside the monitor: from evaluation tools and from users.
 
-`telemetry.py` reads them out of spans and log records, `feedback.py` out of what is posted; `rules.py` says what of
-them is a defect, `settings.py` what a user can configure. `pipeline/feedback/processor.py` turns them into results.
+`telemetry.py` reads them from spans and log records, `feedback.py` from posted JSON; `rules.py` decides which are
+defects. The options are defined here. `pipeline/feedback/processor.py` turns verdicts into results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from monitor.quantities import Duration, Rate, Size
 
 _FARTHEST: Final = 1e6
-_NARROWEST: Final = 0.001  # of a scale: its tenths are the buckets of a histogram
+_NARROWEST: Final = 0.001  # ends of a scale, whose tenths are the buckets of a histogram
 
 
 class _FeedbackSection(BaseModel):

@@ -1,4 +1,4 @@
-"""Feedback as services post it: a JSON object, or a list of them; each a user's word on one answer.
+"""Read feedback that services post: a JSON object, or a list of them, each a user's verdict on one answer.
 
     {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "thumbs": "down", "comment": "That law is no longer in force."}
 
@@ -20,33 +20,34 @@ from monitor.extraction.feedback.telemetry import text_of
 from monitor.model.external import LONGEST_NAME, LONGEST_TEXT, USER_FEEDBACK, ExternalScore, ScoreSource
 
 AT_MOST: Final = 1_000
-"""Entries of one request."""
+"""Most entries of one request."""
 
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 _SPAN_ID: Final = re.compile(r"[0-9a-fA-F]{16}")
 _THUMBS: Final = {"up": "thumbs_up", "down": "thumbs_down"}
 _LONGEST_ID: Final = 256
-_LATEST: Final = 253_402_300_800.0  # the year 10000, which no clock of a sender means
+_LATEST: Final = 253_402_300_800.0  # the year 10000: no sender's clock means a later time
 
 
 class EntryFault(NamedTuple):
-    """An entry that can never be read: the how manieth it is, from 0, and why."""
+    """An entry that can never be read: its position, from 0, and the reason."""
 
     entry: int
     error: str
 
 
 class ParsedFeedback(NamedTuple):
-    """The verdicts of one delivery, in order, and what of it is none."""
+    """The verdicts of one delivery, in order, and the faults of entries that cannot be read."""
 
     external_scores: list[ExternalScore]
     faults: list[EntryFault]
 
 
 def take(body: bytes, *, app: str = "") -> ParsedFeedback:
-    """What was posted. `app` stands where an entry names none.
+    """Read a posted body. `app` applies to entries that name none.
 
-    Raises `InvalidData` for what is not JSON, or neither an object nor a list; `TooLarge` for more than `AT_MOST`.
+    Raises `InvalidData` for a body that is not JSON, or neither an object nor a list; `TooLarge` for more than
+    `AT_MOST` entries.
     """
     try:
         given = orjson.loads(body)
@@ -138,7 +139,7 @@ def _time(key: str, value: Any) -> float:
 
 
 def _shown(value: object) -> str:
-    """A value as messages show it: short, printable."""
+    """Format a value for a message: short and printable."""
     return f"{value!a:.60}"
 
 

@@ -1,4 +1,4 @@
-"""Reads external scores: what is the score, and whether it is a defect; neither if unknown."""
+"""Read external verdicts: find the score and decide whether it is a defect; neither if the scale is unknown."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _LOWER_IS_OFTEN_BETTER: Final = (
     "misinformation",
     "contradict",
 )
-"""In a name, these say what is measured, not which end is good: tools differ. Such a score alone is not read."""
+"""Parts of names that do not show which end of the scale is good: tools differ. Such a score alone is not read."""
 
 FEEDBACK_SCALE: Final = ExternalEvaluatorSettings(lowest=-1.0, highest=1.0, below=0.0)
 """The range of a user's reaction in the conventions of OpenTelemetry: -1 is bad, 0 is neutral, 1 is good."""
@@ -90,14 +90,14 @@ FEEDBACK_SCALE: Final = ExternalEvaluatorSettings(lowest=-1.0, highest=1.0, belo
 
 @dataclass(frozen=True)
 class Ruling:
-    """How the verdicts of one evaluator are read; `clear` says whether its score alone can be."""
+    """The rule for reading one evaluator's verdicts; `clear` is true if a score without a label can be read."""
 
     options: ExternalEvaluatorSettings
     clear: bool = True
 
     @cached_property
     def scale(self) -> Scale:
-        """Its scale, of two levels: below the middle, and from there on."""
+        """The evaluator's scale with two levels: below the middle, and from the middle on."""
         one = self.options
         middle = Level("high", (one.lowest + one.highest) / 2)
         return Scale(one.lowest, one.highest, one.better, (Level("low", one.lowest), middle))
@@ -109,14 +109,14 @@ class Ruling:
         return (self.options.lowest + self.options.highest) / 2 if given is None else given
 
     def __str__(self) -> str:
-        """The rule in words, as the info series of the evaluator has it."""
+        """Return the rule in words, for the evaluator's info series."""
         if not self.clear:
             return "a label that is known to be bad"
         kind = "below" if self.options.better == "higher" else "at least"
         return f"{kind} {self.threshold:g}, or a label that is known to be bad"
 
     def read(self, verdict: ExternalScore) -> tuple[Score | Unscored, bool]:
-        """The score and whether it is a defect. A label that is known outweighs the number beside it."""
+        """Return the score and whether it is a defect. A known label takes precedence over the number beside it."""
         if verdict.error:
             return Unscored(UnscoredReason.ERROR, "its evaluator reports an error"), False
         bad = self._by_label(verdict.label)
@@ -150,24 +150,26 @@ class Ruling:
         return True if word in _BAD else False if word in _GOOD else None
 
 
-def ruling(told: str, settings: FeedbackSettings) -> Ruling:
-    """How the verdicts of the evaluator that calls itself `told` are read."""
-    configured = settings.evaluators.get(told)
+def ruling(sent_name: str, settings: FeedbackSettings) -> Ruling:
+    """Return the rule for the verdicts of the evaluator named `sent_name`."""
+    configured = settings.evaluators.get(sent_name)
     if configured is not None:
         return Ruling(configured)
-    if told == USER_FEEDBACK:
+    if sent_name == USER_FEEDBACK:
         return Ruling(FEEDBACK_SCALE)
-    return Ruling(ExternalEvaluatorSettings(), clear=not any(stem in told.lower() for stem in _LOWER_IS_OFTEN_BETTER))
+    return Ruling(
+        ExternalEvaluatorSettings(), clear=not any(stem in sent_name.lower() for stem in _LOWER_IS_OFTEN_BETTER)
+    )
 
 
-def label_name(told: str, own: Collection[str]) -> str:
-    """The name in metrics and results of an evaluator that calls itself `told`: never one of our `own`."""
-    name = told
+def label_name(sent_name: str, own: Collection[str]) -> str:
+    """Return the name in metrics and results of an evaluator named `sent_name`: never one of our `own`."""
+    name = sent_name
     while name in own:
         name += "_external"
     return name
 
 
 def known_names(settings: FeedbackSettings, own: Collection[str]) -> list[str]:
-    """The names of evaluators that are not ours and may stand in `alerts`."""
-    return [label_name(told, own) for told in (USER_FEEDBACK, *settings.evaluators)]
+    """Return the names of external evaluators that may be used in `alerts`."""
+    return [label_name(sent_name, own) for sent_name in (USER_FEEDBACK, *settings.evaluators)]

@@ -1,4 +1,4 @@
-"""Verdicts in spans and log records, by the names that the dialects give them.
+"""Read verdicts from spans and log records, by the names that the dialects give them.
 
 | where | what |
 |---|---|
@@ -9,7 +9,7 @@
 
 Our own verdicts carry our scope, or attributes `rag_monitor.*`: they are never read.
 
-What is said of a span that has ended comes on another, a carrier, whose one link names the span that is meant
+A verdict on a span that has ended arrives on another span, a carrier, with one link to the span that is meant
 (OpenInference, "Post-Hoc Feedback"). Spans have links for other reasons as well, so not every link is followed.
 """
 
@@ -31,7 +31,7 @@ OURS: Final = "rag-monitor"
 """The scope, and the service name, of what the monitor itself sends."""
 
 _OUR_PREFIX: Final = "rag_monitor."
-_AT_MOST: Final = 200  # verdicts of one trace
+_AT_MOST: Final = 200  # most verdicts of one trace
 _SETS: Final = tuple(
     (f"{scope}{kind}s", kind, f"{scope}{kind}s.0.{kind}.name", not scope)
     for scope in ("", "trace.")
@@ -39,16 +39,16 @@ _SETS: Final = tuple(
 )
 _LOGFIRE: Final = "logfire.feedback.name"
 MARKS: Final = (b"annotation.", b"evaluation.", _LOGFIRE.encode())
-"""A span with a verdict has one of these among its bytes."""
+"""Bytes of which a span with a verdict contains at least one."""
 
 _KIND: Final = "openinference.span.kind"
 _EVALUATOR: Final = "EVALUATOR"
 _AMBIGUOUS: Final = SpanLink("", "")
-"""Where the carrier links to several spans."""
+"""Stands for a carrier's link where it links to several spans."""
 
 
 def of_record(record: LogRecord) -> ExternalScore | None:
-    """The verdict that a log record is; None where it is none, or our own."""
+    """Read a verdict from a log record; None where it is not one, or our own."""
     attributes = record.attributes
     name = record.event_name or values.text(attributes.get("event.name"))
     if OURS in (record.origin.scope_name, record.origin.service_name):
@@ -60,13 +60,13 @@ def of_record(record: LogRecord) -> ExternalScore | None:
 
 
 def of_trace(trace: Trace, *, answers: bool = True) -> tuple[ExternalScore, ...]:
-    """The verdicts that the spans of a trace carry, some hundred at most. `answers`: it is a request to the service."""
+    """Return the verdicts in the spans of a trace, at most 200. `answers`: the trace is a request."""
     found = islice((one for span in trace.spans for one in _of_span(span, answers=answers)), _AT_MOST)
     return tuple(replace(one, linked=True) if one.request_id != trace.trace_id else one for one in found)
 
 
 def of_late(span: Span) -> tuple[ExternalScore, ...]:
-    """The verdicts on a span whose trace is closed."""
+    """Return the verdicts in a span that arrived after its trace was closed."""
     return tuple(islice(_of_span(span, answers=True), _AT_MOST))
 
 
@@ -80,7 +80,7 @@ def _of_span(span: Span, *, answers: bool) -> Iterator[ExternalScore]:
         if found is not None:
             yield _at(found, target, event.time_ns, app)
     if span.links and not span.attributes.get(_KIND):
-        target = _linked(span)  # all work that this dialect traces has a kind, so this is none
+        target = _linked(span)  # every working span of this dialect has a kind, so this is a carrier
     for prefix, kind, first, of_this_span in _SETS:
         if first in span.attributes:
             for entry in values.unflatten(span.attributes, prefix) or ():
@@ -93,7 +93,7 @@ def _of_span(span: Span, *, answers: bool) -> Iterator[ExternalScore]:
 
 
 def _carries(span: Span, *, answers: bool) -> bool:
-    """Whether a link of `span` says what is meant: for work on a request it says where its order came from."""
+    """Return whether a link of `span` names the span judged: on a working span, a link only names what caused it."""
     return bool(span.links) and (not answers or span.attributes.get(_KIND) == _EVALUATOR)
 
 
@@ -108,7 +108,7 @@ def _of_event(name: str, attributes: Mapping[str, Value], body: Value) -> Extern
         said = body if isinstance(body, Mapping) else {}
         return _checked(
             evaluator=USER_FEEDBACK,
-            via=ScoreSource.FEEDBACK,
+            score_source=ScoreSource.FEEDBACK,
             value=values.first(attributes, ("gen_ai.evaluation.score", "gen_ai.evaluation.score.value")),
             label=attributes.get("gen_ai.evaluation.score.label"),
             explanation=values.first({**said, **attributes}, ("gen_ai.evaluation.explanation", "comment")),
@@ -116,7 +116,7 @@ def _of_event(name: str, attributes: Mapping[str, Value], body: Value) -> Extern
         )
     return _checked(
         evaluator=attributes.get("gen_ai.evaluation.name"),
-        via=ScoreSource.GEN_AI_EVENTS,
+        score_source=ScoreSource.GEN_AI_EVENTS,
         value=attributes.get("gen_ai.evaluation.score.value"),
         label=attributes.get("gen_ai.evaluation.score.label"),
         explanation=attributes.get("gen_ai.evaluation.explanation"),
@@ -128,7 +128,7 @@ def _of_event(name: str, attributes: Mapping[str, Value], body: Value) -> Extern
 def _of_annotation(said: Mapping[str, Value]) -> ExternalScore:
     return _checked(
         evaluator=said.get("name"),
-        via=ScoreSource.OPENINFERENCE,
+        score_source=ScoreSource.OPENINFERENCE,
         value=said.get("score"),
         label=said.get("label"),
         explanation=said.get("explanation"),
@@ -140,12 +140,12 @@ def _of_annotation(said: Mapping[str, Value]) -> ExternalScore:
 def _of_logfire(attributes: Mapping[str, Value]) -> ExternalScore:
     name = values.text(attributes.get(_LOGFIRE))
     value = attributes.get(name)
-    told = ("fail", "pass")[value] if isinstance(value, bool) else value if isinstance(value, str) else None
+    verdict = ("fail", "pass")[value] if isinstance(value, bool) else value if isinstance(value, str) else None
     return _checked(
         evaluator=name,
-        via=ScoreSource.FEEDBACK,
-        value=value if told is None else None,
-        label=told,
+        score_source=ScoreSource.FEEDBACK,
+        value=value if verdict is None else None,
+        label=verdict,
         explanation=attributes.get("logfire.feedback.comment"),
     )
 
@@ -153,7 +153,7 @@ def _of_logfire(attributes: Mapping[str, Value]) -> ExternalScore:
 def _checked(
     *,
     evaluator: Value,
-    via: ScoreSource,
+    score_source: ScoreSource,
     value: Value,
     label: Value = None,
     explanation: Value = None,
@@ -162,7 +162,7 @@ def _checked(
     error: Value = None,
     response: Value = None,
 ) -> ExternalScore:
-    """What was told, as far as it is of the right kind; with its fault where that is not enough."""
+    """Return the parts of a verdict that have the right type, with a fault where they are not enough."""
     name, number, word = text_of(evaluator, LONGEST_NAME), values.number(value), text_of(label, LONGEST_NAME)
     trouble = text_of(error, LONGEST_NAME)
     fault = "" if number is not None or word or trouble else "no_value"
@@ -170,7 +170,7 @@ def _checked(
     return ExternalScore(
         request_id=f"response:{answer}" if answer else "",
         evaluator=name,
-        score_source=via,
+        score_source=score_source,
         value=number,
         label=word,
         explanation=text_of(explanation, LONGEST_TEXT),
@@ -182,7 +182,7 @@ def _checked(
 
 
 def text_of(value: object, longest: int) -> str:
-    """A text that every writer takes, cut; empty for anything else."""
+    """Return a text that every sink can write, cut to its limit; empty for anything else."""
     if not isinstance(value, str):
         return ""
     return value.strip()[:longest].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
