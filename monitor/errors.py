@@ -79,7 +79,7 @@ class JudgeError(MonitorError):
 
 
 def explain(error: ValidationError, place: str, model: type[BaseModel]) -> str:
-    """A pydantic error of `model` in one line for each fault: the key, the value given, and what is allowed.
+    """Explain a pydantic error of `model`, one line for each fault: the key, the value given, and what is allowed.
 
     What may hold a secret is not repeated: the value of an option that is one, and whole sections.
     """

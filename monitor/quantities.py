@@ -41,7 +41,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_rate(value: object) -> float:
-    """A share, 0 <= rate <= 1, from a number or a text such as `10%`. Raises `ValueError`."""
+    """Read a share, 0 <= rate <= 1, from a number or a text such as `10%`. Raises `ValueError`."""
     allowed = "a rate: a number from 0 to 1, or a percentage from 0% to 100%"
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?\s*%", value.strip()):
         value = float(value.strip().rstrip("% ")) / 100
@@ -52,7 +52,7 @@ def parse_rate(value: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest exact text: 3600 -> `1h`, 90 -> `90s`."""
+    """Write the shortest exact text: 3600 -> `1h`, 90 -> `90s`."""
     for unit, size in reversed(_SECONDS.items()):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.15g}{unit}"
@@ -60,7 +60,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact text: 2147483648 -> `2GiB`, 1000 -> `1000B`."""
+    """Write the shortest exact text: 2147483648 -> `2GiB`, 1000 -> `1000B`."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size >= _BYTES[unit] and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"

@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 
 def _only_class(module_name: str, contract: type[T]) -> type[T]:
-    """The one concrete subclass of `contract` that the module defines. Raises `ConfigError` where it is not one."""
+    """Return the concrete subclass of `contract` that the module defines. Raises `ConfigError` unless there is one."""
     module = importlib.import_module(module_name)
     found = [
         member

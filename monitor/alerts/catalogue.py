@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def names() -> tuple[str, ...]:
-    """The names of all alerts, those on rates first."""
+    """Return the names of all alerts, those on rates first."""
     return (*RATES, *(alert.name for alert in self_alerts()))
 
 
@@ -48,7 +48,7 @@ class Inhibition:
     equal: tuple[str, ...] = _PAIR
 
     def holds_back(self, firing: Sequence[AlertState]) -> Iterator[AlertState]:
-        """The firing alerts that others of them hold back by this rule."""
+        """Yield the firing alerts that others inhibit by this rule."""
 
         def labels(state: AlertState) -> tuple[str, ...]:
             return tuple(state.labels.get(label, "") for label in self.equal)
@@ -60,7 +60,7 @@ class Inhibition:
 
 
 def inhibitions() -> tuple[Inhibition, ...]:
-    """All rules: those between alerts on rates, and what the alerts on the monitor itself hold back."""
+    """Return all rules: those between alerts on rates, and those of the alerts on the monitor itself."""
     return (
         Inhibition("the critical alert replaces its warning", RATES, RATES, Severity.CRITICAL, Severity.WARNING),
         *(
@@ -72,12 +72,12 @@ def inhibitions() -> tuple[Inhibition, ...]:
 
 
 def held_back(firing: Sequence[AlertState]) -> list[AlertState]:
-    """The firing alerts that others of them hold back by any rule."""
+    """Return the firing alerts that others inhibit by any rule."""
     return [one for rule in inhibitions() for one in rule.holds_back(firing)]
 
 
 def inhibit_rules() -> list[dict[str, Any]]:
-    """The same rules for the configuration of Alertmanager."""
+    """Return the same rules for the configuration of Alertmanager."""
     return [
         {
             "source_matchers": _matchers(rule.sources, rule.source_severity),
@@ -98,14 +98,14 @@ def _matchers(names: Sequence[str], severity: Severity | None) -> list[str]:
 
 
 def _answers(name: str) -> ResultSelector | None:
-    """Which answers the alert of this name is about; None where it is about none."""
+    """Return the answers that the alert of this name is about; None if it is about none."""
     if name in RATES:
         return ResultSelector(_PAIR, "defect")
     return next((alert.answers for alert in self_alerts() if alert.name == name), None)
 
 
 def linked(state: AlertState, page: str) -> AlertState:
-    """The state with its link, if it fires and is about answers: since one window before it began to fire.
+    """Add the link to answers, if the alert fires and is about answers: from one window before it fired.
 
     `page` is the URL of the web UI; empty: no link.
     """
@@ -120,7 +120,7 @@ def linked(state: AlertState, page: str) -> AlertState:
 
 
 def in_rule(name: str, page: str) -> dict[str, str]:
-    """The annotation of a Prometheus rule, as a template over its labels: the answers of the last day.
+    """Return the annotation of a Prometheus rule, a template over its labels: the answers of the last day.
 
     A template does not know since when an alert fires. Empty without a page, or if the alert is about no answers.
     """
@@ -132,7 +132,7 @@ def in_rule(name: str, page: str) -> dict[str, str]:
 
 
 def table(runbooks: str) -> str:
-    """All alerts in a Markdown table, with links to their runbooks in the folder `runbooks`."""
+    """Write all alerts as a Markdown table, with links to their runbooks in the folder `runbooks`."""
     both = tuple(Severity)
     rows: list[tuple[str, Sequence[Severity], str]] = [
         (threshold.NAME, both, threshold.SUMMARY),
@@ -146,7 +146,7 @@ def table(runbooks: str) -> str:
 
 
 def alertmanager_yaml() -> str:
-    """The inhibition rules as YAML in a Markdown block, each below a comment that says why."""
+    """Write the inhibition rules as YAML in a Markdown block, each below a comment that says why."""
     lines = ["```yaml", "inhibit_rules:"]
     for why, rule in zip((one.why for one in inhibitions()), inhibit_rules(), strict=True):
         lines += [
@@ -163,6 +163,6 @@ def _listed(matchers: Sequence[str]) -> str:
 
 
 def fill(page: str, runbooks: str) -> str:
-    """The Markdown page with its generated parts up to date. Raises `KeyError` for a marker with an unknown name."""
+    """Bring the generated parts of a Markdown page up to date. Raises `KeyError` for a marker with an unknown name."""
     parts = {"alerts": table(runbooks), "inhibit_rules": alertmanager_yaml()}
     return _BLOCK.sub(lambda found: f"{found[1]}{parts[found[2]]}{found[3]}", page)

@@ -64,7 +64,7 @@ class AlertEngine:
         self._tracker = AlertTracker(runbooks)
 
     def apps(self) -> tuple[str, ...]:
-        """The apps with scores so far, and those that a policy names."""
+        """Return the apps with scores so far, and those that a policy names."""
         named = {policy.app for policy in self.policies if policy.app is not None}
         return tuple(sorted(named.union(app for app, _ in self._windows.keys())))  # noqa: SIM118 - not a mapping
 

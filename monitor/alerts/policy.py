@@ -142,7 +142,7 @@ class AlertPolicy(Component):
 
 
 def policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> AlertPolicy | None:
-    """The policy for a pair: the app's own, or else the one for every app."""
+    """Return the policy for a pair: the app's own, or else the one for every app."""
     general = None
     for policy in policies:
         if policy.evaluator == evaluator:
@@ -171,12 +171,12 @@ def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: s
 
 
 def longest_window(policies: Iterable[AlertPolicy], at_least: float = 86400.0) -> float:
-    """The longest window of these policies, in seconds, but not less than `at_least`."""
+    """Return the longest window of these policies, in seconds, but not less than `at_least`."""
     return max([at_least, *(one.window for policy in policies for one in policy.windows)])
 
 
 def needs_baselines(policies: Iterable[AlertPolicy]) -> bool:
-    """Whether any policy compares with the week before."""
+    """Return whether any policy compares with the week before."""
     return any(policy.regression is not None for policy in policies)
 
 

@@ -40,7 +40,7 @@ another alarm, and `benchmarks/rates.py` counts it as one."""
 
 
 def decide(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> ConditionResult:
-    """Whether the rate has risen. Not enough data: fewer than three days to compare with, or nothing to compare."""
+    """Decide whether the rate has risen. Not enough data: less than three days to compare with, or no scores."""
     changes, days = windows.changes(app, evaluator, now)
     if days < change.CLEAN_DAYS_NEEDED or not changes:
         known = f"{days} of the {change.CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
@@ -102,7 +102,7 @@ def records() -> list[Rule]:
 
 
 def alerts(runbooks: str, interval: float) -> list[Rule]:
-    """One alert for each severity, with the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
+    """Make one alert for each severity, with the thresholds that the monitor exports (`ragmonitor_alert_regression_z`).
 
     `interval` is the number of seconds between two evaluations.
     """
@@ -111,7 +111,7 @@ def alerts(runbooks: str, interval: float) -> list[Rule]:
 
 
 def _base(gap: float) -> str:
-    """The name of the baseline that ended `gap` seconds ago."""
+    """Return the name of the baseline that ended `gap` seconds ago."""
     return f"base{change.BASELINE_DAYS}d" + ("" if gap == DAY else f"_{format_duration(gap)}")
 
 

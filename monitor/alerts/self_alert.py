@@ -56,13 +56,13 @@ class Condition(ABC):
         """So many traces arrived; `app` is a label value."""
 
     def on_result(self, result: EvaluationResult, app: str) -> None:  # noqa: B027 - optional
-        """A live evaluation by an evaluator of this monitor ended; `app` is a label value."""
+        """Note the end of a live evaluation by an evaluator of this monitor; `app` is a label value."""
 
     def on_history(self, app: str, evaluator: str, at: float, scored: int) -> None:  # noqa: B027 - optional
         """So many answers were scored at the wall-clock second `at`, before this process began."""
 
     def on_canary_run(self, run: CanaryRun) -> None:  # noqa: B027 - optional
-        """A run of the canary set was compared with its reference."""
+        """Note a canary run that was compared with its reference."""
 
     @abstractmethod
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
@@ -134,7 +134,7 @@ class SelfAlert:
 
 @cache
 def self_alerts() -> tuple[SelfAlert, ...]:
-    """All alerts on the monitor itself, by the name of their file.
+    """Return all alerts on the monitor itself, by the name of their file.
 
     Raises `TypeError` for a file that does not define exactly one, or a name that two files define.
     """

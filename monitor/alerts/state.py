@@ -100,7 +100,7 @@ class AlertTracker:
     def advance(
         self, subject: Subject, finding: ConditionResult, *, summary: str, hold: float, now: float
     ) -> AlertState:
-        """The state after a finding at the wall-clock second `now`; an alert ends after `hold` seconds without one."""
+        """Return the state after a finding at wall-clock second `now`. It ends after `hold` seconds without one."""
         before = self._states.get(subject)
         if before is not None and before.firing and finding.status is not AlertStatus.FIRING:
             if finding.holds:

@@ -58,7 +58,7 @@ def estimate_windows(
 
 
 def decide(estimates: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str) -> ConditionResult:
-    """Whether the alert fires; `estimates` has the shortest window first."""
+    """Decide whether the alert fires; `estimates` has the shortest window first."""
     over = estimates[0].likely is not None and estimates[0].likely.upper < threshold
     fired = [one for one in estimates if one.surely is not None and one.surely.lower > threshold]
     if fired and not over:

@@ -45,7 +45,7 @@ from monitor.telemetry.metrics import Metrics, total
 
 @dataclass(slots=True)
 class Running:
-    """A running monitor, for whoever shows it."""
+    """The parts of a running monitor, for the UI and the live view."""
 
     runtime: Runtime
     windows: Windows
@@ -56,7 +56,7 @@ class Running:
     alerts: Sequence[AlertState] = field(default_factory=tuple)
 
     def show(self, states: Sequence[AlertState]) -> None:
-        """The alerts as they stand now."""
+        """Show the current states of the alerts."""
         self.alerts = states
 
 
@@ -135,7 +135,7 @@ async def _open_runtime(config: Config, clock: Clock, metrics: Metrics) -> Async
 async def _open_judges(
     config: Config, runtime: Runtime, begin: anyio.Event, stack: AsyncExitStack
 ) -> dict[str, JudgeClient]:
-    """Those with a model, by name, open until `stack` is left."""
+    """Open the judges that have a model, by name, until `stack` is left."""
     found = {}
     for name, settings in config.all_judges.items():
         if settings.model is not None:
@@ -168,7 +168,7 @@ C = TypeVar("C", bound=Component)
 
 
 def named(components: Sequence[C]) -> list[tuple[str, C]]:
-    """Each component under its type; a second one of a type under `type_2` and so on."""
+    """Name each component by its type; a second one of a type `type_2` and so on."""
     found: dict[str, C] = {}
     for one in components:
         name, number = type_name(one), 1
@@ -206,7 +206,7 @@ def _private(config: Config, runtime: Runtime) -> PrivacyFilter:
 
 
 def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]:
-    """The evaluators that can work; says once which cannot, and why."""
+    """Return the evaluators that can work; log once which cannot, and why."""
     active = []
     for configured in config.configured_evaluators:
         if not config.works(configured):

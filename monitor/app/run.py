@@ -1,4 +1,4 @@
-"""All of it at work: what was remembered is restored, the pipeline runs until it is told to stop, then drains."""
+"""Runs the monitor: restores what is stored, runs the pipeline until it is asked to stop, then drains."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def _restored(config: Config, parts: Parts) -> set[str]:
 async def _replayed_results(
     config: Config, parts: Parts, evaluation: LiveEvaluation
 ) -> Callable[[], Coroutine[Any, Any, None]] | None:
-    """Have the samplers hear what was judged before; what is still to be heard, and goes on being told, runs beside."""
+    """Replay past results to the samplers. From the history at once; else returns the task that goes on replaying."""
     history = parts.running.history
     memory = next((sink for sink in config.sinks if sink.memory == "fleet"), history)  # only one: else twice
     on_result = partial(evaluation.on_past_result, delivered=memory is not history)
@@ -186,7 +186,7 @@ def _page_context(
 
 
 def _trial_queue(config: Config, parts: Parts) -> TrialQueue | None:
-    """What runs trials; None if the UI has none."""
+    """Make the queue that runs trials; None if the UI offers none."""
     per_hour = config.ui.max_trials_per_hour
     if not (config.ui.enabled and per_hour):
         return None

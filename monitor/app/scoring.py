@@ -135,7 +135,7 @@ def _processor(
 
 
 def _turns(judge: JudgeSettings) -> int:
-    """How many cases may be at a judge at once: enough to keep it busy, so few that the next one does not wait long.
+    """Return how many cases may be at a judge at once: enough to keep it busy, but the next one must not wait long.
 
     Two for each concurrent call, since some wait to try again and make no call. With `requests_per_minute`, no more
     than fit into the time that one call may take.

@@ -130,7 +130,7 @@ def _rule(one: EvaluatorBenchmark, tested: Tested | None) -> str:
 
 
 def _file_object(found: FileBenchmark) -> dict[str, Any]:
-    """All that the table shows, and the bins of the reliability diagram; null where nothing is known."""
+    """Return all that the table shows, and the bins of the reliability diagram; null if unknown."""
     return {
         "file": str(found.path),
         "rows": found.rows,

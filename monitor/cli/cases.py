@@ -96,7 +96,7 @@ def lines(found: Provenance) -> Iterator[str]:
 
 
 def _value(case: Case, field: str) -> str:
-    """A field of a case in one line; empty where there is nothing."""
+    """Show a field of a case in one line; empty if it has none."""
     usage = case.usage
     counts = (("in", usage.input_tokens), ("out", usage.output_tokens), ("in total", usage.total_tokens))
     shown = {

@@ -89,7 +89,7 @@ def evaluate(
 
 
 def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[str, list[Path]]:
-    """The files by the name of their set: one set without a name, or the two that are compared."""
+    """Group the files by the name of their set: one set without a name, or the two that are compared."""
     if (compare is None) == (not paths):
         raise typer.BadParameter("give files, or --compare with two files", param_hint="FILE")
     return {"": paths or []} if compare is None else {"baseline": [compare[0]], "candidate": [compare[1]]}
@@ -139,7 +139,7 @@ def _column(one: EvaluatorSummary, reasons: Sequence[tuple[str, str]]) -> list[s
 
 
 def _not_scored(one: EvaluatorSummary) -> dict[tuple[str, str], int]:
-    """The number of results without a score, by outcome and reason."""
+    """Count the results without a score, by outcome and reason."""
     by_outcome = {"skipped": one.skipped, "unscored": one.unscored}
     return {(outcome, reason): n for outcome, reasons in by_outcome.items() for reason, n in reasons.items()}
 
@@ -165,7 +165,7 @@ def _points(share: float) -> str:
 
 
 def _as_json(ended: Mapping[str, FileEvaluation], differences: Sequence[RateDifference]) -> dict[str, Any]:
-    """One JSON object, or one by set with their difference; null where nothing is known."""
+    """Return one JSON object, or one by set with their difference; null if unknown."""
     found: dict[str, Any] = {name: _object(done) for name, done in ended.items()}
     if differences:
         found["difference"] = [_difference_object(one) for one in differences]

@@ -151,7 +151,7 @@ def _limit(text: str, *, needs_rate: bool) -> Limit:
 def _sides(
     against: Against | None, app: str | None, canary: str | None, stable: str | None, baseline: str
 ) -> tuple[Side, Side | Previous | None]:
-    """The answers of the release, and what they are compared with."""
+    """Return the answers of the release, and what they are compared with."""
     if (canary is None) != (stable is None) or (against is Against.STABLE) != (stable is not None):
         raise ConfigError("--canary and --stable belong to --against stable: give all three or none")
     if canary is not None and stable is not None:

@@ -41,7 +41,7 @@ class CommandFolder(TyperGroup):
 
 
 def _modules() -> dict[str, str]:
-    """The names of commands and of their modules."""
+    """Return the modules of the commands, by the command's name."""
     names = (one.name for one in pkgutil.iter_modules(cli.__path__))
     return {name.rstrip("_"): name for name in names if name not in _OTHERS and not name.startswith("_")}
 

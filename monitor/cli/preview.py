@@ -160,7 +160,7 @@ def _row(one: GroupCost) -> Sequence[str]:
 
 
 def _needed(one: GroupCost) -> str:
-    """The sampling rate at which a doubled defect rate is noticed within six hours."""
+    """Return the sampling rate at which a doubled defect rate is noticed within six hours."""
     needed = one.needed
     line = (
         f"{one.group.name}: to notice within six hours that the defect rate has risen from {percent(RATE)} to"

@@ -121,7 +121,7 @@ def lines(answer: Explanation) -> Iterator[str]:
 
 
 def _by_evaluator(steps: Sequence[ExplanationStep]) -> Mapping[str, Sequence[ExplanationStep]]:
-    """The steps of the trace itself, then those of each evaluator."""
+    """Group the steps: first those of the trace itself, then those of each evaluator."""
     return {name: [one for one in steps if one.evaluator == name] for name in dict.fromkeys(x.evaluator for x in steps)}
 
 

@@ -35,7 +35,7 @@ from monitor.web.settings import UiSettings
 
 
 def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each entry of a list, with its place (`sources[0]`) for messages. Raises `ConfigError`."""
+    """Yield each entry of a list, with its place (`sources[0]`) for messages. Raises `ConfigError`."""
     if not isinstance(value, (list, tuple)):
         raise ConfigError(f"{section}: must be a list of entries with a `type`, not {shown(value)}")
     for index, entry in enumerate(value):
@@ -46,7 +46,7 @@ def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
-    """What an entry of `evaluators` describes. Raises `ConfigError`."""
+    """Read an entry of `evaluators`. Raises `ConfigError`."""
     options = dict(entry)
     sample, rule = options.pop("sample", None), options.pop("defect", None)
     judge, group = options.pop("judge", DEFAULT_JUDGE), options.pop("group", "")
@@ -92,7 +92,7 @@ def _sampler(given: object, place: str) -> Sampler:
 
 
 def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
-    """A defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`, held against the scale's direction."""
+    """Read a defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`. It must fit the scale."""
     allowed = "one of `{below: x}`, `{at_least: x}`, `{label: name}`"
     if not isinstance(given, Mapping) or len(given) != 1:
         raise ConfigError(f"{place}: {given!r:.80} is not {allowed}")

@@ -154,7 +154,7 @@ def _place(name: str) -> int:
 
 
 def _agree(questions: Sequence[Question]) -> bool:
-    """Whether the questions have different names and agree on each piece of material that they share."""
+    """Return whether the questions have different names and agree on each piece of material that they share."""
     seen: dict[str, str] = {}
     same = all(seen.setdefault(name, text) == text for one in questions for name, text in one.material.items())
     return same and len({one.name for one in questions}) == len(questions)

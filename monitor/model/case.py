@@ -221,6 +221,6 @@ class Reading:
     external_scores: tuple[ExternalScore, ...] = field(default=(), compare=False, repr=False)
 
     def as_row(self) -> dict[str, Any]:
-        """The row of the case with its `status` and `error` (null where there is none)."""
+        """Return the row of the case with its `status` and `error` (null if there is none)."""
         row = self.case.as_row()
         return {"request_id": row.pop("request_id"), "status": str(self.status), **row, "error": self.error or None}

@@ -134,7 +134,7 @@ class Scale:
 
     @classmethod
     def share(cls, **levels: float) -> Self:
-        """A scale from 0 to 1 on which higher is better, with the start of each level, in ascending order."""
+        """Make a scale from 0 to 1 on which higher is better, with the start of each level, in ascending order."""
         return cls(0.0, 1.0, "higher", tuple(Level(name, start) for name, start in levels.items()))
 
     @property

@@ -131,7 +131,7 @@ class Diagnostics:
         return [one.evaluator.name for one in self._config.configured_evaluators]
 
     def _external(self, facts: EvaluatorFacts) -> ExternalScores | None:
-        """The external scores of this name; None where nothing is known of such scores."""
+        """Return the external scores of this name; None if no such scores are known."""
         expected = facts.name in known_names(self._config.feedback, self._own)
         if not self._results.exists():
             return ExternalScores(via=expected_via(facts.name)) if expected else None
@@ -202,7 +202,7 @@ def ask_monitor(
 
 
 def is_known(explanation: Explanation) -> bool:
-    """Whether anything is known of what was asked about."""
+    """Return whether anything is known about the subject."""
     return explanation.cause not in (Cause.NEVER_SEEN, Cause.NOT_RECORDED)
 
 

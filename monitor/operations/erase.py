@@ -111,7 +111,7 @@ def _mark(folder: Path, trace: str, users: set[str], now: float, retention: floa
 
 
 def _stores(config: Config) -> list[_Store]:
-    """The files that exist, each with the functions that find and erase requests in it."""
+    """Return the files that exist, each with the functions that find and erase requests in it."""
     folder = config.storage.path
     own = [
         _Store(folder / files.HISTORY, history.erase, history.traces_of),

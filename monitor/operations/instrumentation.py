@@ -76,6 +76,6 @@ def summarise(found: Mapping[tuple[str, str], Coverage]) -> list[AppCoverage]:
 
 
 def _lacking(one: Coverage) -> list[str]:
-    """The fields that are worth a change; a session only where no request has one."""
+    """Return the fields that are worth a change; a session only if no request has one."""
     lacking = [name for name in _ADVISED if one.missing(name)]
     return lacking + [name for name in _OPTIONAL if one.missing(name) == one.requests]

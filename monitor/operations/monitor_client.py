@@ -106,7 +106,7 @@ class MonitorClient:
         return reply.status == HTTPStatus.OK, told or f"{self.url}: responds with {reply.status}"
 
     def is_monitor(self) -> bool:
-        """Whether a rag-monitor responds at this address; it is recognised without a token."""
+        """Return whether a rag-monitor responds at this address; it is recognised without a token."""
         try:
             reply = self._get("/-/nothing")
         except MonitorError:

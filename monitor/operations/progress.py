@@ -12,7 +12,7 @@ Report = Callable[[str], object]
 
 
 def ignore(_message: str) -> None:
-    """A `Report` that drops the message."""
+    """Drop the message: a `Report` that reports nothing."""
 
 
 class Progress(Protocol):

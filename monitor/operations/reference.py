@@ -96,7 +96,7 @@ def _options(model: Any, place: str) -> Iterator[str]:
 
 
 def _rows(model: Any, prefix: str, given: Any = None) -> Iterator[str]:
-    """The options of `model`; their defaults are those of `given`, where one is the default of all of them."""
+    """Yield the options of `model`, with the defaults of `given` if that is the default of the whole section."""
     for name, field in model.model_fields.items():
         nested = field.annotation if hasattr(field.annotation, "model_fields") else None
         value = field.default if given is None else getattr(given, name)
@@ -121,7 +121,7 @@ def _default(field: Any, value: Any) -> str:
 
 
 def _as_written(field: Any, value: Any) -> str:
-    """A default as a person would write it: `30s`, `2GiB`, `10%`."""
+    """Write a default as a person would: `30s`, `2GiB`, `10%`."""
     reads = {getattr(one, "func", None) for one in field.metadata}
     if parse_duration in reads:
         return format_duration(value)
@@ -188,7 +188,7 @@ def _scale(scale: Any) -> str:
 
 
 def _meaning(evaluator: Any) -> str:
-    """What it measures and after whom; of a rubric also who gives the score, and the score of an empty response."""
+    """Say what it measures and its source; for a rubric also who gives the score, and that of an empty response."""
     rubric = getattr(evaluator, "rubric", None)
     if rubric is None:
         summary = _oneline((evaluator.__doc__ or "").split("\n\n")[0])

@@ -104,7 +104,7 @@ class FairQueue:
             self._leave(lane, mine)
 
     def spare_turn(self, judge: str) -> AbstractAsyncContextManager[bool]:
-        """A turn at `judge` when nobody else waits for one, held while the context lasts: for backfill."""
+        """Hold a turn at `judge` that no live case waits for, while the context lasts: for backfill."""
         return self.turn(judge, QueueClient("", BACKFILL), 0)
 
     def _serve(self, lane: _Lane) -> None:

@@ -165,7 +165,7 @@ class CaseSampler:
     def _drawn(
         self, name: str, case: Case, local: Mapping[str, Score], *, applies: bool, at_least: float
     ) -> tuple[SamplingDecision | None, float]:
-        """How the evaluator draws `case`, None where it takes no part, and what was left of the app's quota, 0 to 1."""
+        """Draw `case` for the evaluator. Returns the decision, or None, and what is left of the app's quota, 0 to 1."""
         sampling = self._samplings[name]
         quota = self._quotas.of(case.app) if applies and name in self._judged else None
         kept_anyway = self._raises and applies and name in self._judged
@@ -193,7 +193,7 @@ class CaseSampler:
     def _within(
         self, quota: AppQuota, room: float, name: str, case: Case, local: Mapping[str, Score]
     ) -> SamplingDecision:
-        """The draw of an app with a quota: what is left of it decides how many are judged, the sampler which."""
+        """Draw for an app with a quota: what is left of it decides how many cases are evaluated, the sampler which."""
         decision = self._samplings[name].draw(case, local, room)
         if room < 1:
             decision = replace(decision, probability=decision.probability * room, target=decision.target * room)

@@ -192,11 +192,11 @@ class Scorer:
         )
 
     def result_id(self, one: ConfiguredEvaluator, case: Case) -> str:
-        """The id that the result of this evaluator on `case` has."""
+        """Return the id of the result of this evaluator on `case`."""
         return result_id(case.request_id, one.evaluator.name, self.versions[one.evaluator.name])
 
     def is_late(self, case: Case) -> bool:
-        """Whether a result reached now would be late."""
+        """Return whether a result reached now would be late."""
         return rate_scope(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
 
     def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
@@ -225,7 +225,7 @@ class Scorer:
         return result
 
     async def _outcome(self, evaluator: Evaluator, case: Case, judge: Judge | None) -> Outcome:
-        """What comes of `evaluator` on `case`, whatever goes wrong. `judge` is None for a local one."""
+        """Return the outcome of `evaluator` on `case`, also if it fails. `judge` is None for a local one."""
         lacks = skip_reason(evaluator, case)
         if lacks is not None:
             return Skipped(lacks)
@@ -256,7 +256,7 @@ async def open_scorer(
     pauses: Mapping[str, Pause] = _NO_PAUSES,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
 ) -> AsyncIterator[Scorer]:
-    """A scorer on judges of its own, open for the life of the context: those that `evaluators` ask, none else.
+    """Open a scorer with judges of its own, only those that `evaluators` ask, for the life of the context.
 
     `judges` are the settings of all judges, by name; `seam` and `pauses`, by the judge's name, as in `open_judge`. The
     rest is as in `Scorer`. Raises `ConfigError` where a judge cannot work.
@@ -271,7 +271,7 @@ async def open_scorer(
 
 
 def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> dict[str, str]:
-    """By evaluator, its version in this process; `models` are those of the judges, by the judge's name.
+    """Return the version of each evaluator in this process; `models` are those of the judges, by the judge's name.
 
     With options of its own an evaluator is another instrument; a judged one also with another model, or asked together
     with others.

@@ -1,4 +1,4 @@
-"""Which versions stand behind the verdicts now, and when that last changed.
+"""The versions behind the results now, and when they last changed.
 
 A generation runs while verdicts of it come. One that was not running begins with its first verdict: that is a change,
 an event in the log, and what an alert names. Several may run side by side, as in a rollout or an A/B test.
@@ -59,7 +59,7 @@ class ServiceVersions:
             self._expire(one.app, one.evaluator, one.seen)
 
     def saw(self, app: str, evaluator: str, generation: ServiceVersion, at: float) -> None:
-        """A verdict of `generation` was reached at the wall-clock second `at`."""
+        """Note a result of `generation`, reached at the wall-clock second `at`."""
         running = self._running.setdefault((app, evaluator), {})
         fingerprint = generation.fingerprint
         before = _last(running)

@@ -37,7 +37,7 @@ class ErasureMarks:
         self._users: dict[str, float] = {}
 
     def holds(self, trace: str, user: str, at: float) -> bool:
-        """Whether `trace` is erased, or a request of `user` at the wall-clock second `at`.
+        """Return whether `trace` is erased, or a request of `user` at the wall-clock second `at`.
 
         Looks at the file at most once a second.
         """

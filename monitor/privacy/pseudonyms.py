@@ -24,7 +24,7 @@ class UserKey:
         self._key = key
 
     def of(self, user_id: str) -> str:
-        """The pseudonym of a user, always the same under one key. A pseudonym is its own; empty without a user."""
+        """Return the pseudonym of a user, always the same under one key; a pseudonym as it is; empty without a user."""
         if not user_id or _PSEUDONYM.fullmatch(user_id):
             return user_id
         hashed = hashlib.blake2b(user_id.encode("utf-8", "surrogatepass"), digest_size=16, key=self._key)

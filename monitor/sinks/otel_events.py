@@ -66,7 +66,7 @@ class OtelEvents(OtlpSettings, Sink):
     """Whether to send explanations. They may quote the question, the context and the answer."""
 
     def external_copies(self) -> str:
-        """The receiver."""
+        """Name the receiver."""
         return f"otel_events {self.endpoint}"
 
     @asynccontextmanager
@@ -130,7 +130,7 @@ def _writer() -> Callable[[EvaluationResult, bool], ReadableLogRecord]:
 
 
 def attributes(result: EvaluationResult, *, explanations: bool) -> dict[str, str | float | bool]:
-    """The attributes of a result's event; see `OtelEvents`."""
+    """Return the attributes of a result's event; see `OtelEvents`."""
     plain = to_plain(result, explanations=explanations)
     found: dict[str, str | float | bool | None] = {
         "gen_ai.evaluation.name": plain.name,

@@ -99,19 +99,19 @@ def quick_check(db: sqlite3.Connection) -> None:
 
 
 def code_of(error: sqlite3.Error) -> int:
-    """SQLite's primary result code, which its extended codes refine."""
+    """Return SQLite's primary result code, which its extended codes refine."""
     return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)) & 0xFF
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the content of the file is at fault, rather than the disk or a lock."""
+    """Return whether the content of the file is at fault, rather than the disk or a lock."""
     if isinstance(error, sqlite3.Error):
         return code_of(error) in _DAMAGE
     return isinstance(error, Damaged)
 
 
 def timestamp(at: float) -> str:
-    """A moment (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
+    """Write a moment (wall-clock seconds) as part of a file name: `20260131T120000Z`."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
 
 
@@ -130,7 +130,7 @@ def set_aside(path: Path, now: float) -> Path:
 
 
 def damaged_copies(path: Path) -> list[Path]:
-    """The damaged files that were set aside for the database `path`, sorted by name."""
+    """Return the damaged files that were set aside for the database `path`, sorted by name."""
     return sorted(path.parent.glob(f"{path.name}*.damaged-*"))
 
 
@@ -292,7 +292,7 @@ class ReadOnly:
         self._name = name
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows. Raises `MonitorError` where there is no file, it cannot be read or a newer version wrote it."""
+        """Return all rows. Raises `MonitorError` if there is no file, it cannot be read or a newer version wrote it."""
         try:
             with closing(_open_read_only(self.path)) as db:
                 _version(db, self.path, self._form)
@@ -314,7 +314,7 @@ class Eraser:
         self.rows: dict[str, int] = {}
 
     def has(self, table: str) -> bool:
-        """Whether the file has this table."""
+        """Return whether the file has this table."""
         sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
         return self.db.execute(sql, (table,)).fetchone() is not None
 

@@ -61,7 +61,7 @@ class Site:
         self._post, self._post_paths = handler, frozenset(paths)
 
     def accepts_post(self, path: str) -> bool:
-        """Whether `path` accepts posts."""
+        """Return whether `path` accepts posts."""
         return path in self._post_paths
 
     async def get(self, path: str, query: str, headers: Mapping[str, str]) -> WebResponse | None:
@@ -73,7 +73,7 @@ class Site:
         return await self._post(path, headers, body) if self._post is not None and self.accepts_post(path) else None
 
     def is_named(self, host: str) -> bool:
-        """Whether a `host` header names this port: an address, a name without a dot, or one of its names.
+        """Return whether a `host` header names this port: an address, a name without a dot, or one of its names.
 
         An attacker's website may bind any other name to this address, to read what is served here through the browser
         of a visitor who has access (DNS rebinding).

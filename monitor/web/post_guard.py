@@ -62,7 +62,7 @@ class PostGuard:
         return _read_json(body) if json else self._read_form(body)
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
-        """A program sends neither header, every browser at least one."""
+        """Refuse posts of other websites. A program sends neither header, every browser at least one."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
             allowed = site == "same-origin"

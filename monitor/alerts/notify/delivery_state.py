@@ -77,7 +77,7 @@ class DeliveryState:
         return superseded
 
     def due(self, now: float) -> list[Notice]:
-        """The notifications to send at `now`, resolutions first."""
+        """Return the notifications to send at `now`, resolutions first."""
         due = [Notice(entry.state, entry.ended) for entry in self._entries.values() if self._due_at(entry) <= now]
         return sorted(due, key=lambda notice: notice.ended is None)
 
@@ -91,7 +91,7 @@ class DeliveryState:
                 del self._entries[key]
 
     def next_due(self) -> float:
-        """When something must be sent again if nothing changes; infinity if nothing must."""
+        """Return when something must be sent again if nothing changes; infinity if nothing must."""
         return min((self._due_at(entry) for entry in self._entries.values()), default=float("inf"))
 
     def _due_at(self, entry: _StoredAlert) -> float:

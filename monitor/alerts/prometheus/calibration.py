@@ -28,7 +28,7 @@ _SUMS = ("evaluation_weight", "defect_weight", "defect_weight_squares")
 
 
 def records(*, week_is_recorded: bool) -> list[Rule]:
-    """The rules of one group; `week_is_recorded`: whether another group records the sums and the rate of seven days."""
+    """Return the rules of one group. `week_is_recorded`: another group records the sums and rate of seven days."""
     return [
         *_labels(),
         *_quality(_SENSITIVITY, "defect"),
@@ -54,7 +54,7 @@ def _labels() -> list[Rule]:
 
 
 def _quality(name: str, kind: str) -> list[Rule]:
-    """The share of labels of a kind that the judge gets right; for limits, shrunk to one half (Agresti and Coull)."""
+    """Record the share of labels of a kind that the judge gets right; for limits, as Agresti and Coull."""
     right = f'{_SUM}({_CELL}label_weight:max{{verdict="{kind}",truth="{kind}"}})'
     all_of_kind = f'{_SUM}({_CELL}label_weight:max{{truth="{kind}"}})'
     squares = f'{_SUM}({_CELL}label_weight_squares:max{{truth="{kind}"}})'
@@ -68,7 +68,7 @@ def _quality(name: str, kind: str) -> list[Rule]:
 
 
 def _power() -> list[Rule]:
-    """How far the judge is above chance, 0 to 1; no series if it is not, or if there are too few labels."""
+    """Record how far the judge is above chance, 0 to 1; no series if it is not, or if there are too few labels."""
     of_each = f"sum by (evaluator, version, truth) ({_CELL}labels:max)"
     return [
         record(
@@ -108,7 +108,7 @@ def _sums(*, week_is_recorded: bool) -> list[Rule]:
 
 
 def _corrected(window: float) -> list[Rule]:
-    """The rate by Rogan and Gladen, with the limits of Lang and Reiczigel."""
+    """Record the rate by Rogan and Gladen, with the limits of Lang and Reiczigel."""
     span = format_duration(window)
     rate, number = f"{VERSION}defect_ratio:rate{span}", f"{VERSION}effective_judged:increase{span}"
     weight, good = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}good_weight_squares:increase{span}"
@@ -137,7 +137,7 @@ def _corrected(window: float) -> list[Rule]:
 
 
 def _audited() -> list[Rule]:
-    """The rate of the results that random audits were drawn from: the raw rate, and how people and the judge differ."""
+    """Record the rate of results that were audited at random: the raw rate, and how people and the judge differ."""
     audited = f"{_JUDGE}audited_defect_ratio"
     weight = f"{_SUM}({_KIND}result_weight:max)"
     raw, number = f"{audited}:raw", f"{_JUDGE}audited_results:effective"

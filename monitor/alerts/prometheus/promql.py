@@ -27,7 +27,7 @@ OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info
 
 
 def record(name: str, expression: str, **labels: str) -> Rule:
-    """A recording rule."""
+    """Make a recording rule."""
     return {"record": name, "expr": expression, **({"labels": labels} if labels else {})}
 
 
@@ -46,7 +46,7 @@ def alert(
     pending_for: float = 0,
     keep_firing_for: float = 0,
 ) -> Rule:
-    """An alerting rule; times are seconds."""
+    """Make an alerting rule; times are seconds."""
     times = {"for": pending_for, "keep_firing_for": keep_firing_for}
     return {
         "alert": name,
@@ -58,13 +58,13 @@ def alert(
 
 
 def annotate(name: str, summary: str, description: str, runbooks: str) -> dict[str, str]:
-    """The annotations of an alert; `summary` is the same for all rules of a name."""
+    """Return the annotations of an alert; `summary` is the same for all rules of a name."""
     link = {"runbook_url": f"{runbooks.rstrip('/')}/{name}.md"} if runbooks else {}
     return {"summary": summary, "description": description, **link}
 
 
 def lookup(metric: str, shown_by: str, severity: Severity | None = None) -> str:
-    """A template that looks up another series with the alert's own labels: those in the level of the metric's name."""
+    """Write a template that looks up another series with the alert's labels in the level of the metric's name."""
     level = metric.split(":", 1)[0].split("_")
     labels = [label for label in ("app", "evaluator", "version") if label in level]
     more = f",severity={json.dumps(severity.value)}" if severity is not None else ""
@@ -72,7 +72,7 @@ def lookup(metric: str, shown_by: str, severity: Severity | None = None) -> str:
 
 
 def lookup_expression(expression: str, labels: Sequence[str], shown_by: str) -> str:
-    """A template that evaluates `expression`, in which each `%q` is the next of the alert's `labels`."""
+    """Write a template that evaluates `expression`, in which each `%q` is the next of the alert's `labels`."""
     values = " ".join(f"$labels.{label}" for label in labels)
     return (
         f"{{{{ with printf {json.dumps(expression)} {values} | query }}}}"
@@ -81,7 +81,7 @@ def lookup_expression(expression: str, labels: Sequence[str], shown_by: str) -> 
 
 
 def quoted(value: str) -> str:
-    """A string as PromQL writes it."""
+    """Quote a string for PromQL."""
     return json.dumps(value, ensure_ascii=False)
 
 

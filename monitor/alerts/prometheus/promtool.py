@@ -22,7 +22,7 @@ Test = dict[str, Any]
 
 
 def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
-    """One series; `values` in the notation of promtool."""
+    """Make one series; `values` in the notation of promtool."""
     shown = ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
     return {"series": f"{metric}{{{shown}}}", "values": values}
 
@@ -30,7 +30,7 @@ def input_series(metric: str, labels: Mapping[str, str], values: str) -> Series:
 def counter_values(
     pieces: Sequence[tuple[int, float]], *, since: int = 0, reset_at: int | None = None, until: int | None = None
 ) -> str:
-    """A counter that rises, piece by piece, for so many minutes by so much a step, from the minute `since` on.
+    """Write a counter from the minute `since` on; each piece is its minutes and its rise a step.
 
     It restarts from 0 at the minute `reset_at`, and is gone after the minute `until`.
     """
@@ -75,7 +75,7 @@ def evaluation_counters(
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
-    """The counters of two replicas: for so many minutes, so many scored a step in each, with such a defect rate.
+    """Make the counters of two replicas; each piece is its minutes, the scored a step and the defect rate.
 
     They begin at the minute `since`. Both restart at the minute `reset_at`; the second is gone from `gone_at` on.
     """
@@ -96,13 +96,13 @@ def evaluation_counters(
 def unscored_counter(
     app: str, evaluator: str, reason: str, pieces: Sequence[tuple[int, float]], *, reset_at: int | None = None
 ) -> list[Series]:
-    """The evaluations without a score of one replica: for so many minutes, so many a step."""
+    """Make the counter of evaluations without a score of one replica; each piece is its minutes and its rise a step."""
     labels = {"app": app, "evaluator": evaluator, "reason": reason}
     return [input_series("ragmonitor_unscored_total", labels, counter_values(pieces, reset_at=reset_at))]
 
 
 def gauge_series(metric: str, labels: Mapping[str, str], value: float, minutes: int) -> list[Series]:
-    """A gauge that both replicas export for so many minutes."""
+    """Make a gauge that both replicas export for `minutes`."""
     shown = f"{value:g}x{minutes // STEP}"
     return [input_series(metric, {**labels, "instance": replica}, shown) for replica in REPLICAS]
 
@@ -126,5 +126,5 @@ def expect_firing(name: str, minute: int, *labels: Mapping[str, str]) -> Test:
 
 
 def promtool_test(name: str, exported: Sequence[Series], checks: Sequence[Test]) -> Test:
-    """One test: what is exported, and what is checked."""
+    """Make one test: what is exported, and what is checked."""
     return {"name": name, "interval": f"{STEP}m", "input_series": list(exported), "promql_expr_test": list(checks)}

@@ -32,7 +32,7 @@ class GateSubject:
     value: str = ""
 
     def increase(self, counted: str, window: str, by: str, *, defect: bool = False) -> str:
-        """The sum of a counter over a window: `counted` is `s` (the number), `_weight` or `_weight_squares`."""
+        """Sum a counter over a window: `counted` is `s` (the number), `_weight` or `_weight_squares`."""
         labels = {"app": self.app, "evaluator": self.evaluator}
         if self.slice is not None:
             labels |= {"slice": self.slice, "value": self.value}
@@ -44,7 +44,7 @@ class GateSubject:
 
 
 def sums(part: GateSubject, window: str) -> Mapping[str, str]:
-    """One query for each field of `rates.Sums` that the limits need, by app and version."""
+    """Write one query for each field of `rates.Sums` that the limits need, by app and version."""
     return {
         "judged": part.increase("s", window, _BY),
         "defects": part.increase("s", window, _BY, defect=True),
@@ -55,7 +55,7 @@ def sums(part: GateSubject, window: str) -> Mapping[str, str]:
 
 
 def began(part: GateSubject) -> str:
-    """When the newest generation began, by app, in seconds since 1970."""
+    """Write the query for when the newest generation began, by app, in seconds since 1970."""
     selector = f"evaluator={quoted(part.evaluator)}" + (f",app={quoted(part.app)}" if part.app is not None else "")
     return f"max by (app) (ragmonitor_service_version_start_timestamp_seconds{{{selector}}})"
 
@@ -102,7 +102,7 @@ class _Sums:
 
 
 def _score(now: _Sums, new: tuple[str, str], base: _Sums, old: tuple[str, str], times: str) -> str:
-    """Paulson's z of the ratio of both rates over `times`, from the weight and squares of the defects of each side."""
+    """Write Paulson's z of the ratio of both rates over `times`, from each side's weight and squares of defects."""
     b1, b2 = (f"({squares} / {weight} ^ 2 / 9)" for weight, squares in (new, old))
     x = f"(({new[0]} / ({now.weight} > 0)) / ({old[0]} / ({base.weight} > 0)) / {times}) ^ (1 / 3)"
     return f"((1 - {b1}) * {x} - (1 - {b2}))\n/ sqrt({b1} * ({x}) ^ 2 + {b2})"

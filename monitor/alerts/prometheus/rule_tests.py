@@ -43,7 +43,7 @@ _ENOUGH = 3.0
 
 
 def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.yml") -> str:
-    """A promtool test file for the rules of the same policies; `rules_file` is their path, relative to the tests."""
+    """Write a promtool test file for the rules of these policies; `rules_file` is their path, relative to the tests."""
     document = {
         "rule_files": [rules_file],
         "evaluation_interval": "1h",
@@ -58,7 +58,7 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
 
 
 def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterator[Test]:
-    """One test a case, since a policy may be for one app."""
+    """Yield one test for each case, since a policy may be for one app."""
     shortest = policy.by_length[0]
     window = HOUR * math.ceil(shortest.window / 3600)
     minutes = 2 * window + HOUR
@@ -108,7 +108,7 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
 
 
 def _regressions(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
-    """The tests for each family and severity that the policies have."""
+    """Yield the tests for each family and severity that the policies have."""
     if not needs_baselines(policies):
         return
     known = list(dict.fromkeys((p.regression, p.regression_severity) for p in policies if p.regression is not None))
@@ -118,7 +118,7 @@ def _regressions(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
 
 
 def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
-    """All cases in one test, each as an app, since days of traffic take promtool long."""
+    """Put all cases into one test, each as an app, since days of traffic take promtool long."""
     minutes = before + 8 * HOUR
     rest = minutes - before
     judged, usual, risen = 20.0, 0.02, 0.1
@@ -147,7 +147,7 @@ def _rise(family: Family, severity: Severity, before: int) -> Iterator[Test]:
 
 
 def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Test]:
-    """A new version is compared only with itself, once it has a baseline of its own."""
+    """Test that a new version is compared only with itself, once it has a baseline of its own."""
     armed, risen_for = 2 * before, 8 * HOUR
     minutes = armed + risen_for
     judged, usual, risen, worse = 20.0, 0.02, 0.1, 0.4
@@ -175,12 +175,12 @@ def _new_version(family: Family, severity: Severity, before: int) -> Iterator[Te
 
 
 def _needed(family: Family, severity: Severity, app: str, minutes: int) -> Iterator[Series]:
-    """What monitors export for an app with `regression`."""
+    """Yield what monitors export for an app with `regression`."""
     for window, z in FAMILIES[family].items():
         labels = {"app": app, "evaluator": "any", "severity": severity.value, "window": format_duration(window)}
         yield from gauge_series("ragmonitor_alert_regression_z", labels, z, minutes)
 
 
 def _risen(app: str, severity: Severity, version: str = VERSION) -> dict[str, str]:
-    """The labels of the alert."""
+    """Return the labels of the alert."""
     return {"app": app, "evaluator": "any", "version": version, "severity": severity.value}

@@ -22,7 +22,7 @@ HEADER = "# Written by `rag-monitor rules` from the alert policies of the config
 
 
 def render(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0, page: str = "") -> str:
-    """A rules file for Prometheus 2.42 or newer, the same for the same policies.
+    """Write a rules file for Prometheus 2.42 or newer, the same for the same policies.
 
     `runbooks` is the URL that `/<alert>.md` is appended to for `runbook_url`; empty: no link. `interval` is the number
     of seconds between two evaluations. `page` is the URL of the web UI, for `answers_url`; empty: no link.
@@ -33,7 +33,7 @@ def render(policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: flo
 def render_resource(
     policies: Sequence[AlertPolicy], *, runbooks: str = "", interval: float = 60.0, page: str = ""
 ) -> str:
-    """The same as a PrometheusRule, the resource of the Prometheus operator."""
+    """Write the same as a PrometheusRule, the resource of the Prometheus operator."""
     resource = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -44,7 +44,7 @@ def render_resource(
 
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
-    """The groups of a rules file; groups whose records others read come first."""
+    """Return the groups of a rules file; groups that record what others read come first."""
     with_baselines = needs_baselines(policies)
     limits = _limits(policies)
     if with_baselines:
@@ -69,7 +69,7 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
 
 
 def _health(runbooks: str) -> list[Rule]:
-    """The alerts on the monitor itself, after the records that they read."""
+    """Return the alerts on the monitor itself, after the records that they read."""
     records: dict[str, Rule] = {}
     for one in self_alerts():
         for rule in one.records:
@@ -93,7 +93,7 @@ def _self_alert(one: SelfAlert, runbooks: str) -> list[Rule]:
 
 
 def _limits(policies: Sequence[AlertPolicy]) -> dict[float, tuple[set[float], set[float]]]:
-    """The z of the lower limits and the z of the upper limits that each window needs."""
+    """Return the z of the lower and the z of the upper limits that each window needs."""
     windows = {policy.by_length for policy in policies if policy.thresholds} or {DEFAULT_WINDOWS}
     found: dict[float, tuple[set[float], set[float]]] = {}
     for ordered in windows:

@@ -61,7 +61,7 @@ class _TrafficCounts:
         self._steps[step] = self._steps.get(step, 0) + number
 
     def between(self, since: float, until: float) -> float:
-        """The number between two times; a step that one of them cuts counts in proportion."""
+        """Return the number between two times; a step that one of them cuts counts in proportion."""
         total = 0.0
         for step in range(math.floor(since / _STEP), math.floor(until / _STEP) + 1):
             number = self._steps.get(step)
@@ -74,7 +74,7 @@ class _TrafficCounts:
         return total
 
     def per_hour(self, now: float) -> float:
-        """The mean per hour over what is known of the last three days."""
+        """Return the mean per hour over the known part of the last three days."""
         known = min(max(now - self.since, _HOUR), USUAL)
         return self.between(now - known, now) * _HOUR / known
 
@@ -109,7 +109,7 @@ class EvaluationsMissing(Condition):
         counts.add(min(at, now), scored)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
-        """One finding for each app and evaluator."""
+        """Yield one finding for each app and evaluator."""
         for app, number in self._arrived.items():
             self._received.setdefault(app, _TrafficCounts(now)).add(now, number)
         self._arrived.clear()
@@ -130,7 +130,7 @@ class EvaluationsMissing(Condition):
         return ConditionResult(AlertStatus.FIRING if now - since >= PENDING else AlertStatus.OK, text, window=_HOUR)
 
     def _expected(self, app: str, scored: _TrafficCounts, now: float) -> float:
-        """How many evaluations the last hour should have had."""
+        """Return how many evaluations the last hour should have had."""
         received = self._received.get(app)
         arrived = received.between(now - _HOUR, now) if received is not None else 0.0
         if received is None or not arrived:
@@ -142,7 +142,7 @@ class EvaluationsMissing(Condition):
 
 
 def _same_hour(scored: _TrafficCounts, now: float) -> float:
-    """The mean at this time of day over the previous days that are known; 0 where none is."""
+    """Return the mean at this time of day over the known previous days; 0 if none is known."""
     days = [now - day * _DAY for day in (1, 2, 3) if scored.since <= now - day * _DAY - _HOUR]
     return sum(scored.between(at - _HOUR, at) for at in days) / len(days) if days else 0.0
 

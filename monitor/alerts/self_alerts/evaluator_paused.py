@@ -20,7 +20,7 @@ class _EvaluatorPaused(Condition):
     """Asks the evaluators' judges whether they are paused."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:  # noqa: ARG002 - a pause is now
-        """One finding for each evaluator that asks a judge."""
+        """Yield one finding for each evaluator that asks a judge."""
         for evaluator, why in self.observed.pauses():
             text = f"{evaluator}: {why or 'its judge is not paused.'}"
             finding = ConditionResult(AlertStatus.FIRING if why else AlertStatus.OK, text)

@@ -34,7 +34,7 @@ class _JudgeBudgetSpent(Condition):
             self._lost.add("", result.evaluator, result.evaluated_at, 1.0, defect=True)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
-        """One finding for each evaluator."""
+        """Yield one finding for each evaluator."""
         for _, evaluator in self._lost.keys():  # noqa: SIM118 - not a mapping
             lost = self._lost.sums("", evaluator, _WINDOW, now).judged
             text = f"The judge's budget left {lost} evaluations by {evaluator} unscored in the last {_SPAN}."

@@ -45,7 +45,7 @@ class JudgeDrift(Condition):
         self._runs.setdefault((run.evaluator, run.version), []).append(run)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
-        """One finding for each evaluator and version."""
+        """Yield one finding for each evaluator and version."""
         for (evaluator, version), runs in self._runs.items():
             runs[:] = [one for one in runs if one.at > now - WINDOW]
             yield Subject(NAME, Severity.WARNING, evaluator=evaluator, version=version), _decide(evaluator, runs)
@@ -140,7 +140,7 @@ def _runs(
     reset_at: int | None = None,
     gone_at: int | None = None,
 ) -> list[Series]:
-    """The counters of each replica after run upon run, of which so many verdicts moved; None: no run takes place.
+    """Make the counters of each replica; `moved` has the verdicts that moved in each run, None for no run.
 
     Both restart at the minute `reset_at`; the second replica is gone from `gone_at` on.
     """
@@ -164,7 +164,7 @@ def _runs(
 
 
 def _known(runs: list[Series]) -> list[Series]:
-    """The same with a baseline in some process."""
+    """Add a baseline in some process to `runs`."""
     return [*gauge_series("ragmonitor_canary_tolerance_ratio", _OF, 0.07, 9 * _RUN_EVERY), *runs]
 
 

@@ -22,7 +22,7 @@ class _LagHigh(Condition):
     """Looks at the oldest trace that is not finished."""
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
-        """One finding for the process."""
+        """Yield one finding for the process."""
         oldest = self.observed.oldest_pending()
         waited = max(now - oldest, 0.0) if oldest else 0.0
         text = (

@@ -51,7 +51,7 @@ class _UnscoredHigh(Condition):
             self._outcomes.add(app, result.evaluator, result.evaluated_at, 1.0, defect=unscored)
 
     def find(self, now: float) -> Iterator[tuple[Subject, ConditionResult]]:
-        """One finding for each app, evaluator and severity."""
+        """Yield one finding for each app, evaluator and severity."""
         for app, evaluator in self._outcomes.keys():  # noqa: SIM118 - not a mapping
             for severity, limit in LIMITS.items():
                 yield Subject(NAME, severity, app, evaluator), self._decide(app, evaluator, limit, now)

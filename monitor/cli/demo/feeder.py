@@ -42,7 +42,7 @@ class Schedule:
     high: float = 0.5
 
     def share(self, elapsed: float) -> float:
-        """The share, 0 to 1, at `elapsed` seconds after the start."""
+        """Return the share, 0 to 1, at `elapsed` seconds after the start."""
         grown = (elapsed - self.healthy) / self.growing if self.growing else float(elapsed >= self.healthy)
         return self.low + (self.high - self.low) * min(max(grown, 0.0), 1.0)
 
@@ -69,7 +69,7 @@ class Sent:
 
 
 def load(folder: Path = TRAFFIC) -> dict[str, Recording]:
-    """The recordings in `folder` by service: files `APP.supported.pb.gz` and `APP.unsupported.pb.gz`."""
+    """Read the recordings in `folder`, by service: files `APP.supported.pb.gz` and `APP.unsupported.pb.gz`."""
     apps = sorted(path.name.split(".")[0] for path in folder.glob("*.supported.pb.gz"))
     return {
         app: Recording(*(_traces(folder / f"{app}.{kind}.pb.gz") for kind in ("supported", "unsupported")))
@@ -78,7 +78,7 @@ def load(folder: Path = TRAFFIC) -> dict[str, Recording]:
 
 
 def freshen(trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int) -> ExportTraceServiceRequest:
-    """A copy of one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
+    """Copy one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
 
     Parents and links are mapped with the spans they point at. An id that the trace does not hold gets a new one too,
     the same wherever it stands.
@@ -181,7 +181,7 @@ def _check(endpoint: str, answer: bytes) -> None:
 
 
 def _seconds(retry_after: str | None) -> float:
-    """The `Retry-After` header in seconds, between 0.1 and 30; 1 where it is absent or a date."""
+    """Return the `Retry-After` header in seconds, between 0.1 and 30; 1 if it is absent or a date."""
     try:
         return min(max(float(retry_after or 1.0), 0.1), 30.0)
     except ValueError:
@@ -189,7 +189,7 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def _traces(path: Path) -> tuple[ExportTraceServiceRequest, ...]:
-    """The traces of one recording, each as a request of its own with its resources and scopes."""
+    """Read the traces of one recording, each as a request of its own with its resources and scopes."""
     recorded = ExportTraceServiceRequest.FromString(gzip.decompress(path.read_bytes()))
     found: dict[bytes, ExportTraceServiceRequest] = defaultdict(ExportTraceServiceRequest)
     for group in recorded.resource_spans:

@@ -179,7 +179,7 @@ class BackfillEvaluator:
         self._why: dict[str, str] = {}
 
     def askable(self) -> list[str]:
-        """The evaluators whose judges may get calls now."""
+        """Return the evaluators whose judges accept calls now."""
         now = self._runtime.clock.monotonic()
         return [name for name, one in self._evaluators.items() if self._held.get(self._lane(one), now) <= now]
 
@@ -253,7 +253,7 @@ class BackfillEvaluator:
         self._why[lane] = reason
 
     def _id(self, one: Waiting) -> str:
-        """The id of the result that this process would give, by its current version of the evaluator."""
+        """Return the id of the result that this process would give, with its current version of the evaluator."""
         request_id = one.item.case.request_id if one.item is not None else one.request_id
         return result_id(request_id, one.group.evaluator, self._context.versions[one.group.evaluator])
 

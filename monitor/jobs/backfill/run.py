@@ -69,7 +69,7 @@ class QueueLock:
 
 
 def somebody_works(folder: Path) -> bool:
-    """Whether some process, usually a running monitor, works on the queue in `folder`."""
+    """Return whether some process, usually a running monitor, works on the queue in `folder`."""
     turn = QueueLock(folder)
     free = turn.take()
     turn.leave()

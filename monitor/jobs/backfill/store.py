@@ -157,7 +157,7 @@ class BackfillQueue:
         return EnqueueResult(new, there, known, full)
 
     def missed_items(self, evaluators: Collection[str] = (), app: str = "") -> Iterator[Item]:
-        """The missed items, oldest first: of these evaluators (empty: of all), of one app (empty: of all)."""
+        """Yield the missed items, oldest first: of these evaluators (empty: of all), of one app (empty: of all)."""
         after = 0
         while True:
             with self._file.reading() as db:
@@ -176,7 +176,7 @@ class BackfillQueue:
     # -- working off
 
     def asked_after(self, number: int) -> tuple[int, dict[BackfillGroup, int]]:
-        """The highest number of a requested item, and how many have a number above `number`, by group."""
+        """Return the highest number of a requested item, and how many are above `number`, by group."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT app, evaluator, source, count(*), max(n) FROM items WHERE state = 'asked' AND n > ?"
@@ -186,7 +186,7 @@ class BackfillQueue:
         return max((row[4] for row in found), default=number), {BackfillGroup(*row[:3]): row[3] for row in found}
 
     def asked_up_to(self, number: int) -> dict[BackfillGroup, int]:
-        """How many requested items with numbers up to `number` wait, by group."""
+        """Count the requested items that wait with numbers up to `number`, by group."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT app, evaluator, source, count(*) FROM items WHERE state = 'asked' AND n <= ? GROUP BY 1, 2, 3",
@@ -197,7 +197,7 @@ class BackfillQueue:
     def next(
         self, limit: int, *, up_to: int, among: Collection[str], without: Collection[str] = ()
     ) -> list[list[Waiting]]:
-        """The `limit` requests that have waited longest for evaluators in `among`, each with all its waiting items.
+        """Return the `limit` requests that have waited longest for evaluators in `among`, each with its waiting items.
 
         Only items with numbers up to `up_to`; none of the requests in `without`.
         """
@@ -258,7 +258,7 @@ class BackfillQueue:
     # -- looking
 
     def missed(self) -> list[Missed]:
-        """The missed items that are not requested, by evaluator."""
+        """Return the missed items that are not requested, by evaluator."""
         with self._file.reading() as db:
             found = db.execute(
                 "SELECT evaluator, count(*), min(answered), max(answered) FROM items WHERE state = 'missed'"
@@ -312,7 +312,7 @@ def _waiting(row: tuple[object, ...]) -> Waiting:
 
 
 def traces_of(path: Path, users: Collection[str]) -> set[str]:
-    """The request ids of the cases of these users (ids or pseudonyms) in the queue `path`. Raises `MonitorError`."""
+    """Find the requests of these users (ids or pseudonyms) in the queue `path`. Raises `MonitorError`."""
     found = set()
     with erasing(path, dry_run=True) as eraser:
         if eraser.has("items"):
@@ -334,7 +334,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one shorter."""
+    """Yield the items in lists of `size`, the last one shorter."""
     iterator = iter(items)
     while part := list(islice(iterator, size)):
         yield part

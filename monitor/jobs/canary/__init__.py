@@ -27,7 +27,7 @@ SHIPPED: Final = Path(__file__).parent / "cases.jsonl"
 
 
 def load(path: Path | None) -> dict[str, Case]:
-    """The cases in the file at `path`, or those that ship, by an id that is a hash of what an evaluator sees of them.
+    """Read the cases in the file at `path`, or those that ship, by an id: a hash of what an evaluator sees of them.
 
     Raises `ConfigError` that names the file, and the row where one cannot be judged.
     """

@@ -36,7 +36,7 @@ _current: ContextVar[_Recorded | None] = ContextVar("own_work", default=None)
 
 
 def current() -> Context:
-    """The context of the present work; empty if that is not recorded."""
+    """Return the trace context of the current work; empty if that is not recorded."""
     work = _current.get()
     return Context() if work is None else set_span_in_context(work.span, Context())
 

@@ -250,7 +250,7 @@ class BackfillClient:
 
 
 async def _dollars(evaluator: ConfiguredEvaluator, judge: JudgeSettings, items: Sequence[Item]) -> float | None:
-    """What scoring all items costs at most, retries aside."""
+    """Return the most that scoring all items can cost, retries aside."""
     settings = judge.model_copy(update=_FREE)
     price = tariff(settings)
     if price is None:

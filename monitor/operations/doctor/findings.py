@@ -22,15 +22,15 @@ class Finding:
 
 
 def ok(place: str, message: str) -> Finding:
-    """It works."""
+    """Report that something works."""
     return Finding("ok", place, message)
 
 
 def warning(place: str, message: str, fix: str) -> Finding:
-    """It works, but not as well as it should, or not for long."""
+    """Report that something works, but not as well as it should, or not for long."""
     return Finding("warning", place, message, fix)
 
 
 def failed(place: str, message: str, fix: str) -> Finding:
-    """It does not work."""
+    """Report that something does not work."""
     return Finding("failed", place, message, fix)

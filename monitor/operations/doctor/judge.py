@@ -176,7 +176,7 @@ async def _logprobs(place: str, judge: Judge) -> Finding:
 
 
 def _grounding_evaluator(config: Config, name: str) -> ConfiguredEvaluator:
-    """An evaluator of this judge that checks grounding, else the default one for it."""
+    """Return an evaluator of this judge that checks grounding, else the default one for it."""
     mine = [one for one in config.configured_evaluators if one.judge == name and one.evaluator.cost == "judge"]
     grounding = (one for one in mine if one.evaluator.measures == "grounding" and "context" in one.evaluator.needs)
     kind = "hhem" if config.all_judges[name].is_classifier else "groundedness"

@@ -25,7 +25,7 @@ def check_brokers(config: Config) -> Iterator[Finding]:
 
 
 def _wanted(part: Any) -> dict[str, str]:
-    """The topics, and the operation that must be allowed on each."""
+    """Return the topics, and the operation that must be allowed on each."""
     letters = {part.dead_letters: "WRITE"} if part.dead_letters is not None else {}
     if hasattr(part, "topics"):
         return {**dict.fromkeys(part.topics, "READ"), **letters}
@@ -93,7 +93,7 @@ def topic_finding(place: str, topic: str, operation: str, told: Any, *, known: b
 
 
 def _may_join(client: Any, group: str) -> bool:
-    """Whether this user may join the group, which need not exist yet.
+    """Return whether this user may join the group, which need not exist yet.
 
     A broker describes only groups that exist. Leaving a group needs the same permission as joining it, and removing a
     member that was never there changes nothing.
@@ -119,7 +119,7 @@ def _past(operation: str) -> str:
 
 
 def _allowed(told: Any) -> set[str] | None:
-    """The operations that this user may do; None where the broker does not say."""
+    """Return the operations that this user may do; None if the broker does not say."""
     found = told.get("topic_authorized_operations", told.get("authorized_operations"))
     if isinstance(found, list):
         return {str(one) for one in found}

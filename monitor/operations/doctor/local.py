@@ -81,7 +81,7 @@ def _mib(size: float) -> str:
 
 
 def _monitor_runs(config: Config) -> bool:
-    """Whether a monitor serves the port that this configuration gives to the sink `prometheus`."""
+    """Return whether a monitor serves the port that this configuration gives to the sink `prometheus`."""
     for sink in config.sinks:
         if type_name(sink) == "prometheus" and isinstance(sink, ListenerOptions) and sink.port:
             host = _reachable(sink.host)
@@ -114,7 +114,7 @@ def _port(place: str, part: ListenerOptions, *, running: bool) -> Finding:
 
 
 def connects(host: str, port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Return whether something accepts connections there."""
     try:
         socket.create_connection((host, port), _CONNECT_TIMEOUT).close()
     except OSError:
@@ -123,7 +123,7 @@ def connects(host: str, port: int) -> bool:
 
 
 def _tls(place: str, tls: Any, clock: Clock, *, of_client: bool) -> Iterator[Finding]:
-    """The files of a section `tls`, and how long their certificates are valid."""
+    """Check the files of a section `tls`, and how long their certificates are valid."""
     if tls is None:
         return
     place = f"{place} tls"
@@ -179,7 +179,7 @@ def _tokens(place: str, auth: Any) -> Iterator[Finding]:
 
 
 def _address(place: str, url: str) -> Finding:
-    """Whether something listens there. Nothing is sent: a key is first used with the first result."""
+    """Check whether something listens there. Sends nothing: a key is first used with the first result."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     where = in_words(parts.hostname or "", port)

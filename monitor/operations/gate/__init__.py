@@ -233,6 +233,6 @@ def _ratio(limit: Limit, key: ResultKey, sums: Sums, base: Base, *, times: float
 
 
 def _summed(blocks: Mapping[ResultKey, list[Sums]]) -> dict[ResultKey, Sums]:
-    """The sums of all blocks, by app and version; none where nothing was scored."""
+    """Add up all blocks by app and version, leaving out those without scores."""
     found = {key: sum(parts, Sums()) for key, parts in sorted(blocks.items())}
     return {key: sums for key, sums in found.items() if sums.judged}

@@ -72,11 +72,11 @@ class Evaluation:
         return [sentence for at in sorted(found) for sentence in found[at]]
 
     def records(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each result, as `pandas.DataFrame` takes them. `case` is the position of the case."""
+        """Return one flat dictionary for each result, for `pandas.DataFrame`. `case` is its case's position."""
         return [{"case": at, **_record(result)} for at, result in self._located()]
 
     def _located(self) -> Iterator[tuple[int, EvaluationResult]]:
-        """Each result with the position of its case."""
+        """Yield each result with the position of its case."""
         each = len(self.summaries)
         total_cases = len(self.results) // each + len(self.excluded)
         scored = [at for at in range(total_cases) if at not in self.excluded]
@@ -159,7 +159,7 @@ async def _open_scorer(
 
 
 def _judge(given: str | Mapping[str, Any] | JudgeSettings | Judge | None) -> tuple[JudgeSettings, Judge | None]:
-    """The settings of the judge; with a judge that is at hand, those without a model."""
+    """Return the settings of the judge, and the judge if one was passed: then the settings have no model."""
     if given is None:
         return JudgeSettings(), None
     if isinstance(given, JudgeSettings):
@@ -210,7 +210,7 @@ def _one(given: object, place: str) -> ConfiguredEvaluator:
 
 
 def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
-    """The cases that can be scored; by position, why others cannot."""
+    """Read the cases that can be scored; by position, why others cannot."""
     if hasattr(given, "to_dict"):
         raise InvalidData('cases: must be a list; of a pandas DataFrame pass `df.to_dict("records")`')
     if isinstance(given, str | bytes | Mapping | Case) or not isinstance(given, Iterable):
@@ -235,7 +235,7 @@ def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
 
 
 def _checked(case: Case, place: str) -> Case:
-    """The case, if its fields have the types that evaluators rely on."""
+    """Return the case if its fields have the types that evaluators rely on."""
     texts = (case.request_id, case.response, case.app)
     if not isinstance(case.request, Request) or not all(isinstance(one, str) for one in (*texts, case.request.query)):
         raise InvalidData(
@@ -247,7 +247,7 @@ def _checked(case: Case, place: str) -> Case:
 
 
 def _as_json_values(row: Row) -> object:
-    """The row as JSON has it: lists for arrays, nothing for NaN, a replacement character for half a surrogate pair."""
+    """Convert the row to JSON: lists for arrays, null for NaN, a replacement character for half a surrogate pair."""
     try:
         return orjson.loads(orjson.dumps(dict(row), default=_plain))
     except TypeError as error:
@@ -258,7 +258,7 @@ def _as_json_values(row: Row) -> object:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has instead of a value of numpy or pandas, or of another collection."""
+    """Convert a value of numpy or pandas, or another collection, to one that JSON has."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if hasattr(value, "tolist"):

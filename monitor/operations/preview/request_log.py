@@ -187,7 +187,7 @@ def _weights(
     *,
     none_left_out: bool,
 ) -> list[float]:
-    """For how many requests each record would stand with head sampling at `rate`; 0 where that leaves it out.
+    """Return how many requests each record would stand for with head sampling at `rate`; 0 if that drops it.
 
     `stands`: for how many it stands as recorded. At a lower rate than the recorded one the hash of the ids decides; at
     a higher one the kept are scaled to `received`, since the ids of those that were left out are not recorded.
@@ -218,7 +218,7 @@ def _weights(
 
 
 def _sorted(config: Config, record: RequestRecord) -> str:
-    """The outcome of a request that head sampling keeps; `kept` where it would come to the evaluators."""
+    """Return the outcome of a request that head sampling keeps; `kept` if it would reach the evaluators."""
     left_out = record.outcome == TraceOutcome.SAMPLED_OUT
     if record.outcome not in _EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
         return record.outcome
@@ -288,7 +288,7 @@ def _probability(
     decision: EvaluatorDecision | None,
     selection: EvaluatorSelection,
 ) -> float | None:
-    """The probability of selection: the recorded one where the sampler depends on more than the log; None: unknown."""
+    """Return the probability of selection, None if unknown: the recorded one if the log lacks what it needs."""
     sampler = one.sampler
     recorded = decision.probability if decision is not None else None
     if one.evaluator.cost == "judge" and config.traffic.quotas:

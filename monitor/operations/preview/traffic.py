@@ -126,7 +126,7 @@ def _of_results(found: Sequence[dict[str, Any]]) -> RecordedTraffic:
 
 
 def _input_tokens(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """The tokens that were sent for each case that a judge was really asked about, by evaluator and case."""
+    """Return the tokens sent for each case that a judge was really asked about, by evaluator and case."""
     tokens: dict[str, dict[str, int]] = {}
     for row in found:
         judge = row.get("judge") or {}

@@ -166,7 +166,7 @@ class Watcher:
         )
 
     def _state(self, newest: Scrape, key: RateKey, total: Sums, window: Sums) -> RateState:
-        """As the JSON API has it; else as an alert on the window would be, or on all where that is too little."""
+        """Return the state in the JSON API; else that of an alert on the window, or on all if that is too small."""
         for app in _objects(self._overview, "apps"):
             for rate in _objects(app, "rates"):
                 if (rate.get("app"), rate.get("evaluator")) == key[:2] and rate.get("state") in _STATES:
@@ -179,7 +179,7 @@ class Watcher:
         return next(known, "not_enough_data")
 
     def _explanations(self) -> dict[str, dict[str, str]]:
-        """The sentences that the JSON API has on the states of evaluators."""
+        """Return the sentences of the JSON API on the states of evaluators."""
         found = {}
         for one in _objects(self._overview, "evaluators"):
             texts = {key: text for key in ("state", "why", "remedy") if isinstance(text := one.get(key), str)}
@@ -188,7 +188,7 @@ class Watcher:
         return found
 
     def _alerts(self) -> Iterator[FiringAlert]:
-        """The firing alerts; of one that fires with both severities, the critical one."""
+        """Yield the firing alerts; of one that fires with both severities, the critical one."""
         rates = [rate for app in _objects(self._overview, "apps") for rate in _objects(app, "rates")]
         firing = [one for rate in rates for one in _objects(rate, "firing")] + _objects(self._overview, "alerts")
         seen: set[tuple[object, ...]] = set()
@@ -233,6 +233,6 @@ def _compared(thresholds: Mapping[str, float], sums: Sums) -> RateState | None:
 
 
 def _objects(value: Mapping[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """The objects of a list in a response that another version of the monitor may have written."""
+    """Return the objects of a list in a response that another version of the monitor may have written."""
     found = value.get(key) if value is not None else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -44,11 +44,11 @@ class Agreement:
         self._own_results: OrderedDict[str, dict[str, bool]] = OrderedDict()
 
     def vote_on(self, request_id: str) -> Vote | None:
-        """What a user has said of the request, as far as it is remembered."""
+        """Return the user's vote on the request; None if there is none, or it is no longer remembered."""
         return self._votes.get(request_id)
 
     def voted(self, request_id: str, app: str, *, down: bool, earlier: Mapping[str, bool]) -> None:
-        """A user has said his word; `earlier` is what our evaluators said as far as the history knows."""
+        """Note a user's vote. `earlier`: by own evaluator, whether the history has a defect for this request."""
         if request_id in self._votes:
             return
         vote = self._votes[request_id] = Vote(down)
@@ -86,7 +86,7 @@ class Agreement:
 
 
 class RecentCases:
-    """The newest cases without their texts: whose verdicts come in later is known by them."""
+    """The newest cases, without their texts, to find the case of a score that arrives later."""
 
     def __init__(self) -> None:
         self._cases: OrderedDict[str, Case] = OrderedDict()
@@ -101,7 +101,7 @@ class RecentCases:
             _bound(self._answers, _KNOWN)
 
     def of(self, request_id: str) -> Case | None:
-        """The case, where it is remembered; `response:ID` stands for the one that was answered so."""
+        """Return the case, None if it is not remembered. `response:ID` finds it by the provider's id of its answer."""
         kind, _, answer = request_id.partition(":")
         return self._cases.get(self._answers.get(answer, "") if kind == "response" else request_id)
 
@@ -141,7 +141,7 @@ class Unchosen:
             self._remove(next(iter(self._kept)))
 
     def take(self, request_id: str) -> tuple[Case, tuple[ConfiguredEvaluator, ...]] | None:
-        """The answer and who has not judged it, if it is kept still; no longer after that."""
+        """Remove and return the case and the evaluators that did not choose it; None if it is not kept."""
         found = self._remove(request_id)
         if found is None or found.until <= self._clock.monotonic():
             return None
@@ -155,7 +155,7 @@ class Unchosen:
 
 
 def without_texts(case: Case) -> Case:
-    """The case as far as it is no content."""
+    """Return `case` without its texts."""
     return replace(
         case,
         request=Request(),
@@ -189,7 +189,7 @@ class CaseLookup:
         self._requests.add(case, facts.allowed(case, self._slices), facts.value(case, RESPONSE_ID))
 
     async def of(self, score: ExternalScore) -> tuple[Case, dict[str, bool]]:
-        """The case that a verdict is on, as far as it is known, and what our evaluators said of it before.
+        """Return the case that `score` is for, as far as it is known, and the earlier results of own evaluators.
 
         By evaluator, whether it was a defect; nothing where a user has spoken before: that was counted then.
         """
@@ -207,18 +207,18 @@ class CaseLookup:
 
 
 def _is_vote(row: dict[str, Any]) -> bool:
-    """Whether a row is what a user said of the answer."""
+    """Return whether a row is a user's vote on the answer."""
     return row.get("outcome") == "score" and is_vote(row.get("score_source"), row.get("evaluator"), row.get("label"))
 
 
 def _counts(row: dict[str, Any]) -> bool:
-    """Whether a row is a verdict of ours on production traffic."""
+    """Return whether a row is an own score of production traffic."""
     ours = row.get("score_source", ScoreSource.OWN) == ScoreSource.OWN and row.get("traffic") == Traffic.PRODUCTION
     return ours and row.get("outcome") == "score" and isinstance(row.get("defect"), bool)
 
 
 def _bare(score: ExternalScore, row: dict[str, Any]) -> Case:
-    """A case of which no more is known than an earlier result says, or the verdict itself."""
+    """Build a case from an earlier result, or else from the external score alone."""
     if not row:
         return Case(request_id=score.request_id, app=score.app)
     return Case(

@@ -18,7 +18,7 @@ _NOT_NAMED: Final = (OVERFLOW, "")
 
 @dataclass(frozen=True, slots=True)
 class ExternalEvaluator:
-    """An evaluator that is not ours: its name in metrics and results, how it came, how its verdicts are read."""
+    """An external evaluator: its name in metrics and results, its source, and how its scores are read."""
 
     name: str
     via: ScoreSource
@@ -27,12 +27,12 @@ class ExternalEvaluator:
 
     @property
     def scale(self) -> Scale:
-        """The scale of its verdicts."""
+        """The scale of its scores."""
         return self.ruling.scale
 
 
 class ExternalEvaluators:
-    """Who is who. The first verdict of an evaluator makes it known.
+    """The external evaluators. The first score of one registers it.
 
     `own` are the names of our evaluators; `expected` those names, as told, whose series begin with the app.
     """
@@ -51,7 +51,7 @@ class ExternalEvaluators:
             self._make(USER_FEEDBACK, ScoreSource.FEEDBACK)
 
     def of(self, told: str, via: ScoreSource) -> ExternalEvaluator | None:
-        """The evaluator that calls itself `told`; None where there are too many."""
+        """Return the evaluator that calls itself `told`; None if there are too many."""
         key = (told, via)
         if key in self._known:
             return self._known[key]

@@ -153,7 +153,7 @@ class HeadSampling:
         return fault
 
     def _verdict(self, item: bytes, resource: bytes, scope: bytes, found: Sorted) -> str:
-        """Somebody's verdict is no part of its trace: it need not be kept, and may be closed long since."""
+        """Read an external score from a log record. Its trace need not be kept, and may be closed already."""
         try:
             verdict = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope)))
         except InvalidData:
@@ -164,7 +164,7 @@ class HeadSampling:
         return "external_score"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:
-        """A record carries no tracestate: it follows its trace where that is open already, else the hash decides."""
+        """Keep or drop a record. It has no tracestate: it follows its trace if that is open, else the hash decides."""
         if not trace_id:
             return "unrelated"
         chosen, _ = consistent_sampling.keep(trace_id, "", rate)
@@ -185,7 +185,7 @@ class HeadSampling:
                     found.own[trace_id] = app
 
     def _service(self, resource: bytes, scope: bytes) -> _Sender:
-        """Who sent a group; decoded once per distinct resource and scope."""
+        """Return the sender of a group; decoded once per distinct resource and scope."""
         key = (resource, scope)
         known = self._services.get(key)
         if known is None:

@@ -95,7 +95,7 @@ class RowIngest:
         self._admit(record.source, found, ack, rate, record.received_at)
 
     def reopen(self, row: WholeRow) -> None:
-        """A row that comes with the id of this one is a new one."""
+        """Forget the id of `row`: the next row with this id is a new one."""
         self._seen.forget(_key(row.row))
 
     def _admit(self, source: str, found: Sequence[Row], ack: Ack, probability: float, received_at: float) -> None:

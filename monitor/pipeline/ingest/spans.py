@@ -144,7 +144,7 @@ class SpanIngest:
             self._in_flight.parts_came()
 
     def _work(self, batch: SpanBatch, found: Sorted) -> Work:
-        """The keeping of a delivery, for our own telemetry; not of one that is all our own: it would feed itself."""
+        """Trace the keeping of a delivery in our own telemetry, unless all of it is our own: that would feed itself."""
         if not found.groups and found.counts.keys() <= {"own_telemetry"}:
             return NOTHING
         work = self._runtime.tracer.whole("receive", kind="server")
@@ -195,7 +195,7 @@ class SpanIngest:
 
 
 def _late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
-    """Read the verdicts on `parts` of a closed trace, kept with `probability`: they are true all the same."""
+    """Read the external scores on `parts` of a closed trace, kept with `probability`: they still count."""
     found: list[ExternalScore] = []
     for part in parts:
         if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):

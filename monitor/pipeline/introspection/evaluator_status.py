@@ -96,7 +96,7 @@ class StatusFacts:
 
 
 def status_of(facts: StatusFacts) -> EvaluatorStatus:
-    """The first state of `PRECEDENCE` that applies."""
+    """Return the first state of `PRECEDENCE` that applies."""
     found = (_RULES[state](facts) for state in PRECEDENCE)
     return next(one for one in found if one is not None)
 
@@ -212,7 +212,7 @@ def _remedy(faults: Mapping[UnscoredReason, int]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The text with a capital and a full stop."""
+    """Return the text with a capital and a full stop."""
     if not text:
         return ""
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
@@ -292,7 +292,7 @@ class StatusTracker:
         results.add(result.evaluated_at, str(kind))
 
     def current(self) -> Mapping[str, EvaluatorStatus]:
-        """The status of each evaluator, by its name."""
+        """Return the status of each evaluator, by name."""
         at = self._clock.monotonic()
         if not self._read_at <= at < self._read_at + _FRESH:
             waiting = self._waiting()
@@ -301,7 +301,7 @@ class StatusTracker:
         return self._found
 
     def pauses(self) -> Iterator[tuple[str, str]]:
-        """Each evaluator that asks a judge, and why that is paused and what to do, in sentences; empty if it is not."""
+        """Yield each evaluator that asks a judge, and why that is paused and what to do; empty if it is not."""
         for one in self._evaluators:
             if one.judge is not None and not one.off:
                 found = self.current()[one.name]

@@ -44,17 +44,17 @@ class RequestNote:
         return self._opened.request_id
 
     def read(self, reading: Reading | TraceOutcome) -> None:
-        """What the request says; of its texts nothing is noted."""
+        """Note the facts of the request, none of its texts."""
         if isinstance(reading, Reading):
             detail = reading.error if reading.status in _OWN_WORDS else ""
             self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
 
     def left_out(self, detail: str) -> None:
-        """It goes no further because of the option `detail`."""
+        """Note that the request was filtered by the option `detail`."""
         self._facts["detail"] = detail
 
     def drew(self, evaluator: str, decision: SamplingDecision | None, *, chosen: bool, room: float = 1.0) -> None:
-        """An evaluator has drawn, of an app's quota with so much `room`; None where it takes no part."""
+        """Note the sampling decision of an evaluator, with the `room` in the app's quota; None if it takes no part."""
         facts: dict[str, Any] = {"chosen": chosen, "room": room}
         if decision is not None:
             facts |= {"probability": decision.probability, "target": decision.target, "thinned": decision.thinned}
@@ -69,7 +69,7 @@ class RequestNote:
         self.add(evaluator, waited=waited)
 
     def finished(self, result: EvaluationResult) -> None:
-        """An evaluation came to its end."""
+        """Note the end of an evaluation."""
         outcome, spent = result.outcome, result.cost
         self.add(
             result.evaluator,
@@ -83,7 +83,7 @@ class RequestNote:
         )
 
     def unfinished(self) -> Iterator[str]:
-        """The evaluators that chose the case and have come to no outcome yet."""
+        """Yield the evaluators that chose the case and have no outcome yet."""
         return (name for name, one in self._decisions.items() if one.get("chosen") and not one.get("outcome"))
 
     def record(self, outcome: str = "") -> RequestRecord:
@@ -148,7 +148,7 @@ class RequestNotes:
         return next(found, None)
 
     def waiting(self) -> dict[str, int]:
-        """By evaluator the cases that it has chosen and that have come to no outcome yet."""
+        """Count, by evaluator, the cases that it chose and that have no outcome yet."""
         found: dict[str, int] = {}
         for note in self._open:
             for name in note.unfinished():
@@ -157,7 +157,7 @@ class RequestNotes:
 
 
 def step_of(decision: EvaluatorDecision) -> str:
-    """The step that a decision is summed under."""
+    """Return the step that a decision is summed under."""
     if decision.repeated:
         return "repeated"
     if decision.outcome == "score":

@@ -50,7 +50,7 @@ class _Apart(NamedTuple):
 
     @classmethod
     def of(cls, families: tuple[Counter, Counter, Counter], *labels: str) -> _Apart:
-        """The series of `families` under `labels` and each outcome, at 0."""
+        """Create the series of `families` for `labels` and each outcome, at 0."""
         cells = {
             defect: _Cell(*(family.labels(*labels, "defect" if defect else "passed") for family in families))
             for defect in (False, True)
@@ -168,13 +168,13 @@ class ResultMetrics:
                 self._of(app, name)
 
     def selected(self, app: str, evaluator: str) -> None:
-        """An evaluation begins: it is pending until `finished`."""
+        """Count an evaluation that begins: it is pending until `finished`."""
         series = self._of(app, evaluator)
         series.selected.inc()
         series.pending.inc()
 
     def finished(self, result: EvaluationResult, seconds: float) -> None:
-        """A pending evaluation came to its outcome after `seconds` of wall clock."""
+        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock."""
         series = self._of(result.case.app, result.evaluator)
         series.pending.dec()
         outcome, timed = result.outcome, result.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
@@ -268,12 +268,12 @@ class ResultMetrics:
 
 
 def _scores(metrics: Metrics, evaluator: Instrument) -> Histogram | None:
-    """The histogram of the scores; None for a scale that begins below 0, for a sum that can fall is no counter."""
+    """Return the histogram of the scores; None for a scale below 0, since a sum that can fall is no counter."""
     return metrics.score(evaluator.name, score_boundaries(evaluator.scale)) if evaluator.scale.lowest >= 0 else None
 
 
 def _possible(scale: Scale, defect: DefectRule | None, start: float) -> tuple[bool, ...]:
-    """Which values of `defect` the level from `start` on can carry: both where the rule cuts it, or reads a label."""
+    """Return the values of `defect` that a level can have: both if the rule cuts the level or reads a label."""
     if defect is None or defect.kind == "label":
         return (False, True)
     starts = [one.start for one in scale.levels] + [scale.highest]

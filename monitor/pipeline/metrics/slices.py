@@ -1,4 +1,4 @@
-"""The live verdicts once more, by each configured slice: a family of its own, beside the whole.
+"""Live results by each configured slice: a family of its own beside the totals.
 
 A slice is no label of the families that alerts read, for three reasons. Labels multiply: three slices of twenty values
 make 9,261 series of one, a family of their own makes 63. A new value begins a new series, whose first verdict
@@ -36,7 +36,7 @@ _Place = tuple[str, str]  # app and slice
 
 
 class SliceMetrics:
-    """Counts verdicts by slice. Each slice sums to the whole: `__other__` and the empty value are values, too."""
+    """Counts results by slice. Each slice sums to the whole: `__other__` and the empty value are values, too."""
 
     def __init__(self, names: Sequence[str], metrics: Metrics, clock: Clock) -> None:
         self._names = tuple(names)

@@ -115,7 +115,7 @@ class Masking:
         self._parts = stretches(self._values)
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
+        """Return whether anything was found."""
         return bool(self._names)
 
     @property

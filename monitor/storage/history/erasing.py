@@ -16,7 +16,7 @@ _TEXTS: Final = ("request", "retrieved_context", "response", "user_id")
 
 
 def blanked(row: dict[str, Any]) -> dict[str, Any]:
-    """A result without any text: scores, numbers, offsets and names of evaluators stay."""
+    """Remove all texts from a result: scores, numbers, offsets and names of evaluators stay."""
     kept = {key: value for key, value in row.items() if key not in _TEXTS}
     for key in ("explanation", "detail"):
         if kept.get(key):
@@ -57,7 +57,7 @@ def _after(db: sqlite3.Connection, at: float, before: float) -> float:
 
 
 def traces_of(path: Path, users: Iterable[str], user_id: str) -> set[str]:
-    """The trace ids of a user in the history `path`: by any of the pseudonyms `users`, or by the id itself.
+    """Find the trace ids of a user in the history `path`: by any of the pseudonyms `users`, or by the id itself.
 
     Raises `MonitorError` where the file cannot be read.
     """
@@ -90,7 +90,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
 
 
 def _past_results_of(eraser: Eraser, traces: Collection[str]) -> list[int]:
-    """The rows of `past_results` that came from these traces: each carries only the hash that is its result's id."""
+    """Find the rows of `past_results` that came from these traces: each has only its result's id, a hash."""
     found = []
     for number, body in (
         eraser.db.execute("SELECT n, body FROM past_results").fetchall() if eraser.has("past_results") else ()

@@ -80,7 +80,7 @@ class Search:
     limit: int = 100
 
     def sql(self) -> tuple[str, list[Any]]:
-        """The SQL query for bodies, and its values. Long bodies come without context and history.
+        """Return the SQL query for bodies, and its values. Long bodies come without context and history.
 
         Rows are chosen and sorted without their bodies, which may hold megabytes of text.
         """
@@ -125,7 +125,7 @@ class HistoryReader:
     def results(
         self, *, app: str | None = None, evaluator: str | None = None, since: float = 0.0, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """The newest results of any outcome, newest first."""
+        """Return the newest results of any outcome, newest first."""
         return self._rows("at >= ?", [since], "at DESC", limit, app=app, evaluator=evaluator)
 
     def worst(
@@ -137,7 +137,7 @@ class HistoryReader:
         limit: int = 10,
         better: Literal["higher", "lower"] = "higher",
     ) -> list[dict[str, Any]]:
-        """The worst scores: defects first, then by score from the bad end of the scale, newest first among equals.
+        """Return the worst scores: defects first, then from the bad end of the scale, newest first among equals.
 
         `better` is the good end of the evaluator's scale.
         """
@@ -145,11 +145,11 @@ class HistoryReader:
         return self._rows("outcome = 'score' AND at >= ?", [since], order, limit, app=app, evaluator=evaluator)
 
     def search(self, wanted: Search) -> list[dict[str, Any]]:
-        """The results of a search, in its order; long ones without context and history."""
+        """Return the results of a search, in its order; long ones without context and history."""
         return [load(body) for (body,) in self._file.query(*wanted.sql())]
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """All results of one trace, oldest first; only the first one that has them holds long texts of the case."""
+        """Return all results of one trace, oldest first; only the first that has them holds the long texts."""
         return [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
 
     def sums_since(self, since: float) -> list[MinuteSums]:
@@ -159,7 +159,7 @@ class HistoryReader:
         return [_sums(row) for row in found]
 
     def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
-        """The same by the hour, from the hour that contains `since` up to but without the one that contains `until`."""
+        """Return the sums by the hour, from the hour of `since` up to but without the one of `until`."""
         found = self._file.query(
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
             " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
@@ -168,7 +168,7 @@ class HistoryReader:
         return [_sums(row) for row in found]
 
     def generations(self) -> list[SeenVersion]:
-        """The versions of services that have results, by the time of their first one."""
+        """Return the versions of services that have results, by the time of their first one."""
         found = self._file.query("SELECT app, evaluator, parts, began, seen FROM generations ORDER BY began", [])
         return [
             SeenVersion(app, evaluator, ServiceVersion(**load(parts)), began, seen)
@@ -176,21 +176,21 @@ class HistoryReader:
         ]
 
     def scored_ids(self, ids: Collection[str]) -> set[str]:
-        """Which of these results, by id, exist and are `score` or `skipped`."""
+        """Return the ids among `ids` whose results exist and are `score` or `skipped`."""
         wanted = list(ids)
         parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
         sql = "SELECT id FROM results WHERE outcome <> 'unscored' AND id IN ({})"
         return {id_ for part in parts for (id_,) in self._file.query(sql.format(marks(part)), part)}
 
     def numbers(self, evaluator: str, since: float, app: str | None = None) -> dict[str, int]:
-        """How many results of an evaluator are `defect`, `passed`, `unscored` and `skipped` since that second."""
+        """Count the results of an evaluator that are `defect`, `passed`, `unscored` and `skipped` since that second."""
         only, values = ("", [evaluator, since]) if app is None else (" AND app = ?", [evaluator, since, app])
         kind = "CASE WHEN outcome <> 'score' THEN outcome WHEN defect THEN 'defect' ELSE 'passed' END"
         sql = f"SELECT {kind}, COUNT(*) FROM results WHERE evaluator = ? AND at >= ?{only} GROUP BY 1"  # noqa: S608 - constants
         return dict(self._file.query(sql, values))
 
     def past_results(self) -> list[PastResult]:
-        """What samplers learn from: the newest 5,000 results that have something to teach, oldest first."""
+        """Return the newest 5,000 results that samplers can learn from, oldest first."""
         newest = self._file.query(NEWEST_PAST_RESULTS, [PAST_RESULTS_AT_MOST])
         return [_past_result(body) for (body,) in reversed(newest)]
 

@@ -102,7 +102,7 @@ def _evidence(one: Evidence, *, quotes: bool) -> dict[str, Any]:
 
 
 def _judge(result: EvaluationResult) -> dict[str, Any]:
-    """The cost; the single calls are in the request log."""
+    """Return the cost; the single calls are in the request log."""
     whole = asdict(result.cost)
     del whole["tries"]
     return whole
@@ -126,7 +126,7 @@ def load(line: bytes) -> dict[str, Any]:
 
 
 def past_result(row: Mapping[str, Any]) -> PastResult | None:
-    """What samplers learn from a row; None for anything else. Never raises: the row may come from anywhere."""
+    """Read what samplers learn from a row; None if nothing. Never raises: the row may come from anywhere."""
     try:
         if row["schema"] != SCHEMA:
             return None

@@ -68,7 +68,7 @@ class Writer:
         self._file.close()
 
     def _is_forgotten(self, one: EvaluationResult) -> bool:
-        """Whether it was erased while it was evaluated, or on its way here."""
+        """Return whether it was erased while it was evaluated, or on its way here."""
         user = self._users.of(one.case.user_id) if self._users is not None else ""
         return self._forgotten.holds(one.case.request_id, user, one.case.answered_at or one.evaluated_at)
 

@@ -105,7 +105,7 @@ class StepCount(NamedTuple):
 
 
 def database(path: Path, clock: Clock, damaged: Callable[[Path, str], None]) -> Database:
-    """The file for writing; `damaged` is called as in `Database`."""
+    """Open the file for writing; `damaged` is called as in `Database`."""
     return Database(path, _FORMAT, name="the request log", clock=clock, damaged=damaged)
 
 
@@ -159,7 +159,7 @@ class RequestLogReader:
         self._file = ReadOnly(path, _FORMAT, name="the request log")
 
     def of(self, request_id: str) -> list[RequestRecord]:
-        """The records of one request, oldest first: more than one where spans came after it was closed."""
+        """Return the records of one request, oldest first: more than one if spans came after it was closed."""
         sql = "SELECT body FROM requests WHERE request_id = ? ORDER BY at LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [_whole(request_id), _MOST_OF_ONE]):
@@ -168,7 +168,7 @@ class RequestLogReader:
         return found
 
     def between(self, since: float, until: float, limit: int) -> list[RequestRecord]:
-        """The newest `limit` records of requests that ended between two wall-clock seconds, newest first."""
+        """Return the newest `limit` records of requests that ended between two wall-clock seconds, newest first."""
         sql = "SELECT body FROM requests WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT ?"
         found = []
         for (body,) in self._file.query(sql, [since, until, limit]):
@@ -177,7 +177,7 @@ class RequestLogReader:
         return found
 
     def sums(self, since: float, until: float, app: str | None = None) -> list[Sum]:
-        """The steps from the minute that contains `since` up to `until`, in wall-clock seconds, summed by step."""
+        """Add up the steps from the minute that contains `since` up to `until`, in wall-clock seconds, by step."""
         where, values = "at >= ? AND at <= ?", [since // MINUTE * MINUTE, until]
         only: list[Any] = [*values]
         if app is not None:
@@ -189,12 +189,12 @@ class RequestLogReader:
         return [Sum(RequestStep(*row[:4]), *row[4:]) for row in self._file.query(sql, only)]
 
     def span(self) -> tuple[float, float] | None:
-        """The first minute with sums, and when the newest step was taken; None without any."""
+        """Return the first minute with sums, and when the newest step was taken; None without any."""
         ((first, last),) = self._file.query("SELECT min(at), max(last) FROM steps", [])
         return None if first is None else (float(first), float(last))
 
     def oldest(self) -> float | None:
-        """When the request of the oldest record ended; None without any."""
+        """Return when the request of the oldest record ended; None without any."""
         ((at,),) = self._file.query("SELECT min(at) FROM requests", [])
         return None if at is None else float(at)
 

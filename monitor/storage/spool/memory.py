@@ -34,7 +34,7 @@ class FirstDraws:
         self._pending: deque[Draw] = deque(maxlen=MAX_DRAWS)
 
     def __bool__(self) -> bool:
-        """Whether there are draws to write."""
+        """Return whether there are draws to write."""
         return bool(self._pending)
 
     def drawn(self, key: str) -> tuple[float, float] | None:
@@ -70,13 +70,13 @@ class FirstDraws:
 
 
 def read_draws(db: sqlite3.Connection) -> list[Draw]:
-    """The draws in the database, oldest first; skips damaged ones."""
+    """Return the draws in the database, oldest first, without damaged ones."""
     found = db.execute("SELECT id, probability, target FROM draws ORDER BY n DESC LIMIT ?", (MAX_DRAWS,)).fetchall()
     return [Draw(*row) for row in reversed(found) if _is_valid(row)]
 
 
 def read_result_ids(db: sqlite3.Connection) -> list[str]:
-    """The ids of delivered results in the database, oldest first."""
+    """Return the ids of delivered results in the database, oldest first."""
     known = db.execute("SELECT id FROM remembered ORDER BY n DESC LIMIT ?", (MAX_RESULT_IDS,)).fetchall()
     return [key.decode("utf-8", "replace") for (key,) in reversed(known) if isinstance(key, bytes)]
 

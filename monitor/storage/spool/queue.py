@@ -166,7 +166,7 @@ class Spool:
         self._write_soon()
 
     def remembered(self, key: str) -> bool:
-        """Whether the result has reached the sinks, as far back as is remembered: 200,000 results, `keep` seconds."""
+        """Return whether the result has reached the sinks, among the last 200,000 results and `keep` seconds."""
         return key in self._known
 
     # -- within

@@ -107,7 +107,7 @@ def discard(path: Path) -> None:
 
 
 def read(path: Path, since: float) -> Iterator[SpoolRecord]:
-    """The deliveries received since that wall-clock second, in the order in which they were processed.
+    """Yield the deliveries received since that wall-clock second, in the order in which they were processed.
 
     Skips damaged ones. Raises `MonitorError` where the file cannot be read.
     """
@@ -139,7 +139,7 @@ def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
 
 
 def _forms(word: str) -> Iterator[bytes]:
-    """How an id may stand in a delivery: as text, as a JSON string, and a trace id as its bytes."""
+    """Yield the forms of an id in a delivery: text, a JSON string, and for a trace id its bytes."""
     yield word.encode("utf-8", "surrogatepass")
     yield json.dumps(word)[1:-1].encode("ascii")
     with suppress(ValueError):
@@ -148,6 +148,6 @@ def _forms(word: str) -> Iterator[bytes]:
 
 
 def rows_of(db: sqlite3.Connection, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
-    """The rows of the spool with these numbers."""
+    """Return the rows of the spool with these numbers."""
     wanted = list(numbers)
     return db.execute(f"SELECT {COLUMNS} FROM records WHERE id IN ({marks(wanted)})", wanted).fetchall()  # noqa: S608 - constants

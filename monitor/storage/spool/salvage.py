@@ -85,7 +85,7 @@ def finish(path: Path, now: float) -> Path | None:
 
 
 def lost_in_log(path: Path, read: int) -> int:
-    """How many committed transactions of the write-ahead log SQLite skipped after it had read `read` valid frames.
+    """Count the committed transactions of the write-ahead log that SQLite skipped after `read` valid frames.
 
     SQLite stops silently at the first frame with a wrong checksum, as it must for a write torn by a power cut. One of
     the skipped transactions may be such a write, which was never acknowledged; it is counted all the same.

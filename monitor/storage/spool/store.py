@@ -161,7 +161,7 @@ class SpoolDatabase:
         raise StoreFailed("damaged", f"{self._path} was repaired and still cannot be read")
 
     def count_left(self) -> int:
-        """How many records the previous process left. Raises `StoreFailed`."""
+        """Count the records that the previous process left. Raises `StoreFailed`."""
         db = self._connection()
         try:
             return int(db.execute("SELECT count(*) FROM records WHERE id <= ?", (self._left,)).fetchone()[0])

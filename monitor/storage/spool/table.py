@@ -122,7 +122,7 @@ def log_pages(disk: os.statvfs_result) -> int:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file's content is at fault, rather than the disk or its free space."""
+    """Return whether the file's content is at fault, rather than the disk or its free space."""
     if isinstance(error, sqlite3.Error):
         return code_of(error) in _DAMAGE
     return isinstance(error, Damaged)
@@ -146,7 +146,7 @@ class Fullness:
         self._log_pages = 0
 
     def of(self, db: sqlite3.Connection, now: float) -> Room:
-        """How full the file is now, and how full the disk was less than a second ago.
+        """Measure how full the file is now, and how full the disk was less than a second ago.
 
         A disk counts as full while some space is left: the log needs it to be folded in, and so do deletions.
         Raises `sqlite3.Error`, `OSError`.

@@ -119,7 +119,7 @@ class MonitorSetup:
     external: Collection[str] = ()
 
     def evaluator(self, name: str) -> EvaluatorSetup | None:
-        """The evaluator of this name."""
+        """Return the evaluator of this name."""
         return next((one for one in self.evaluators if one.name == name), None)
 
 

@@ -23,7 +23,7 @@ from monitor.quantities import human_duration
 def explain_decision(
     name: str, request: RequestRecord, facts: TraceFacts, setup: MonitorSetup
 ) -> Iterator[ExplanationStep]:
-    """The steps of the evaluator `name`; the last one says how it ended, with its cause."""
+    """Yield the steps of the evaluator `name`. The last one says how it ended, with its cause."""
     evaluator = setup.evaluator(name)
     decision = next((one for one in request.decisions if one.evaluator == name), None)
     row = next((one for one in reversed(facts.results) if one.get("evaluator") == name), None)
@@ -144,7 +144,7 @@ def _scored(name: str, scope: str, took: str, setup: MonitorSetup) -> Explanatio
 
 
 def from_row(row: Mapping[str, Any], evaluator: EvaluatorSetup | None, setup: MonitorSetup) -> ExplanationStep:
-    """How it ended, according to a result in the history."""
+    """Explain how it ended, from a result in the history."""
     name, outcome = str(row.get("evaluator") or ""), row.get("outcome")
     reason, detail = str(row.get("reason") or ""), str(row.get("detail") or "")
     if outcome == "score":

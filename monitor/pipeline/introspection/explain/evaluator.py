@@ -172,7 +172,7 @@ def _more_at_once(evaluator: EvaluatorSetup) -> str:
 def _end(  # noqa: PLR0911 - read from the top, the first match is the answer
     facts: EvaluatorFacts, counts: _OutcomeSums, evaluator: EvaluatorSetup, setup: MonitorSetup
 ) -> ExplanationStep:
-    """The first place on the way at which nothing was left; if there are scores, what keeps others from one."""
+    """Find the first step after which no case was left; if there are scores, why other cases have none."""
     if counts.live:
         return _with_scores(facts, counts, evaluator)
     if counts.scored:
@@ -274,6 +274,6 @@ def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: Monitor
 
 
 def _detail(facts: EvaluatorFacts, reason: str) -> str:
-    """What the newest result with this reason says, such as which cap of a budget is spent."""
+    """Return the detail of the newest result with this reason, such as which cap of a budget is spent."""
     row = facts.unscored
     return str(row.get("detail") or "") if row is not None and row.get("reason") == reason else ""

@@ -42,7 +42,7 @@ def of_outcome(outcome: str, detail: str, setup: MonitorSetup, *, draw: float = 
 
 
 def _of_missing_texts(detail: str) -> str:
-    """What to change in the sender, where it is known what it leaves out."""
+    """Say what to change in the sender, if it is known what it leaves out."""
     limit = _LIMIT.search(detail)
     if limit:
         return f"in the service: raise {limit[1]}, or unset it"
@@ -227,10 +227,10 @@ _EXTERNAL: Final[Mapping[str, str]] = {
 
 
 def external(via: str) -> str:
-    """What external scores of this source are."""
+    """Describe external scores of this source."""
     return _EXTERNAL.get(via, "an external score")
 
 
 def expected_via(name: str) -> str:
-    """The source from which external scores of this name would arrive; empty where it is unknown."""
+    """Return the source from which external scores of this name would arrive; empty if unknown."""
     return ScoreSource.FEEDBACK if name.startswith(USER_FEEDBACK) else ""

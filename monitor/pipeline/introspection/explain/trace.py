@@ -124,7 +124,7 @@ def _extracted(request: RequestRecord) -> ExplanationStep:
 
 
 def _earlier(requests: Sequence[RequestRecord]) -> Iterator[ExplanationStep]:
-    """The same id may have ended before, if parts of a trace arrived after it was closed and forgotten."""
+    """Explain earlier ends of the same id: parts of a trace may arrive after it was closed and forgotten."""
     for one in requests:
         scored = [decision.evaluator for decision in one.decisions if decision.outcome == "score"]
         by = f", scored by {', '.join(scored)}" if scored else ""
@@ -216,7 +216,7 @@ def _from_results(subject: str, facts: TraceFacts, setup: MonitorSetup, evaluato
 
 
 def _head_sampling(facts: TraceFacts, setup: MonitorSetup) -> ExplanationStep:
-    """What head sampling decides from the id alone."""
+    """Explain what head sampling decides from the id alone."""
     rate = setup.head_rate
     if facts.least_rate is None:
         return ExplanationStep(
