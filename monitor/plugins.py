@@ -7,6 +7,7 @@ These names stay as they are within a major version (docs/stability.md). docs/ex
 from __future__ import annotations
 
 from monitor.errors import ConfigError, InvalidData, JudgeError, Overloaded
+from monitor.extraction.content import why_trivial
 from monitor.extraction.documents import read as read_documents
 from monitor.extraction.messages import read as read_messages
 from monitor.extraction.rows import take as read_rows
@@ -100,4 +101,5 @@ __all__ = [
     "read_text",
     "split_spans",
     "unfold",
+    "why_trivial",
 ]

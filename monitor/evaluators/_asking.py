@@ -9,7 +9,7 @@ from typing import TypeVar
 import anyio
 
 from monitor.errors import JudgeError
-from monitor.evaluators._content import why_trivial
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Scale, Score, UnscoredReason
 from monitor.stages import Judge

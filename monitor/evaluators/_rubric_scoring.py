@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._content import why_trivial
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
 from monitor.evaluators._rubric_parts import COMPUTED, KINDS, EvidenceSummary, material
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Question

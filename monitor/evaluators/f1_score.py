@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from typing import ClassVar, Final
 
-from monitor.evaluators._content import why_trivial
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs

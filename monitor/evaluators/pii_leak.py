@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import ClassVar, Literal
 
-from monitor.evaluators._content import why_trivial
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.privacy.detectors import Piece, pieces

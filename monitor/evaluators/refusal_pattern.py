@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import ClassVar, Literal, NamedTuple
 
-from monitor.evaluators._content import why_trivial
 from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
 from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures

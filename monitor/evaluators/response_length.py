@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from monitor.evaluators._content import why_trivial
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures

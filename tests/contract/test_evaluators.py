@@ -19,14 +19,13 @@ from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, Unscored, UnscoredReason
 from monitor.stages import Evaluator, Measures, Prompt, Question
 from monitor.testing import ScriptedJudge
-from tests.support.components import options
+from tests.support.components import TRIVIAL, options
 
 pytestmark = pytest.mark.anyio
 
 OWN = Path(registry.__file__).parent / "evaluators" / "rubrics" / "relevance.md"
 OPTIONS: dict[str, dict[str, Any]] = {"rubric": {"file": str(OWN)}}
 ALL = registry.types("evaluators")
-TRIVIAL = ["", " \n", ":", ".", "Thought process:", "\u200b"]
 REPLIES = ["Yes", "No", "no.", "PASS", "FAIL", "4", "0.7", "text", ""]  # of models that have a form of their own
 REPLIES += ["Feedback: most of it is there. [RESULT] 4", '{"REASONING": ["It is there."], "SCORE": "PASS"}']
 REPLIES += ['[[{"label": "consistent", "score": 0.8}, {"label": "hallucinated", "score": 0.2}]]']

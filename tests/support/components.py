@@ -7,6 +7,9 @@ from typing import Any
 
 from monitor.stages import Component
 
+TRIVIAL = ["", " \n", ":", ".", "Thought process:", "\u200b"]
+"""Responses without content."""
+
 
 def options(component: type[Component], folder: Path, api: str = "", brokers: str = "") -> dict[str, Any]:
     """The options of `component` that give an example, with it. What needs a place gets one of the test's.

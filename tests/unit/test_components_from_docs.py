@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from monitor.errors import ConfigError
 from monitor.extraction.compose import read
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Case, Document, ReadingStatus, Request
-from monitor.model.outcome import Score
+from monitor.model.outcome import Score, Skipped
 from monitor.model.row import RowBatch
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
 from tests.support import surface
+from tests.support.components import TRIVIAL
 from tests.support.intakes import RecordingIntake
 from tests.support.runtime import runtime
 from tests.support.traces import Builder
@@ -56,6 +58,13 @@ def test_the_evaluator_that_asks_a_judge_asks_and_scores() -> None:
     judge = ScriptedJudge([{"explanation": "It promises a call.", "promises": True}])
     assert score(made(), judge).value == 1
     assert judge.questions[0].material == {"response": CASE.response}
+
+
+@pytest.mark.parametrize("response", TRIVIAL)
+def test_the_evaluator_that_asks_a_judge_skips_a_response_without_content(response: str) -> None:
+    made = written("Promises", of_page("writing-an-evaluator.md", "python")[1])
+    judge = ScriptedJudge(lambda _: pytest.fail("the judge was asked"))
+    assert isinstance(anyio.run(made().evaluate, replace(CASE, response=response), judge), Skipped)
 
 
 def test_the_test_that_the_page_shows_passes() -> None:

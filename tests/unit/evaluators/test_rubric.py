@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
-from monitor.evaluators._content import why_trivial
 from monitor.evaluators.rubric import from_file
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case, Document, Message, Request
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Evaluator

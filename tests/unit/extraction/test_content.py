@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.evaluators._content import why_trivial
+from monitor.extraction.content import why_trivial
 from monitor.model.case import Case, Document, Message, Request
 from tests.support.work import assert_linear
 

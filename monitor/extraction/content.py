@@ -116,7 +116,7 @@ def _is_answer(letter: str, case: Case) -> bool:
 
 
 def _texts(case: Case) -> Iterator[str]:
-    """The texts of the case that may name a letter."""
+    """Yield the texts of the case that may name a letter."""
     yield case.request.query[:_READ]
     for message in (*case.request.history, *case.prompt):
         yield message.content[:_READ]
@@ -125,7 +125,7 @@ def _texts(case: Case) -> Iterator[str]:
 
 
 def _names(letter: str, text: str) -> bool:
-    """Whether a text lists the letter as one of at least two options, or has it as a word of its own, in upper case.
+    """Return whether a text lists the letter as one of at least two options, or has it as a word in upper case.
 
     The English article at the start of a sentence and the pronoun "I" are no names.
     """
