@@ -1,1 +1,1 @@
-"""How a dialect writes a span; one file a dialect."""
+"""Read spans in the dialects of instrumentations, one file for each dialect."""

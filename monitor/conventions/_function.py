@@ -1,4 +1,4 @@
-"""What a traced function was given and what it gave back: arguments without their names, and documents among them."""
+"""Read the arguments and results of traced functions: arguments without names, and documents among them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ID: Final = re.compile(r"(?=[^\s]*[0-9_@:/.-])[A-Za-z0-9_@:/.+-]{1,200}")
 
 
 def arguments(given: Value) -> Value:
-    """Positional arguments come without their names, as `{"args": [], "kwargs": {}}` or as a bare list.
+    """Name positional arguments, which are sent without names as `{"args": [], "kwargs": {}}` or as a bare list.
 
-    The first is what is asked and the second the conversation, where those with names do not say otherwise. Ids and
-    objects before a question in words are passed over.
+    The first is read as the question and the second as the conversation, unless arguments with names say otherwise.
+    Ids and objects before a question in words are skipped.
     """
     named: Value = None
     if isinstance(given, Mapping) and given and given.keys() <= {"args", "kwargs"}:
@@ -38,25 +38,25 @@ def _from_question(placed: Sequence[Value]) -> Sequence[Value]:
 
 
 def _is_handle(one: Value) -> bool:
-    """Whether an argument only names or is a thing: an id, an address, a number, an object."""
+    """Return whether an argument is an id, an address, a number or an object, not text in words."""
     if isinstance(one, str):
         return _ID.fullmatch(one) is not None or values.is_repr(one) or not values.usable(one)
     return one is None or isinstance(one, (bool, int, float))
 
 
 def asked(given: Value) -> messages.StatedQuestion | None:
-    """The question among what was given, and the conversation before it."""
+    """Return the question among the arguments, and the conversation before it."""
     return messages.read_request(arguments(given))
 
 
 def query(given: Value) -> str | None:
-    """The question alone."""
+    """Return the question only."""
     found = asked(given)
     return found.query if found else None
 
 
 def documents_step(given: Value, put_out: Value) -> dict[str, Any] | None:
-    """A function that gives documents back: decorated ones are mere spans unless their author names another type."""
+    """Read a function that returns documents: decorated ones are plain spans unless their author names another type."""
     after = _documents_alone(put_out)
     if after is None:
         return None
@@ -66,13 +66,13 @@ def documents_step(given: Value, put_out: Value) -> dict[str, Any] | None:
 
 
 def is_part(after: tuple[Document, ...], given: Value) -> bool:
-    """Whether all of the documents were given to the step: what it does is filter or reorder."""
+    """Return whether all the documents were passed to the step: then it filters or reorders them."""
     several = (documents.read(listed) for listed in _lists(given) if not messages.read(listed))
     return any(before and evidence.within(after, before) for before in several)
 
 
 def _documents_alone(listed: Value) -> tuple[Document, ...] | None:
-    """The documents of a list in which each element says itself that it is one: a text alone may be anything."""
+    """Return the documents of a list in which each element is marked as one: a bare text may be anything."""
     if not isinstance(listed, list) or messages.read(listed):
         return None
     found = documents.read(listed) or ()
@@ -86,7 +86,7 @@ def _documents_alone(listed: Value) -> tuple[Document, ...] | None:
 
 
 def _lists(given: Value) -> Iterator[list[Value]]:
-    """The lists among what a step was given: it itself, its fields, the arguments of a call."""
+    """Yield the lists in the input of a step: the input itself, its fields, the arguments of a call."""
     named = arguments(given)
     for one in (given, *(named.values() if isinstance(named, Mapping) else ())):
         if isinstance(one, list):

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own GenAI conventions, in all generations: span attributes, one event, a log for each message.
+"""Read OpenTelemetry's own GenAI conventions, all versions: span attributes, one event, a log for each message.
 
 Keys: https://opentelemetry.io/docs/specs/semconv/gen-ai/ (messages in attributes since 1.37, logs as of 1.30).
 """
@@ -35,7 +35,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "invoke_workflow": "request",
     "chain": "request",
 }
-_Told: TypeAlias = tuple[str, Value, Mapping[str, Value]]
+_Event: TypeAlias = tuple[str, Value, Mapping[str, Value]]
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _MESSAGE_EVENTS: Final = {
@@ -57,23 +57,23 @@ class GenAI(Convention):
     record_marks: ClassVar[tuple[bytes, ...]] = (b"gen_ai",)
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span and its log records say; None where neither has a key of this dialect."""
-        told: list[_Told] = [
+        """Observe the span and its log records; None where neither has a key of this dialect."""
+        logged: list[_Event] = [
             (_event_name(r), r.body if r.body is not None else r.attributes, r.attributes) for r in records
         ]
-        told += [(event.name, event.attributes, event.attributes) for event in span.events]
-        told = [one for one in told if one[0].startswith("gen_ai.")]
-        if not told and not any(key.startswith("gen_ai.") for key in span.attributes):
+        logged += [(event.name, event.attributes, event.attributes) for event in span.events]
+        logged = [one for one in logged if one[0].startswith("gen_ai.")]
+        if not logged and not any(key.startswith("gen_ai.") for key in span.attributes):
             return None
         attributes: dict[str, Value] = {}
-        for name, _, of_record in told:
+        for name, _, of_record in logged:
             if name == _DETAILS:
                 attributes |= of_record
-        # A length limit breaks a span's JSON and only shortens the texts of a record, where it is structured.
+        # A length limit breaks the JSON in a span, but only shortens the texts in a structured record.
         attributes |= {k: v for k, v in span.attributes.items() if k not in attributes or not _is_broken(v)}
         operation = values.text(attributes.get("gen_ai.operation.name")).lower()
         kind = _KINDS.get(operation, "other")
-        if kind == "other" and not operation and (told or "gen_ai.request.model" in attributes):
+        if kind == "other" and not operation and (logged or "gen_ai.request.model" in attributes):
             kind = "generation"
         observation = Observation(
             kind=kind,
@@ -85,22 +85,22 @@ class GenAI(Convention):
             user_id=_unquoted(values.first(attributes, ("user.id", "enduser.id"))),
             error=values.error_of(span),
         )
-        return replace(observation, **_content(kind, attributes, told))
+        return replace(observation, **_content(kind, attributes, logged))
 
 
 def _is_broken(value: Value) -> bool:
     return isinstance(value, str) and values.broken(value)
 
 
-def _unquoted(told: Value) -> str:
-    """An id: MLflow, translating its spans into this dialect, leaves the application's own attributes in JSON."""
-    bare = values.unfold(told, 1)
-    return bare if isinstance(bare, str) else values.text(told)
+def _unquoted(value: Value) -> str:
+    """Return an id without quotes: when MLflow writes this dialect, it leaves the application's attributes in JSON."""
+    bare = values.unfold(value, 1)
+    return bare if isinstance(bare, str) else values.text(value)
 
 
-def _content(kind: _Kind, attributes: Mapping[str, Value], told: Sequence[_Told]) -> dict[str, Any]:
+def _content(kind: _Kind, attributes: Mapping[str, Value], logged: Sequence[_Event]) -> dict[str, Any]:
     if kind == "generation":
-        return _generation(attributes, told)
+        return _generation(attributes, logged)
     if kind == "request":
         sent = _sent(attributes)
         at = messages.last_user(sent) if sent else -1
@@ -122,13 +122,13 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], told: Sequence[_Told]
     return {}
 
 
-def _generation(attributes: Mapping[str, Value], told: Sequence[_Told]) -> dict[str, Any]:
+def _generation(attributes: Mapping[str, Value], logged: Sequence[_Event]) -> dict[str, Any]:
     sent, response = _sent(attributes), _said(attributes)
     if sent is None:
-        by_event = tuple(_message(name, body) for name, body, _ in told if name in _MESSAGE_EVENTS)
+        by_event = tuple(_message(name, body) for name, body, _ in logged if name in _MESSAGE_EVENTS)
         sent = by_event or None
     if response is None:
-        choices = [_choice(body) for name, body, _ in told if name == "gen_ai.choice"]
+        choices = [_choice(body) for name, body, _ in logged if name == "gen_ai.choice"]
         response = next((text for text in choices if text is not None), None)
     return {"messages": sent, "response": response}
 
@@ -139,15 +139,15 @@ def _event_name(record: LogRecord) -> str:
 
 def _sent(attributes: Mapping[str, Value]) -> tuple[Message, ...] | None:
     sent = messages.read(attributes.get("gen_ai.input.messages"))
-    told = attributes.get("gen_ai.system_instructions")
-    instructions = messages.text_of(values.unfold(told)) if told is not None else ""
+    given = attributes.get("gen_ai.system_instructions")
+    instructions = messages.text_of(values.unfold(given)) if given is not None else ""
     if instructions and not any(m.role == "system" and m.content == instructions for m in sent or ()):
         return (Message("system", instructions), *(sent or ()))
     return sent
 
 
 def _said(attributes: Mapping[str, Value]) -> str | None:
-    """The text of the answer; empty where it ended without a word, None where it called a tool or was not sent."""
+    """Return the answer; empty where the model ended without text, None where it called a tool or nothing was sent."""
     put_out = values.unfold(attributes.get("gen_ai.output.messages"))
     said = messages.read(put_out)
     if not said:
@@ -181,7 +181,7 @@ def _body_text(body: Value) -> str:
 
 
 def _unpacked(body: Value) -> Value:
-    """Span events carry the body as JSON in one attribute."""
+    """Return the body of a span event, which is JSON in one attribute."""
     body = values.unfold(body)
     if isinstance(body, Mapping) and "gen_ai.event.content" in body:
         return values.unfold(body["gen_ai.event.content"])

@@ -1,7 +1,7 @@
-"""Haystack's own tracer: pipelines, their components and agents, told apart by the sockets that a component declares.
+"""Read Haystack's own tracer: pipelines, components and agents, distinguished by the sockets a component declares.
 
 Keys: https://github.com/deepset-ai/haystack/tree/main/haystack/tracing and the `set_content_tag` calls of its pipelines
-and agents. Texts come only where content tracing is on.
+and agents. Texts are sent only if content tracing is on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Haystack(Convention):
     precedence: ClassVar[int] = 40
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it has no attribute of this dialect."""
+        """Observe the span; None where it has no attribute of this dialect."""
         attributes = span.attributes
         if not any(key.startswith(_PREFIX) for key in _named(span)):
             return None
@@ -69,7 +69,7 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], given: Value, put_out
 
 
 def _role(span: Span) -> tuple[_Kind, str]:
-    """The role of a span, and the beginning of the keys of its input and output."""
+    """Return the role of a span, and the prefix of the keys of its input and output."""
     attributes, keys = span.attributes, _named(span)
     named = values.text(attributes.get("haystack.component.type"))
     if named or any(key.startswith("haystack.component.") for key in keys):
@@ -83,12 +83,12 @@ def _role(span: Span) -> tuple[_Kind, str]:
 
 
 def _named(span: Span) -> tuple[str, ...]:
-    """The keys of a span; where content tracing is off, an agent's calls of its model have none but their name."""
+    """Return the keys of a span; with content tracing off, an agent's model calls have only their name."""
     return (*span.attributes, _CALL_OF_AGENT) if span.name == _CALL_OF_AGENT else tuple(span.attributes)
 
 
 def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
-    """Components are anyone's classes: the role shows in what goes in and out, and names only where that is silent."""
+    """Return the role of a component: from its inputs and outputs, as classes may have any name; else from its name."""
     if named.endswith("Embedder"):
         return "embedding"
     if named == "ToolInvoker":
@@ -98,46 +98,46 @@ def _component(named: str, attributes: Mapping[str, Value]) -> _Kind:
         return "request"
     if "replies" in put_out or named.endswith("Generator"):
         return "generation"
-    if any(_holds_documents(socket, told) for socket, told in put_out.items()):
+    if any(_holds_documents(socket, kind) for socket, kind in put_out.items()):
         given = _sockets(attributes, "input")
-        return "rerank" if any(_holds_documents(socket, told) for socket, told in given.items()) else "retrieval"
+        return "rerank" if any(_holds_documents(socket, kind) for socket, kind in given.items()) else "retrieval"
     return "retrieval" if not put_out and named.endswith("Retriever") else "other"
 
 
 def _sockets(attributes: Mapping[str, Value], side: Literal["input", "output"]) -> dict[str, str]:
-    """The sockets of a component with the types they declare; those without a declaration by what came or went."""
+    """Return the sockets of a component with their declared types, or those in use where none are declared."""
     declared = values.unfold_cut(attributes.get(f"haystack.component.{side}_spec"))
     if isinstance(declared, Mapping) and declared:
         return {
-            name: values.text(told.get("type")) if isinstance(told, Mapping) else "" for name, told in declared.items()
+            name: values.text(kind.get("type")) if isinstance(kind, Mapping) else "" for name, kind in declared.items()
         }
     return dict.fromkeys(_mapping(attributes.get(f"haystack.component.{side}")), "")
 
 
-def _holds_documents(socket: str, told: str) -> bool:
-    return bool(_OF_DOCUMENTS.search(told)) or socket == "documents"
+def _holds_documents(socket: str, kind: str) -> bool:
+    return bool(_OF_DOCUMENTS.search(kind)) or socket == "documents"
 
 
 def _request(given: Value, put_out: Value) -> dict[str, Any]:
     asked = _asked(_mapping(given)) or messages.read_request(given)
-    told = _mapping(put_out)
+    output = _mapping(put_out)
     return {
         "query": asked.query if asked else None,
         "history": asked.history if asked else None,
-        "response": _answer(told),
-        "usage": _usage(told.get("token_usage")),
+        "response": _answer(output),
+        "usage": _usage(output.get("token_usage")),
     }
 
 
 def _asked(given: Mapping[str, Value]) -> messages.StatedQuestion | None:
-    """The question among the inputs of a pipeline's components, where all that name it so agree."""
+    """Return the question in the inputs of a pipeline's components, if all that have one agree."""
     for key in _QUESTIONS:
         stated: dict[str, messages.StatedQuestion] = {}
         for inner in (given, *given.values()):
-            told = inner.get(key) if isinstance(inner, Mapping) else None
-            if isinstance(told, Mapping):
-                continue  # a component of that name
-            asked = messages.read_request({"messages": _chat(told)} if key == "messages" else told)
+            value = inner.get(key) if isinstance(inner, Mapping) else None
+            if isinstance(value, Mapping):
+                continue  # a component with that name
+            asked = messages.read_request({"messages": _chat(value)} if key == "messages" else value)
             if asked is not None:
                 stated.setdefault(asked.query, asked)
         if stated:
@@ -146,60 +146,60 @@ def _asked(given: Mapping[str, Value]) -> messages.StatedQuestion | None:
 
 
 def _answer(put_out: Mapping[str, Value]) -> str | None:
-    """What the components at the end of a pipeline answered; None where several did, and differently."""
+    """Return the answer of the components at the end of a pipeline; None where several gave different answers."""
     ends = [inner for inner in (put_out, *put_out.values()) if isinstance(inner, Mapping)]
     for said in (
         {_best(end.get("answers")) for end in ends},
         {_reply(end.get("replies")) for end in ends},
         {_reply([end.get("last_message")]) for end in ends},
     ):
-        told = {text for text in said if text}
-        if told:
-            return told.pop() if len(told) == 1 else None
+        answers = {text for text in said if text}
+        if answers:
+            return answers.pop() if len(answers) == 1 else None
     return None
 
 
 def _best(answers: Value) -> str | None:
-    """The first answer with words of those that an answer builder or a reader gave."""
-    told = [_mapping(one) for one in values.elements(answers) or ()]
-    texts = [values.text(_mapping(one.get("init_parameters", one)).get("data")) for one in told]
+    """Return the first non-empty answer of an answer builder or a reader."""
+    listed = [_mapping(one) for one in values.elements(answers) or ()]
+    texts = [values.text(_mapping(one.get("init_parameters", one)).get("data")) for one in listed]
     return next((text for text in texts if text.strip()), None)
 
 
 def _generation(given: Mapping[str, Value], put_out: Mapping[str, Value]) -> dict[str, Any]:
     replies = values.elements(put_out.get("replies")) or ()
-    said = _told_of(replies[0]) if replies else {}
-    described = values.elements(put_out.get("meta"))  # of generators whose replies are bare texts
-    told = _mapping(said.get("meta")) or _mapping(described[0] if described else None)
+    said = _without_underscores(replies[0]) if replies else {}
+    described = values.elements(put_out.get("meta"))  # for generators that reply with bare texts
+    metadata = _mapping(said.get("meta")) or _mapping(described[0] if described else None)
     return {
         "messages": _sent(given),
         "response": _reply(replies) if replies else None,
-        "model": values.text(told.get("model")),
-        "usage": _usage(told.get("usage")),
+        "model": values.text(metadata.get("model")),
+        "usage": _usage(metadata.get("usage")),
     }
 
 
 def _sent(given: Mapping[str, Value]) -> tuple[Message, ...] | None:
-    told = values.first(given, ("messages", "prompt"))
-    sent = (Message("user", told),) if isinstance(told, str) and told.strip() else messages.read(_chat(told))
+    chat = values.first(given, ("messages", "prompt"))
+    sent = (Message("user", chat),) if isinstance(chat, str) and chat.strip() else messages.read(_chat(chat))
     system = values.text(given.get("system_prompt"))
     return (Message("system", system), *sent) if sent and system else sent
 
 
 def _reply(replies: Value) -> str | None:
-    """The first reply with words; empty where the model ended without one, None where it called a tool instead."""
+    """Return the first non-empty reply; empty where the model ended without text, None where it called a tool."""
     listed = values.elements(replies) or ()
     texts = [one if isinstance(one, str) else messages.read_answer(_chat([one])) for one in listed]
     text = next((text for text in texts if text and text.strip()), None)
-    ended = [_mapping(_told_of(one).get("meta")).get("finish_reason") == "stop" for one in listed]
+    ended = [_mapping(_without_underscores(one).get("meta")).get("finish_reason") == "stop" for one in listed]
     return text if text or not ended or not all(ended) else ""
 
 
-def _usage(told: Value) -> Usage | None:
-    told = _mapping(told)
-    given = values.count(values.first(told, ("prompt_tokens", "input_tokens")))
-    put_out = values.count(values.first(told, ("completion_tokens", "output_tokens")))
-    total = values.count(told.get("total_tokens"))
+def _usage(counted: Value) -> Usage | None:
+    counted = _mapping(counted)
+    given = values.count(values.first(counted, ("prompt_tokens", "input_tokens")))
+    put_out = values.count(values.first(counted, ("completion_tokens", "output_tokens")))
+    total = values.count(counted.get("total_tokens"))
     return Usage(given, put_out, total) if (given, put_out, total) != (None, None, None) else None
 
 
@@ -219,28 +219,28 @@ def _retrieval(
 
 
 def _results(put_out: Value) -> tuple[Document, ...] | None:
-    """What tools returned: of one call as it is, of a step's calls in the messages that carry it."""
+    """Return the results of tools: that of a single call, or those in the messages of a step with several calls."""
     if not isinstance(put_out, Mapping) or "tool_messages" not in put_out:
         return prompt.of_tool(put_out)
     worked = [one for one in values.elements(put_out["tool_messages"]) or () if not _tells_of_failure(one)]
     carried = [prompt.of_tool(one.content) for one in messages.read(_chat(worked)) or ()]
-    told = [found for found in carried if found is not None]
-    return tuple(document for found in told for document in found) if told else None
+    results = [found for found in carried if found is not None]
+    return tuple(document for found in results for document in found) if results else None
 
 
 def _tells_of_failure(message: Value) -> bool:
-    """Whether a tool's message says what went wrong, for the model to do better, and not what was found."""
-    parts = values.elements(_told_of(message).get("content")) or ()
+    """Return whether a tool's message reports an error to the model instead of a result."""
+    parts = values.elements(_without_underscores(message).get("content")) or ()
     return any(_mapping(_mapping(part).get("tool_call_result")).get("error") is True for part in parts)
 
 
 def _chat(value: Value) -> list[Value]:
-    """Chat messages with the keys that all dialects share: some versions write `_role`, and results wrap their text."""
+    """Rewrite chat messages with the usual keys: some versions write `_role`, and results wrap their text."""
     chat: list[Value] = []
     for item in values.elements(values.unfold(value)) or ():
-        told = _told_of(item)
-        parts = values.elements(told.get("content"))
-        chat.append({**told, "content": [_part(part) for part in parts]} if parts is not None else told or item)
+        message = _without_underscores(item)
+        parts = values.elements(message.get("content"))
+        chat.append({**message, "content": [_part(part) for part in parts]} if parts is not None else message or item)
     return chat
 
 
@@ -249,7 +249,7 @@ def _part(part: Value) -> Value:
     return {"type": "tool_result", "result": result.get("result")} if isinstance(result, Mapping) else part
 
 
-def _told_of(item: Value) -> dict[str, Value]:
+def _without_underscores(item: Value) -> dict[str, Value]:
     return {key.removeprefix("_"): held for key, held in _mapping(item).items()}
 
 

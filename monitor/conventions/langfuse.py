@@ -1,4 +1,4 @@
-"""Langfuse: the dialect of its own SDK (v3 to v5), used by decorator, by hand or through handlers of frameworks.
+"""Read Langfuse, the dialect of its own SDK (v3 to v5), used by decorator, by hand or through framework handlers.
 
 Keys: https://langfuse.com/integrations/native/opentelemetry (property mapping), `langfuse.observation.*`.
 """
@@ -40,15 +40,15 @@ _USAGE_KEYS: Final = (
 class LangfuseConvention(Convention):
     """Reads spans that carry `langfuse.observation.type`.
 
-    The SDK also sets it on spans of others that are current when the application adds something to its observation;
-    so dialects that say more of their spans go first, and what it marks as a mere `span` is left to `gen_ai.*` keys.
+    The SDK also sets it on another library's span if that is current when the application updates its observation. So
+    dialects with more detail go first, and a span that it marks only as `span` is left to `gen_ai.*` keys.
     """
 
     name: ClassVar[str] = "langfuse"
     precedence: ClassVar[int] = 70
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it has no type of this dialect."""
+        """Observe the span; None where it has no type of this dialect."""
         named = span.attributes.get(_TYPE)
         if not isinstance(named, str):
             return None
@@ -69,15 +69,15 @@ class LangfuseConvention(Convention):
 
 
 def _error(span: Span) -> str:
-    """A level stands beside the status: applications set it by hand for failures that they have caught."""
+    """Return the error, also from the level: applications set that by hand for failures that they have caught."""
     if values.text(span.attributes.get("langfuse.observation.level")).upper() != "ERROR":
         return values.error_of(span)
-    told = values.text(span.attributes.get("langfuse.observation.status_message"))
-    return told or values.error_of(span) or "error"
+    message = values.text(span.attributes.get("langfuse.observation.status_message"))
+    return message or values.error_of(span) or "error"
 
 
 def _metadata(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """What the application says of the trace; from v5 on its values are JSON, texts too."""
+    """Return the application's metadata of the trace; from v5 on all values are JSON, texts too."""
     found = {
         f"metadata.{key[len(_TRACE_METADATA) :]}": values.text(values.unfold(value, 1))
         for key, value in attributes.items()
@@ -91,7 +91,7 @@ def _request(attributes: Mapping[str, Value]) -> dict[str, Any]:
     step = function.documents_step(given, put_out)
     if step is not None:
         return step
-    # An application that sets the input and output of its trace does so because those of the span are less telling.
+    # An application sets the input and output of its trace because those of the span are less useful.
     asked = messages.read_request(attributes.get("langfuse.trace.input")) or function.asked(given)
     answer = messages.read_answer(attributes.get("langfuse.trace.output"))
     state = documents.of_state(put_out)
@@ -109,7 +109,7 @@ def _retrieval(attributes: Mapping[str, Value]) -> dict[str, Any]:
     if found is None and put_out is not None:
         found = documents.read_result(put_out)
     return {
-        # There is no type for rerankers: theirs is often that of retrievers.
+        # There is no type for rerankers: applications often mark them as retrievers.
         "kind": "rerank" if found and function.is_part(found, given) else "retrieval",
         "query": function.query(given),
         "documents": found,
@@ -127,7 +127,7 @@ def _generation(attributes: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _sent(given: Value) -> tuple[Message, ...] | None:
-    """The chat as sent: a list, the `messages` of a request, an argument of a traced function, or a bare prompt."""
+    """Return the chat as sent: a list, a request's `messages`, an argument of a traced function, or a bare prompt."""
     if isinstance(given, list):
         given = [one for one in given if not _defines_tool(one)]
     arguments = function.arguments(given)
@@ -141,7 +141,7 @@ def _sent(given: Value) -> tuple[Message, ...] | None:
 
 
 def _defines_tool(one: Value) -> bool:
-    """The LangChain handler appends the tools on offer as messages of tools; those answer no call."""
+    """Return whether a message defines a tool: the LangChain handler appends these as tool messages without a call."""
     return (
         isinstance(one, Mapping)
         and one.get("role") == "tool"
@@ -151,10 +151,10 @@ def _defines_tool(one: Value) -> bool:
 
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:
-    told = values.unfold(attributes.get("langfuse.observation.usage_details"))
-    if not isinstance(told, Mapping):
+    details = values.unfold(attributes.get("langfuse.observation.usage_details"))
+    if not isinstance(details, Mapping):
         return None
-    counts = [values.count(values.first(told, keys)) for keys in _USAGE_KEYS]
+    counts = [values.count(values.first(details, keys)) for keys in _USAGE_KEYS]
     return Usage(*counts) if any(count is not None for count in counts) else None
 
 

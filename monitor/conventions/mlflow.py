@@ -1,4 +1,4 @@
-"""MLflow: the spans of its tracing SDK and autologging, sent over OTLP; every attribute is a JSON text.
+"""Read MLflow: spans of its tracing SDK and autologging, sent over OTLP; every attribute is a JSON text.
 
 Keys: https://mlflow.org/docs/latest/genai/tracing/ (`SpanType`, `SpanAttributeKey` of the SDK).
 """
@@ -21,7 +21,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "AGENT": "request",
     "WORKFLOW": "request",
     "TASK": "request",
-    "UNKNOWN": "request",  # what the decorator gives a function of which nothing is said
+    "UNKNOWN": "request",  # the decorator's default type
     "RETRIEVER": "retrieval",
     "RERANKER": "rerank",
     "LLM": "generation",
@@ -46,7 +46,7 @@ class MLflow(Convention):
     precedence: ClassVar[int] = 30
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it has no span type of this dialect."""
+        """Observe the span; None where it has no span type of this dialect."""
         named = _decoded(span.attributes, "mlflow.spanType")
         if not isinstance(named, str):
             return None
@@ -80,15 +80,15 @@ def _request(span: Span) -> dict[str, Any]:
 
 
 def _asker(given: Value) -> Mapping[str, Value]:
-    """Who asks, as requests to MLflow's classes for agents (`ResponsesAgent`, `ChatAgent`) say in their `context`."""
-    told = given if isinstance(given, Mapping) else {}
-    places = (told.get("request"), told)
+    """Return the `context` with session and user in requests to MLflow's `ResponsesAgent` and `ChatAgent`."""
+    outer = given if isinstance(given, Mapping) else {}
+    places = (outer.get("request"), outer)
     contexts = (place.get("context") for place in places if isinstance(place, Mapping))
     return next((context for context in contexts if isinstance(context, Mapping)), {})
 
 
 def _streamed(span: Span, put_out: Value) -> str | None:
-    """The text of a function that yielded it piece by piece: the pieces stand in a list, and each made an event."""
+    """Join the text of a function that yielded it in pieces: they are in a list, and each produced an event."""
     pieces = values.elements(put_out)
     if not pieces or not any(event.name.startswith(_CHUNK) for event in span.events):
         return None
@@ -113,12 +113,12 @@ def _generation(span: Span) -> dict[str, Any]:
         "messages": _sent(_decoded(span.attributes, _INPUTS)),
         "response": _streamed(span, put_out) or _said(put_out),
         "model": values.text(_first(span.attributes, ("mlflow.llm.model", "model"))),
-        "usage": _usage(_decoded(span.attributes, "mlflow.chat.tokenUsage")) or _usage(_told_with(put_out)),
+        "usage": _usage(_decoded(span.attributes, "mlflow.chat.tokenUsage")) or _usage(_raw_usage(put_out)),
     }
 
 
 def _sent(given: Value) -> tuple[Message, ...] | None:
-    """The chat in the arguments of a provider's client, whose system prompt may stand beside the messages."""
+    """Return the chat in the arguments of a provider's client; the system prompt may be beside the messages."""
     if not isinstance(given, Mapping):
         return _chat(given)
     sent = next((chat for key in _SENT_KEYS if (chat := _chat(values.unfold(given.get(key))))), None)
@@ -142,13 +142,13 @@ def _said(put_out: Value) -> str | None:
     return messages.read_answer(put_out)
 
 
-def _usage(told: Value) -> Usage | None:
-    counts = [values.count(values.first(told, keys)) for keys in _USAGE_KEYS] if isinstance(told, Mapping) else []
+def _usage(counted: Value) -> Usage | None:
+    counts = [values.count(values.first(counted, keys)) for keys in _USAGE_KEYS] if isinstance(counted, Mapping) else []
     return Usage(*counts) if any(count is not None for count in counts) else None
 
 
-def _told_with(put_out: Value) -> Value:
-    """The counts in a provider's answer as it came, or in LangChain's: MLflow 2 makes no attribute of them."""
+def _raw_usage(put_out: Value) -> Value:
+    """Return the token counts in a provider's raw answer or LangChain's: MLflow 2 sets no attribute for them."""
     if not isinstance(put_out, Mapping):
         return None
     of_langchain = put_out.get("llm_output")
@@ -162,7 +162,7 @@ def _tool(span: Span) -> dict[str, Any]:
 
 
 def _session(attributes: Mapping[str, Value]) -> str:
-    """MLflow keeps the session with the trace, which OTLP does not carry; LangChain's metadata has it once more."""
+    """Return the session, also from LangChain's metadata: MLflow keeps it with the trace, which OTLP does not carry."""
     return _stated(attributes, ("mlflow.trace.session", "session.id"), _SESSION_KEYS)
 
 
@@ -171,24 +171,24 @@ def _user(attributes: Mapping[str, Value]) -> str:
 
 
 def _stated(attributes: Mapping[str, Value], keys: tuple[str, ...], of_metadata: tuple[str, ...]) -> str:
-    told = values.text(_first(attributes, keys))
-    if told:
-        return told
+    stated = values.text(_first(attributes, keys))
+    if stated:
+        return stated
     metadata = _decoded(attributes, "metadata")
     return values.text(values.first(metadata, of_metadata)) if isinstance(metadata, Mapping) else ""
 
 
 def _facts(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """The short attributes without the quotes of JSON."""
+    """Return the short attributes without their JSON quotes."""
     return slices.of_attributes({key: _decoded(attributes, key) for key in attributes if not key.startswith(_CONTENT)})
 
 
 def _first(attributes: Mapping[str, Value], keys: tuple[str, ...]) -> Value:
-    return next((told for key in keys if (told := _decoded(attributes, key)) is not None), None)
+    return next((value for key in keys if (value := _decoded(attributes, key)) is not None), None)
 
 
 def _decoded(attributes: Mapping[str, Value], key: str) -> Value:
-    """The value that the SDK was given: it encodes once, so a text that looks like JSON itself stays a text."""
+    """Decode a value once, as the SDK encoded it: a text that itself looks like JSON stays a text."""
     return values.unfold(attributes.get(key), 1)
 
 

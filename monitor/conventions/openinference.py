@@ -1,4 +1,4 @@
-"""OpenInference: the dialect of Arize's instrumentations (LangChain, LlamaIndex, DSPy, Haystack and others).
+"""Read OpenInference, the dialect of Arize's instrumentations (LangChain, LlamaIndex, DSPy, Haystack and others).
 
 Keys: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 DSPy writes prompts and answers as fields: `[[ ## question ## ]]` on a line, then the text.
@@ -35,7 +35,7 @@ _TELLING: Final = {
     "llm.output_messages.": "LLM",
 }
 _FIELD: Final = "[[ ## "
-"""A text without this has no field."""
+"""The start of a field; a text without it has none."""
 
 _FIELD_MARK: Final = re.compile(r"^\[\[ ## (\w{1,80}) ## \]\][ \t]*\n?", re.MULTILINE)
 _FIELD_REQUEST: Final = "\nRespond with the corresponding output fields, starting with "
@@ -49,26 +49,26 @@ class OpenInference(Convention):
     precedence: ClassVar[int] = 20
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it has no span kind of this dialect."""
+        """Observe the span; None where it has no span kind of this dialect."""
         named = _named(span)
         if named is None:
             return None
         kind = _KINDS.get(named.upper(), "other")
         read = _READERS.get(kind)
-        told = read(span) if read is not None else {}
+        fields = read(span) if read is not None else {}
         return Observation(
-            kind=told.pop("kind", kind),
+            kind=fields.pop("kind", kind),
             convention=self.name,
             span=span,
             session_id=values.text(span.attributes.get("session.id")),
             user_id=values.text(span.attributes.get("user.id")),
             error=values.error_of(span),
-            **told,
+            **fields,
         )
 
 
 def _named(span: Span) -> str | None:
-    """The kind that the span is given, or shows by its keys where that was among the attributes that an SDK dropped."""
+    """Return the kind of the span, or infer it from the keys if the SDK dropped that attribute."""
     named = span.attributes.get("openinference.span.kind")
     if isinstance(named, str):
         return named
@@ -93,7 +93,7 @@ def _request(span: Span) -> dict[str, Any]:
 
 
 def _filtered(given: Value, put_out: list[Value]) -> tuple[Document, ...] | None:
-    """The output of a step that takes documents and gives some of them back: a postprocessor, a filter, a reorderer."""
+    """Read a step that takes documents and returns some of them: a postprocessor, a filter, a reorderer."""
     is_cut = isinstance(given, str) and values.broken(given)
     taken = values.unfold_cut(given) if is_cut else given
     if isinstance(taken, Mapping):
@@ -115,25 +115,25 @@ def _rerank(span: Span) -> dict[str, Any]:
 
 
 def _documents(span: Span, prefix: str) -> dict[str, Any]:
-    """The documents of a span, those of its output where that has more to say.
+    """Return the documents of a span, from its output where that is more complete.
 
-    An SDK that has no room for all attributes drops the earliest (Python) or the latest (JavaScript): documents that
-    are missing leave a hole in the indexes, or nothing but the count of dropped attributes.
+    At its attribute limit an SDK drops the earliest attributes (Python) or the latest (JavaScript): missing documents
+    leave a gap in the indexes, or only a count of dropped attributes.
     """
     listed = values.unflatten(span.attributes, prefix)
     put_out = span.attributes.get("output.value")
-    told = documents.read(put_out) if put_out is not None else None
-    found = documents.read(listed) if listed is not None else told
+    output = documents.read(put_out) if put_out is not None else None
+    found = documents.read(listed) if listed is not None else output
     lost = max(listed.count(None), int(span.dropped_attributes > 0)) if listed else 0
-    if lost and found and told and not documents.without_text(told) and evidence.within(found, told):
-        found, lost = told, 0
-    elif found and told and len(told) == len(found):
-        found = tuple(_completed(one, other) for one, other in zip(found, told, strict=True))
+    if lost and found and output and not documents.without_text(output) and evidence.within(found, output):
+        found, lost = output, 0
+    elif found and output and len(output) == len(found):
+        found = tuple(_completed(one, other) for one, other in zip(found, output, strict=True))
     return {"documents": found, "documents_without_text": documents.without_text(found or ()) + lost}
 
 
 def _completed(document: Document, other: Document) -> Document:
-    """LangChain's retriever spans carry the id of a document only in the output."""
+    """Complete a document from the output: LangChain's retriever spans have the id only there."""
     if document.content != other.content:
         return document
     return replace(
@@ -153,7 +153,7 @@ def _generation(span: Span) -> dict[str, Any]:
     put_out = values.unfold(attributes.get("output.value"))
     makes_a_prompt = isinstance(put_out, Mapping) and "messages" in put_out
     if sent is None and answered is None and usage is None and (not model or makes_a_prompt):
-        # A framework's own helper around the call, marked as LLM although it calls no model.
+        # A framework's helper around the call, marked as LLM although it calls no model.
         return {"kind": "other"}
     response = None
     if answered is not None:
@@ -169,9 +169,9 @@ def _generation(span: Span) -> dict[str, Any]:
 
 
 def _sent(span: Span, answered: bool) -> tuple[Message, ...] | None:
-    """The chat as sent; where an SDK has dropped a part of it, as the input has it, or not at all.
+    """Return the chat as sent; where an SDK dropped a part of it, take it from the input, or return None.
 
-    The answer is set last. It comes without the end of the chat only where the earliest attributes are dropped.
+    The answer is set last: an answer without the end of the chat means that the earliest attributes were dropped.
     """
     listed = values.unflatten(span.attributes, "llm.input_messages")
     chat = messages.read(listed) if listed else None
@@ -201,20 +201,20 @@ _READERS: Final = {
 
 
 def dspy_fields(text: str) -> dict[str, str]:
-    """The fields of a text, in its order; empty where it has none. What stands before the first is left out."""
+    """Return the fields of a text, in order; empty where it has none. Text before the first field is left out."""
     marks = list(_FIELD_MARK.finditer(text)) if _FIELD in text else []
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return {mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=False)}
 
 
 def dspy_answer(text: str) -> str:
-    """The answer among the fields of a model's reply: the one of that name, else the only one; else all as it is."""
+    """Return the answer field of a model's reply: the one with that name, else the only one, else the whole reply."""
     found = {name: said for name, said in dspy_fields(text).items() if name not in _NO_ANSWER}
     return found.get("answer") or (next(iter(found.values())) if len(found) == 1 else text)
 
 
 def dspy_plain(chat: Sequence[Message]) -> tuple[Message, ...]:
-    """The chat with bare words in place of fields. The last question keeps its own where it has several: a context."""
+    """Replace the fields in a chat by their text. A last question with several keeps them: one is the context."""
     asking = messages.last_user(chat)
     return tuple(_dspy_plain(message, last=at == asking) for at, message in enumerate(chat))
 

@@ -1,4 +1,4 @@
-"""OpenLIT: functions under its decorator, and calls of models in OpenTelemetry's words.
+"""Read OpenLIT: functions under its decorator, and model calls in OpenTelemetry's conventions.
 
 Keys: https://github.com/openlit/openlit, `sdk/python/src/openlit` (the decorator) and its `semcov` (the names).
 """
@@ -26,15 +26,14 @@ _OBJECT: Final = re.compile(r"<[\w.<>]{1,200} object at 0x[0-9a-fA-F]{1,32}>")
 class OpenLIT(Convention):
     """Reads spans of OpenLIT's library.
 
-    The decorator marks no span with a type, and on a failed one it leaves nothing but the exception: the scope tells
-    whose they are.
+    The decorator sets no span type, and on a failed span only the exception: the scope identifies them.
     """
 
     name: ClassVar[str] = "openlit"
     precedence: ClassVar[int] = 55
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span and its log records say; None where OpenLIT did not make it."""
+        """Observe the span and its log records; None where OpenLIT did not make the span."""
         scope = span.origin.scope_name
         if scope.startswith(f"{_SCOPE}."):
             counted = {"gen_ai.usage.total_tokens": span.attributes.get("gen_ai.client.token.usage")}
@@ -54,7 +53,7 @@ class OpenLIT(Convention):
 
 
 def _counted(seen: Observation) -> Observation:
-    """Of LangChain's documents only the first three are sent, and their number; an empty list is only a number."""
+    """Read LangChain's documents: only the first three are sent, with their number; an empty list is only a number."""
     number = values.count(seen.span.attributes.get("gen_ai.retrieval.document_count"))
     if seen.kind != "retrieval" or number is None:
         return seen
@@ -67,7 +66,7 @@ def _function(span: Span) -> dict[str, Any]:
     given, put_out = _given(span.attributes), values.unfold(span.attributes.get(_RESULT))
     asked = functions.asked(given)
     if put_out == "" and asked is not None and span.parent_id:
-        # An empty list, an empty text and None are all written so: the prompt has to say which it was.
+        # An empty list, an empty text and None all look like this: the prompt shows which it was.
         return {"kind": "retrieval", "query": asked.query}
     step = functions.documents_step(given, put_out)
     if step is not None:
@@ -81,7 +80,7 @@ def _function(span: Span) -> dict[str, Any]:
 
 
 def _given(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """The arguments of a call. They come as Python writes them, a method's own object first."""
+    """Return the arguments of a call, which are sent as Python reprs, a method's own object first."""
     written = values.text(attributes.get("function.args")).strip()
     placed = values.unfold(f"[{written[1:-1]}]") if written.startswith("(") else None
     if isinstance(placed, str) and len(placed) <= values.MAX_REPR:

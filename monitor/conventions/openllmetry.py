@@ -1,4 +1,4 @@
-"""OpenLLMetry: the dialect of Traceloop's instrumentations and its SDK's decorators, of 0.62 and of 0.40 and before.
+"""Read OpenLLMetry, the dialect of Traceloop's instrumentations and its SDK's decorators: 0.62, and up to 0.40.
 
 Keys: https://github.com/traceloop/openllmetry, packages `opentelemetry-semantic-conventions-ai` and `traceloop-sdk`.
 """
@@ -30,27 +30,27 @@ _OUTPUT_KEYS: Final = ("traceloop.entity.output", "gen_ai.task.output")
 
 
 class OpenLLMetry(Convention):
-    """Reads spans that Traceloop's libraries made: entities of a workflow, and calls of models.
+    """Reads spans made by Traceloop's libraries: entities of a workflow, and model calls.
 
-    The SDK stamps the properties of a workflow on every span of the process; a span that has nothing else is not its.
-    Its calls of models are written in OpenTelemetry's own words, or were in words of their own that are translated.
+    The SDK puts the properties of a workflow on every span of the process; a span with nothing else is not its own.
+    Its model calls use OpenTelemetry's keys; older ones use other keys, which are translated.
     """
 
     name: ClassVar[str] = "openllmetry"
     precedence: ClassVar[int] = 60
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span and its log records say; None where no library of Traceloop made it."""
+        """Observe the span and its log records; None where no library of Traceloop made the span."""
         if not _recognised(span.attributes):
             return None
         said = gen_ai.GenAI().observe(replace(span, attributes=_translated(span.attributes)), records)
         seen = said or Observation(kind="other", convention=self.name, span=span, error=values.error_of(span))
         named = values.text(span.attributes.get("traceloop.span.kind")).lower()
         kind = seen.kind if seen.kind != "other" else _KINDS.get(named, "other")
-        told: dict[str, Any] = {"kind": kind, "convention": self.name, "span": span, **_identity(span.attributes)}
+        fields: dict[str, Any] = {"kind": kind, "convention": self.name, "span": span, **_identity(span.attributes)}
         read = _READERS.get(kind)
-        told |= read(span.attributes) if read else {}
-        return replace(seen, **{field: value for field, value in told.items() if value not in (None, "")})
+        fields |= read(span.attributes) if read else {}
+        return replace(seen, **{field: value for field, value in fields.items() if value not in (None, "")})
 
 
 def _recognised(attributes: Mapping[str, Value]) -> bool:
@@ -64,20 +64,20 @@ def _is_indexed(attributes: Mapping[str, Value]) -> bool:
 
 
 def _identity(attributes: Mapping[str, Value]) -> dict[str, str]:
-    """Session and user: properties of the association, else what the run was given as metadata."""
+    """Return session and user, from the association properties, else from the metadata of the run."""
     given = values.unfold(attributes.get("traceloop.entity.input"))
     metadata = given.get("metadata") if isinstance(given, Mapping) else None
-    told = metadata if isinstance(metadata, Mapping) else {}
+    run_metadata = metadata if isinstance(metadata, Mapping) else {}
 
     def first(keys: Sequence[str]) -> str:
         stamped = values.first(attributes, [_PROPERTIES + key for key in keys])
-        return values.text(stamped) or values.text(values.first(told, keys))
+        return values.text(stamped) or values.text(values.first(run_metadata, keys))
 
     return {"session_id": first(_SESSION_KEYS), "user_id": first(_USER_KEYS)}
 
 
 def _translated(attributes: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Attributes in OpenTelemetry's words: indexed keys of 0.40 as lists, and a role for what a model put out."""
+    """Translate attributes to OpenTelemetry's keys: indexed keys of 0.40 become lists, and model output gets a role."""
     found = dict(attributes)
     sent = values.unflatten(attributes, "gen_ai.prompt")
     if sent and "gen_ai.input.messages" not in found:
@@ -85,7 +85,7 @@ def _translated(attributes: Mapping[str, Value]) -> Mapping[str, Value]:
     said = values.unflatten(attributes, "gen_ai.completion")
     if not said or "gen_ai.output.messages" in found:
         said = list(values.elements(values.unfold(attributes.get("gen_ai.output.messages"))) or ())
-    if said:  # a stream tells no role; whatever it says, a model has said it
+    if said:  # a stream has no role; its text is always the model's
         found["gen_ai.output.messages"] = [_spoken(one, "assistant") for one in said]
     found.setdefault("gen_ai.usage.total_tokens", attributes.get("llm.usage.total_tokens"))
     asked = values.text(attributes.get("llm.request.type"))
@@ -133,28 +133,28 @@ def _tool(attributes: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _given(attributes: Mapping[str, Value]) -> Value:
-    """What an entity was given. LangChain's inputs are wrapped; those of a stream come late, with its output."""
-    told = values.unfold(values.first(attributes, ("traceloop.entity.input", "gen_ai.task.input")))
-    if not isinstance(told, Mapping) or "inputs" not in told:
-        return _without_self(told)
+    """Return the input of an entity. LangChain wraps its inputs; a stream sends them late, with its output."""
+    given = values.unfold(values.first(attributes, ("traceloop.entity.input", "gen_ai.task.input")))
+    if not isinstance(given, Mapping) or "inputs" not in given:
+        return _without_self(given)
     late = values.unfold(values.first(attributes, _OUTPUT_KEYS))
     around = late.get("kwargs") if isinstance(late, Mapping) else None
     inputs = around.get("inputs") if isinstance(around, Mapping) else None
-    return inputs or told["inputs"]
+    return inputs or given["inputs"]
 
 
-def _without_self(told: Value) -> Value:
-    """The arguments of a call. A method's own object comes first, as the bare name of its class."""
-    placed = values.elements(told.get("args")) if isinstance(told, Mapping) else None
+def _without_self(given: Value) -> Value:
+    """Return the arguments of a call without a method's own object, which comes first as the name of its class."""
+    placed = values.elements(given.get("args")) if isinstance(given, Mapping) else None
     if not placed or not isinstance(placed[0], str) or not _CLASS.fullmatch(placed[0]):
-        return told
+        return given
     is_own = len(placed) > 1 and isinstance(placed[1], str) and not _NAME.fullmatch(placed[1])
-    return {**told, "args": placed[1:]} if is_own else told  # type: ignore[dict-item] # a mapping: it has arguments
+    return {**given, "args": placed[1:]} if is_own else given  # type: ignore[dict-item] # a mapping: it has arguments
 
 
 def _put_out(attributes: Mapping[str, Value]) -> Value:
-    told = values.unfold(values.first(attributes, _OUTPUT_KEYS))
-    return values.unfold(told["outputs"]) if isinstance(told, Mapping) and "outputs" in told else told
+    output = values.unfold(values.first(attributes, _OUTPUT_KEYS))
+    return values.unfold(output["outputs"]) if isinstance(output, Mapping) and "outputs" in output else output
 
 
 def _query(given: Value) -> str | None:
@@ -167,7 +167,7 @@ def _found(found: tuple[Document, ...] | None) -> dict[str, Any]:
 
 
 def _documents(value: Value) -> tuple[Document, ...] | None:
-    """The documents of a list of nothing else: any step may put out a list, and of texts alone it may be anything."""
+    """Return the documents of a list with nothing else in it: any step may return a list, bare texts mean little."""
     listed = values.elements(value)
     if not listed or messages.read(listed) is not None:
         return None
@@ -179,11 +179,11 @@ def _documents(value: Value) -> tuple[Document, ...] | None:
 
 
 def _rest(attributes: Mapping[str, Value]) -> dict[str, Any] | None:
-    """What is left of a list of documents that a length limit has cut: the last is not whole, and more may follow."""
-    told = values.first(attributes, _OUTPUT_KEYS)
-    if not isinstance(told, str) or not values.broken(told):
+    """Return the documents left of a list that a length limit has cut: the last is incomplete, more may be missing."""
+    output = values.first(attributes, _OUTPUT_KEYS)
+    if not isinstance(output, str) or not values.broken(output):
         return None
-    repaired = values.unfold_cut(told)
+    repaired = values.unfold_cut(output)
     listed = values.elements(repaired.get("outputs") if isinstance(repaired, Mapping) else repaired)
     if not listed or messages.read(listed) is not None:
         return None
@@ -199,7 +199,7 @@ def _is_langchain(item: Value) -> bool:
 
 
 def _lists(given: Value) -> Iterator[Value]:
-    """Lists among what a step was given: the whole of it, a value of its state, an argument of its function."""
+    """Yield the lists in the input of a step: the input itself, a value of its state, an argument of its function."""
     yield given
     if isinstance(given, Mapping):
         for inner in given.values():

@@ -1,4 +1,4 @@
-"""Pydantic AI's own instrumentation, formats 1 to 6: the spans of a run of an agent and of its tools.
+"""Read Pydantic AI's own instrumentation, formats 1 to 6: the spans of an agent's run and of its tools.
 
 Keys: https://ai.pydantic.dev/logfire/ and `pydantic_ai/capabilities/instrumentation.py` of the library.
 """
@@ -29,7 +29,7 @@ _OUTPUT_TOKENS: Final = ("gen_ai.aggregated_usage.output_tokens", "gen_ai.usage.
 class PydanticAI(Convention):
     """Reads the runs of agents and the calls of their tools.
 
-    Its calls of models carry OpenTelemetry's own keys and nothing else of weight: `gen_ai` reads them. Only format 1
+    Its model calls carry OpenTelemetry's own keys and nothing else that matters: `gen_ai` reads them. Only format 1
     has a key of its own for the messages of a call.
     """
 
@@ -37,7 +37,7 @@ class PydanticAI(Convention):
     precedence: ClassVar[int] = 40
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What a run or a tool says; None for any other span."""
+        """Observe a run or a tool; None for any other span."""
         operation = span.attributes.get("gen_ai.operation.name")
         ours = span.origin.scope_name == _SCOPE
         if any(key in span.attributes for key in _ALL_MESSAGES) or (ours and operation == "invoke_agent"):
@@ -66,14 +66,14 @@ class PydanticAI(Convention):
         )
 
     def _call(self, span: Span) -> Observation:
-        told = values.elements(values.unfold(span.attributes[_EVENTS])) or ()
-        chosen = [one["message"] for one in told if isinstance(one, Mapping) and "message" in one]
+        events = values.elements(values.unfold(span.attributes[_EVENTS])) or ()
+        chosen = [one["message"] for one in events if isinstance(one, Mapping) and "message" in one]
         said = messages.read(chosen)
         return Observation(
             kind="generation",
             convention=self.name,
             span=span,
-            messages=messages.read([one for one in told if isinstance(one, Mapping) and "message" not in one]),
+            messages=messages.read([one for one in events if isinstance(one, Mapping) and "message" not in one]),
             response=next((one.content for one in said or () if one.content.strip()), None),
             model=values.text(values.first(span.attributes, _MODEL)),
             usage=_usage(span.attributes),
@@ -82,11 +82,11 @@ class PydanticAI(Convention):
         )
 
     def _tool(self, span: Span) -> Observation:
-        # An output function makes the answer out of what the model said: its result is no evidence for it.
+        # An output function builds the answer from the model's reply: its result is no evidence for the answer.
         makes_answer = values.text(span.attributes.get("logfire.msg")).startswith(_OUTPUT_FUNCTION)
         asked = messages.read_request(values.first(span.attributes, _ARGUMENTS))
         error = values.error_of(span)
-        # Of a failed call the result is what the model is told to do better.
+        # The result of a failed call is an instruction to the model to try again.
         found = None if error or makes_answer else prompt.of_tool(values.first(span.attributes, _RESULT))
         return Observation(
             kind="other" if makes_answer else "tool",
@@ -101,9 +101,9 @@ class PydanticAI(Convention):
 
 
 def _question(sent: Sequence[Message], before: int) -> int:
-    """Where the question of this run stands; -1 where it does not.
+    """Return the index of this run's question; -1 where there is none.
 
-    It comes before the model first speaks: what comes later in the user's name is the library asking for a correction.
+    It comes before the model's first reply: a later user message is the library asking for a correction.
     """
     start = _start(sent, before)
     end = next((at for at, one in enumerate(sent) if at >= start and one.role == "assistant"), len(sent))
@@ -112,7 +112,7 @@ def _question(sent: Sequence[Message], before: int) -> int:
 
 
 def _start(sent: Sequence[Message], before: int) -> int:
-    """Where the messages of this run begin, after `before` requests and responses of earlier ones.
+    """Return the index of this run's first message, after `before` requests and responses of earlier runs.
 
     A response is one message; a request may be several in a row (system, tool, user), which count as one.
     """
@@ -128,7 +128,7 @@ def _start(sent: Sequence[Message], before: int) -> int:
 
 
 def _answer(result: Value) -> str | None:
-    """The answer; a structured output without a field that is known for one is an answer as a whole."""
+    """Return the answer; a structured output without a known answer field counts as a whole."""
     said = messages.read_answer(result)
     if said is None and isinstance(result, str) and isinstance(values.unfold(result), (list, dict)):
         return result

@@ -1,4 +1,4 @@
-"""Spring AI: spans of its Micrometer observations, and the log records into which it writes prompts and documents.
+"""Read Spring AI: spans of its Micrometer observations, and the log records with prompts and documents.
 
 Keys: https://docs.spring.io/spring-ai/reference/observability/index.html
 """
@@ -29,21 +29,21 @@ _SCOPE: Final = "org.springframework.boot"
 
 _PAIR: Final = 2
 _ROLES: Final = ("system", "assistant", "user", "tool")
-"""The keys of the client's prompt, in the order in which Java's HashMap has them."""
+"""The keys of the client's prompt, in the order of Java's HashMap."""
 
 
 class SpringAI(Convention):
-    """Reads chat clients, models, vector stores and tools; texts out of span attributes, else out of log records."""
+    """Reads chat clients, models, vector stores and tools; texts from span attributes, else from log records."""
 
     name: ClassVar[str] = "spring_ai"
     record_marks: ClassVar[tuple[bytes, ...]] = tuple(logger.encode() for logger in (_MODEL, _CLIENT, _STORE))
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
-        """What the span and its log records say; None where it is not of Spring AI."""
+        """Observe the span and its log records; None where the span is not Spring AI's."""
         kind = _kind(span)
         if kind is None:
             return None
-        told = {r.origin.scope_name: _told(r) for r in records if r.origin.scope_name.startswith(_LOGGERS)}
+        logged = {r.origin.scope_name: _text_of(r) for r in records if r.origin.scope_name.startswith(_LOGGERS)}
         observation = Observation(
             kind=kind,
             convention=self.name,
@@ -51,11 +51,11 @@ class SpringAI(Convention):
             session_id=values.text(span.attributes.get("spring.ai.chat.client.conversation.id")),
             error=values.error_of(span),
         )
-        return replace(observation, **_content(kind, span, told))
+        return replace(observation, **_content(kind, span, logged))
 
 
 def _kind(span: Span) -> _Kind | None:
-    """The role of a span of Spring AI. Those of models lack its mark; they come from the tracer of Spring Boot."""
+    """Return the role of a Spring AI span. Model spans lack its mark; they come from Spring Boot's tracer."""
     attributes = span.attributes
     named = values.text(attributes.get("spring.ai.kind"))
     if named == "vector_store":
@@ -67,20 +67,20 @@ def _kind(span: Span) -> _Kind | None:
     return None
 
 
-def _told(record: LogRecord) -> str:
-    """What follows the heading of a record."""
+def _text_of(record: LogRecord) -> str:
+    """Return the text of a record after its heading."""
     return values.text(record.body).partition("\n")[2]
 
 
-def _content(kind: _Kind, span: Span, told: Mapping[str, str]) -> dict[str, Any]:
+def _content(kind: _Kind, span: Span, logged: Mapping[str, str]) -> dict[str, Any]:
     attributes = span.attributes
     if kind == "generation":
-        return _generation(span, told)
+        return _generation(span, logged)
     if kind == "request":
-        return _request(attributes, told)
+        return _request(attributes, logged)
     if kind == "retrieval":
         listed = attributes.get("gen_ai.retrieval.documents")
-        found = documents.read(listed) if listed is not None else _documents(told.get(f"{_STORE}ObservationHandler"))
+        found = documents.read(listed) if listed is not None else _documents(logged.get(f"{_STORE}ObservationHandler"))
         return {
             "query": values.text(attributes.get("db.vector.query.content")) or None,
             "documents": found,
@@ -92,36 +92,36 @@ def _content(kind: _Kind, span: Span, told: Mapping[str, str]) -> dict[str, Any]
     return {}
 
 
-def _request(attributes: Mapping[str, Value], told: Mapping[str, str]) -> dict[str, Any]:
-    """The user's own words: what a client is asked, before its advisors have put anything to it."""
+def _request(attributes: Mapping[str, Value], logged: Mapping[str, str]) -> dict[str, Any]:
+    """Read the user's own words: the client's input before its advisors have added anything."""
     sent = messages.read(attributes.get("gen_ai.input.messages"))
     at = messages.last_user(sent) if sent else -1
     if sent and at >= 0:
         query: str | None = sent[at].content
     else:
-        entries = quoted.entries(told.get(_CLIENT + _PROMPT, ""), _ROLES)
+        entries = quoted.entries(logged.get(_CLIENT + _PROMPT, ""), _ROLES)
         query = entries.get("user") or None
         sent = tuple(Message(role, text) for role, text in entries.items()) or None
     said = _said(attributes)
     if said is None:
-        said = _only(told.get(_CLIENT + _COMPLETION, ""))
+        said = _only(logged.get(_CLIENT + _COMPLETION, ""))
     return {"query": query, "messages": sent, "response": said}
 
 
-def _generation(span: Span, told: Mapping[str, str]) -> dict[str, Any]:
+def _generation(span: Span, logged: Mapping[str, str]) -> dict[str, Any]:
     attributes = span.attributes
     is_first = span.origin.scope_version.startswith("3.")  # Spring AI 1 runs on Spring Boot 3
     reasons = values.elements(values.unfold(attributes.get("gen_ai.response.finish_reasons"))) or ()
     said = _said(attributes)
     if said is None:
-        completion = told.get(_MODEL + _COMPLETION, "")
+        completion = logged.get(_MODEL + _COMPLETION, "")
         said = quoted.only(completion) if len(reasons) == 1 else _only(completion)
     sent = messages.read(attributes.get("gen_ai.input.messages"))
     if sent is not None:
-        sent = tuple(m for m in sent if m.role != "tool" or m.content)  # results of tools stand beside the text
+        sent = tuple(m for m in sent if m.role != "tool" or m.content)  # tool results come beside the text
     else:
-        sent = _messages(told.get(_MODEL + _PROMPT), system_first=not is_first)
-    # Spring AI 1 counts in the call after a tool what the call of the tool has used.
+        sent = _messages(logged.get(_MODEL + _PROMPT), system_first=not is_first)
+    # Spring AI 1 counts the tokens of the tool call again in the call after the tool.
     usage = None if is_first and "TOOL_CALLS" in reasons else _usage(attributes)
     return {"messages": sent, "response": said, "model": _model(attributes), "usage": usage}
 
@@ -132,7 +132,7 @@ def _said(attributes: Mapping[str, Value]) -> str | None:
 
 
 def _only(listed: str) -> str | None:
-    """The answer, where there is one and no other: each has its reason to finish, which not every provider tells."""
+    """Return the answer if there is exactly one: each has a finish reason, which not every provider sends."""
     answers = quoted.texts(listed) or ()
     return answers[0] if len(answers) == 1 else None
 
@@ -143,9 +143,9 @@ def _documents(listed: str | None) -> tuple[Document, ...] | None:
 
 
 def _messages(listed: str | None, *, system_first: bool) -> tuple[Message, ...] | None:
-    """The messages of a prompt, of which only the texts are told: people have the last word, others may lack a role.
+    """Return the messages of a prompt sent as texts only: the last is the user's, the others may lack a role.
 
-    Where the system's stands first its place tells it, if people and assistant take turns after it.
+    If the system prompt comes first, roles follow from position, provided that user and assistant alternate after it.
     """
     spoken = _spoken(quoted.texts(listed) or ()) if listed is not None else []
     if not spoken:
@@ -157,12 +157,12 @@ def _messages(listed: str | None, *, system_first: bool) -> tuple[Message, ...] 
 
 
 def _spoken(texts: Sequence[str]) -> list[str]:
-    """Without tool traffic: a call (an empty text, `null` or words), and its result, which is always an empty text."""
+    """Drop tool traffic: a call (an empty text, `null` or words), and its result, which is always an empty text."""
     spoken: list[str] = []
     for is_text, run in itertools.groupby(texts, bool):
         if is_text:
             spoken += run
-        elif len(list(run)) % 2:  # not pairs of both: the text before was the call
+        elif len(list(run)) % 2:  # an odd number: the text before was the call
             spoken = spoken[:-1]
     return spoken
 
@@ -173,7 +173,7 @@ def _model(attributes: Mapping[str, Value]) -> str:
 
 
 def _usage(attributes: Mapping[str, Value]) -> Usage | None:
-    """Tokens; None where a stream did not count them and so says 0."""
+    """Return the tokens; None where a stream did not count them and reports 0."""
     keys = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.total_tokens")
     given, put_out, total = (values.count(attributes.get(key)) for key in keys)
     return Usage(given, put_out, total) if any((given, put_out, total)) else None

@@ -1,4 +1,4 @@
-"""The Vercel AI SDK: what its `ai.*` spans say, from the outer call to the single model call and the tools.
+"""Read the Vercel AI SDK's `ai.*` spans, from the outer call to the single model call and the tools.
 
 Keys: https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 """
@@ -28,7 +28,7 @@ class VercelAI(Convention):
     precedence: ClassVar[int] = 45
 
     def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:  # noqa: ARG002 - no logs here
-        """What the span says; None where it tells of no operation of the SDK."""
+        """Observe the span; None where it is not an operation of the SDK."""
         attributes = span.attributes
         operation = values.text(attributes.get("ai.operationId")) or _unnamed(attributes)
         if not operation.startswith("ai."):
@@ -38,8 +38,8 @@ class VercelAI(Convention):
             kind=kind,
             convention=self.name,
             span=span,
-            session_id=_said_of(attributes, "session"),
-            user_id=_said_of(attributes, "user"),
+            session_id=_id_of(attributes, "session"),
+            user_id=_id_of(attributes, "user"),
             error=values.error_of(span),
             attributes=slices.of_attributes({"metadata": _metadata(attributes)}),
         )
@@ -47,12 +47,12 @@ class VercelAI(Convention):
 
 
 def _unnamed(attributes: Mapping[str, Value]) -> str:
-    """Version 7 speaks OpenTelemetry's words, which have none for what a reranker was given and made of it."""
+    """Read a reranking of version 7, which uses OpenTelemetry's keys; those have none for its input and output."""
     return "ai.rerank" if {"ai.documents", "ai.ranking"} & attributes.keys() else ""
 
 
 def _kind(operation: str) -> _Kind:
-    """One call of a model is a `do...` span within the span of the whole: `ai.generateText.doGenerate`."""
+    """Return the role of a span: a model call is a `do...` span in an outer one: `ai.generateText.doGenerate`."""
     if operation in _REQUESTS:
         return "request"
     if operation.startswith("ai.embed"):
@@ -92,7 +92,7 @@ def _content(kind: _Kind, attributes: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _ranked(attributes: Mapping[str, Value]) -> tuple[Document, ...] | None:
-    """The documents given to a reranker in the order of its ranking, which names them by their place."""
+    """Return a reranker's documents in the order of its ranking, which refers to them by index."""
     given, ranking = (values.elements(attributes.get(key)) for key in ("ai.documents", "ai.ranking"))
     if given is None or ranking is None:
         return None
@@ -103,8 +103,8 @@ def _ranked(attributes: Mapping[str, Value]) -> tuple[Document, ...] | None:
             continue
         at = values.count(values.first(place, ("index", "originalIndex")))
         score = values.number(values.first(place, ("relevanceScore", "score")))
-        told = documents.read([given[at]]) if at is not None and at < len(given) else None
-        found += [replace(one, score=score) for one in told or ()]
+        ranked = documents.read([given[at]]) if at is not None and at < len(given) else None
+        found += [replace(one, score=score) for one in ranked or ()]
     return tuple(found) if found or not ranking else None
 
 
@@ -114,7 +114,7 @@ def _sent(attributes: Mapping[str, Value]) -> tuple[Message, ...] | None:
 
 
 def _answer(attributes: Mapping[str, Value]) -> str | None:
-    """The text of the answer, or the object as it was written; empty where the model stopped without a word."""
+    """Return the text of the answer, or the object as written; empty where the model stopped without text."""
     text = next((text for key in _ANSWERS if (text := values.text(attributes.get(key))).strip()), None)
     if (
         text is None
@@ -133,7 +133,7 @@ def _usage(attributes: Mapping[str, Value]) -> Usage | None:
 
 
 def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
-    """What the application says of a call, without the names of people and sessions, which are no slices."""
+    """Return the application's metadata of a call, without ids of users and sessions, which are not slices."""
     return {
         name: value
         for key, value in attributes.items()
@@ -141,17 +141,17 @@ def _metadata(attributes: Mapping[str, Value]) -> dict[str, Value]:
     }
 
 
-def _said_of(attributes: Mapping[str, Value], whom: str) -> str:
-    """The id of a session or a user: the SDK has no key for it, applications put it among their own metadata."""
-    told = values.text(attributes.get(f"{whom}.id"))
+def _id_of(attributes: Mapping[str, Value], whom: str) -> str:
+    """Return the id of a session or a user from metadata: the SDK has no key of its own for it."""
+    stated = values.text(attributes.get(f"{whom}.id"))
     for key, value in attributes.items():
-        if not told and _folded(_name(key)) == f"{whom}id":
-            told = values.text(value)
-    return told
+        if not stated and _folded(_name(key)) == f"{whom}id":
+            stated = values.text(value)
+    return stated
 
 
 def _name(key: str) -> str:
-    """The application's own name for a fact of its metadata or, since version 7, runtime context; empty elsewhere."""
+    """Return the application's name of a metadata entry or, since version 7, runtime context; empty for other keys."""
     return next((key.removeprefix(prefix) for prefix in _METADATA if key.startswith(prefix)), "")
 
 
