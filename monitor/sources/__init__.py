@@ -1,1 +1,1 @@
-"""Sources of traces; one file per source, named after its `type`."""
+"""Read traces from sources, one file for each source, named after its `type`."""

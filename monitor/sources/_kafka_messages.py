@@ -1,4 +1,4 @@
-"""What a message of Kafka holds, spans, log records or rows: handed to the intake, or put aside where it is none."""
+"""Hand the spans, log records or rows in a Kafka message to the intake; unreadable messages become dead letters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.transport.kafka.dead_letters import DeadLetters, Letter
 from monitor.transport.otlp import json_mapping, limits, wire
 
 _NAME: Final = "kafka"
-_LARGE: Final = 256 * 1024  # reading more than this takes long enough to keep others on the event loop waiting
+_LARGE: Final = 256 * 1024  # reading more than this would keep other tasks on the event loop waiting
 _AGAIN: Final = 0.2
 _MESSAGES_AT_ONCE: Final = 32
 _BYTES_AT_ONCE: Final = 128 * 1024
@@ -30,7 +30,7 @@ _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Bounds(NamedTuple):
-    """The most items (spans, log records, rows) of a message, the largest item, the most messages unfinished."""
+    """The most items (spans, log records, rows) of a message, the largest item, and the most unfinished messages."""
 
     items: int
     item_bytes: int
@@ -97,7 +97,7 @@ class Messages:
                 size += len(item.value or b"")
 
     def _count(self) -> None:
-        """What was taken since the last time: counting each message would cost as much as cutting it."""
+        """Count the messages taken since the last call: counting each one would cost as much as splitting it."""
         for topic, (messages, size) in self._since.items():
             self._taken[topic].inc(messages)
             self._bytes.inc(size)
@@ -127,7 +127,7 @@ class Messages:
                 await self._put_aside(
                     record, "too_large" if isinstance(error, TooLarge) else "invalid", str(error), ack
                 )
-            except Exception as error:  # noqa: BLE001 - a message that brings out a fault of ours must not stop the others
+            except Exception as error:  # noqa: BLE001 - a message that triggers a bug here must not stop the others
                 self._say(record, error)
                 ack.settle()
                 await self._put_aside(record, "fault", type(error).__name__, ack)
@@ -138,7 +138,7 @@ class Messages:
             return
 
     def _warn_of_scattering(self, topic: str) -> None:
-        """Say once that spans of a trace may not meet; a row is whole, and one replica alone gets everything."""
+        """Warn once that spans of a trace may go to several replicas; rows are whole, and a single replica gets all."""
         if self._topics[topic].encoding == "case" or self._runtime.share.value >= 1:
             return
         self._unkeyed.add(topic)
@@ -210,7 +210,7 @@ class Messages:
         await self._letters.put(letter, ack)
 
     def _trace_id(self, record: Any) -> str:
-        """Hex: the key, where the Collector has put it there; else that of the first span, where there is one."""
+        """Return the trace id in hex: the key, if the Collector set it, else that of the first span; empty if none."""
         key = record.key or b""
         if len(key) == 32 and _HEX.issuperset(key):  # noqa: PLR2004
             return str(key, "ascii").lower()
@@ -239,4 +239,4 @@ class Messages:
 
 
 class _AllRejected(Exception):  # noqa: N818 - never leaves this module
-    """The intake has taken the message, counted what is in it, and kept none of it."""
+    """Raised where the intake has taken and counted a message but kept none of it."""

@@ -1,4 +1,4 @@
-"""What a topic holds, as it stands in the configuration."""
+"""Read the configured content of Kafka topics."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Topic(Component):
     """The app of rows that name none."""
 
     def signal_of(self, name: str) -> Signal:
-        """What is in the topic called `name`, if it is no rows."""
+        """Return the signal in the topic called `name`, if it does not hold rows."""
         return self.signal or ("logs" if _LOGS.search(name) else "traces")
 
 
 def in_full(topics: object) -> object:
-    """The short form of topics, `{name: encoding}`, written out."""
+    """Expand the short form of topics, `{name: encoding}`."""
     if not isinstance(topics, Mapping):
         return topics
     return {name: _in_full(topic) for name, topic in topics.items()}

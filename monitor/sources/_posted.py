@@ -1,4 +1,4 @@
-"""Rows and feedback by HTTP: what a body holds goes to the intake, and the sender hears what cannot be read."""
+"""Take rows and feedback by HTTP: hand them to the intake, and answer the sender with what cannot be read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from monitor.transport.otlp.receiver import OtlpReceiver
 _JSON_LINES: Final = (b"application/json", b"application/x-ndjson", b"application/jsonl")
 _ERRORS_TOLD: Final = 20
 _LONGEST_APP: Final = 256  # characters, of rows
-_LARGE: Final = 256 * 1024  # reading more than this takes long enough to keep other senders waiting
+_LARGE: Final = 256 * 1024  # reading more than this would keep other senders waiting
 _LARGEST_FEEDBACK: Final = 4 * 1024 * 1024  # bytes of one request: a thousand entries with long comments
 
 
 def row_route(options: OtlpReceiver, intake: Intake) -> Route:
-    """The route of rows. What an option says of spans holds for rows as well."""
+    """Return the route of rows. Limits on spans apply to rows as well."""
 
     def read(body: bytes, app: str) -> rows.ParsedRows:
         json_mapping.check_values(body)
@@ -43,7 +43,7 @@ def row_route(options: OtlpReceiver, intake: Intake) -> Route:
 
 
 def feedback_route(intake: Intake) -> Route:
-    """The route of feedback."""
+    """Return the route of feedback."""
 
     async def take(delivery: PostedBody) -> bytes:
         body, app = _begin(delivery, LONGEST_NAME)
@@ -59,7 +59,7 @@ def feedback_route(intake: Intake) -> Route:
 
 
 def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:
-    """Count the body as memory in use; the body, and the app that the query names, up to `longest` characters."""
+    """Count the body as memory in use; return it with the app named in the query, up to `longest` characters."""
     delivery.lease.start()
     delivery.lease.hold(len(delivery.content))
     named = parse_qs(delivery.query.decode("latin-1")).get("service", [""])
@@ -67,7 +67,7 @@ def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:
 
 
 def _reply(accepted: int, faults: Sequence[tuple[int, str]], one: str, many: str) -> bytes:
-    """What the sender hears. Raises `InvalidData` if nothing could be read. A fault is a number and an error."""
+    """Build the answer to the sender. Raises `InvalidData` if nothing could be read. A fault: number and error."""
     if faults and not accepted:
         number, error = faults[0]
         raise InvalidData(f"none of {len(faults)} {many} can be read; {one} {number}: {error}")

@@ -1,4 +1,4 @@
-"""Source `otlp_grpc`: OTLP over gRPC, plain or gzip."""
+"""Define the source `otlp_grpc`: OTLP over gRPC, plain or gzip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source `otlp_http`: OTLP over HTTP, protobuf and JSON, plain or gzip; also rows and feedback."""
+"""Define the source `otlp_http`: OTLP over HTTP, protobuf and JSON, plain or gzip; also rows and feedback."""
 
 from __future__ import annotations
 

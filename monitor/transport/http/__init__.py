@@ -1,1 +1,1 @@
-"""A server of any kind: where it listens, for whom, encrypted how. What the receivers and the metrics port share."""
+"""Share what every HTTP server and client here needs: addresses, TLS, tokens and time limits."""

@@ -1,4 +1,4 @@
-"""Bearer tokens, compared in constant time, rotated without a restart."""
+"""Check bearer tokens in constant time, and rotate them without a restart."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Auth(BaseModel):
         return self
 
     def gate(self, clock: Clock, events: Events) -> Gate:
-        """The check itself. Raises `ConfigError` where the token file cannot be read or holds no token."""
+        """Return the check. Raises `ConfigError` where the token file cannot be read or holds no token."""
         if self.token_file is None:
             assert self.token is not None  # noqa: S101 - the validator says so
             digests = _digests([self.token.get_secret_value()])
@@ -59,21 +59,21 @@ class Gate:
     def __call__(self, authorization: str | None) -> None:
         """Check the value of the `authorization` header.
 
-        A wrong token is `UNAUTHENTICATED` like none at all: a sender that nobody knows cannot be denied a permission.
+        A wrong token is `UNAUTHENTICATED`, like a missing one: an unknown sender cannot be denied a permission.
         """
         if authorization is None:
             raise Unauthenticated("a bearer token is required", 'Bearer realm="rag-monitor"')
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             raise Unauthenticated("the authorization scheme must be Bearer", 'Bearer realm="rag-monitor"')
         shown = hashlib.sha256(authorization[len(_SCHEME) :].strip().encode()).digest()
-        # All tokens are compared, whichever fits, and hashing hides their lengths.
+        # All tokens are compared even after a match, and hashing hides their lengths.
         fitting = [hmac.compare_digest(shown, digest) for digest in self._digests()]
         if not any(fitting):
             raise Unauthenticated("the token is not valid", 'Bearer realm="rag-monitor", error="invalid_token"')
 
 
 def open_gate(authorization: str | None) -> None:
-    """The gate of a receiver that asks for no token."""
+    """Accept every request: the gate of a receiver that requires no token."""
 
 
 def _read(path: Path) -> tuple[bytes, ...]:

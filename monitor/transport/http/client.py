@@ -1,4 +1,4 @@
-"""The client side of HTTP: addresses to send to, TLS, and a small blocking client.
+"""Check the addresses that the monitor sends to, set up TLS for clients, and send requests with a blocking client.
 
 Addresses come from the configuration, so the checks guard against mistakes: they allow ordinary web addresses, never
 those that hand out a machine's credentials. A host name is not resolved.
@@ -58,7 +58,7 @@ def check_address(
 
 
 def check_receiver(url: str, *, use_instead: str = "", allow_query: bool = False) -> None:
-    """Refuse a URL that nothing may be sent to: as `check_address`, and anything but plain ASCII without spaces.
+    """Refuse a URL as `check_address` does, and any that is not plain ASCII without spaces.
 
     Raises `ValueError`, which continues a sentence about the URL.
     """
@@ -68,7 +68,7 @@ def check_receiver(url: str, *, use_instead: str = "", allow_query: bool = False
 
 
 def webhook_url(url: str) -> str:
-    """`url`, if alerts may be posted to it. Raises `ValueError`."""
+    """Return `url` if alerts may be posted to it. Raises `ValueError`."""
     try:
         check_receiver(url, use_instead="token", allow_query=True)
     except ValueError as error:
@@ -154,7 +154,7 @@ class FetchedResponse(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text; what is not UTF-8 is replaced."""
+        """The body as text; bytes that are not UTF-8 are replaced."""
         return self.body.decode("utf-8", "replace")
 
 
@@ -221,7 +221,7 @@ class HttpClient:
 
 
 def _reason(error: BaseException) -> str:
-    """What the operating system said, where that is the cause; else what the library says."""
+    """Return the operating system's error where that is the cause, else the library's."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

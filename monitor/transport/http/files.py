@@ -1,4 +1,4 @@
-"""Files that change while the process runs: tokens and certificates are rotated without a restart."""
+"""Reload files that change while the process runs, so that tokens and certificates rotate without a restart."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from monitor.telemetry.events import Event, Events
 
 T = TypeVar("T")
 
-_LOOK_EVERY = 1.0  # seconds: rotation need not be noticed faster, and a look costs a system call a file
+_LOOK_EVERY = 1.0  # seconds: rotation need not be noticed faster, and each check costs one system call per file
 
 
 class Reloaded(Generic[T]):
-    """What `load` makes of some files, made again when one of them has changed.
+    """The result of `load`, which is called again when one of its files has changed.
 
-    Raises `ConfigError` of `load` when it fails at first. Later, a file that is missing or unreadable for a moment
+    Raises the `ConfigError` of `load` if the first call fails. Later, a file that is missing or unreadable for a moment
     leaves the last good value in use, and an event says so.
     """
 
@@ -32,7 +32,7 @@ class Reloaded(Generic[T]):
         self._value = load()
 
     def __call__(self) -> T:
-        """The value as of now; at most one look at the files a second."""
+        """Return the current value; the files are checked at most once a second."""
         now = self._clock.monotonic()
         if now - self._looked_at >= _LOOK_EVERY:
             self._looked_at = now
@@ -65,7 +65,7 @@ class Reloaded(Generic[T]):
 
 
 def read(path: Path, what: str) -> bytes:
-    """The content of a file that the configuration names. Raises `ConfigError` that says which file and why not."""
+    """Read a file named in the configuration. Raises `ConfigError` with the file and the reason."""
     try:
         return path.read_bytes()
     except OSError as error:

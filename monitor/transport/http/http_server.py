@@ -1,4 +1,4 @@
-"""The ASGI server (uvicorn with httptools) as a coroutine, with the time limits that it lacks of itself.
+"""Run the ASGI server (uvicorn with httptools) as a coroutine, with the time limits that it lacks.
 
 Import this only where a server is about to run: uvicorn takes a tenth of a second to import.
 """
@@ -18,11 +18,11 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEAD_BYTES = 64 * 1024
-_GRACE = 1  # seconds for requests in work when the server stops
+_GRACE = 1  # seconds for running requests when the server stops
 
 
 class Timeouts(NamedTuple):
-    """Seconds: for head and body of a request to arrive, for an answer to be read, for an idle connection to last."""
+    """Time limits in seconds: for the head and body of a request, for reading an answer, and for idle connections."""
 
     head: float
     body: float
@@ -33,7 +33,7 @@ class Timeouts(NamedTuple):
 async def serve(
     app: Any, bound: socket.socket, tls: ssl.SSLContext | None, timeouts: Timeouts, listening: Callable[[], None]
 ) -> None:
-    """Serve `app` on a bound socket until cancelled; then requests in work have a second to finish."""
+    """Serve `app` on a bound socket until cancelled; then running requests have a second to finish."""
     config = uvicorn.Config(
         app,
         http=functools.partial(_Protocol, timeouts=timeouts),  # type: ignore[arg-type] # it is called like the class
@@ -57,12 +57,12 @@ async def serve(
         server.stopping.set()
         with anyio.CancelScope(shield=True):
             await serving
-            # Those cut off at the end of the grace still owe their senders an answer.
+            # Requests cut off at the end of the grace period must still be answered.
             await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the process's signals alone and says when it listens."""
+    """A server that leaves the process's signals alone and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -75,7 +75,7 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         await self.on_tick(0)
-        await self.stopping.wait()  # where uvicorn would look every tenth of a second
+        await self.stopping.wait()  # instead of uvicorn's polling
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override] # used in a `with` only
         return contextlib.nullcontext()
@@ -105,7 +105,7 @@ class _Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # Looked at after the data, so that a request that comes in one piece costs no timer.
+        # Checked after the data, so that a request that arrives in one piece costs no timer.
         if self._arriving == "head":
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
@@ -116,7 +116,7 @@ class _Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._arriving is None:
-            self._watched = None  # a request behind another in the same piece has time of its own
+            self._watched = None  # a second request in the same piece has its own time limit
         self._arriving = "head"
         self._head_bytes = 0
 

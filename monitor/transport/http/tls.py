@@ -1,4 +1,4 @@
-"""Encryption, and client certificates, rotated without a restart."""
+"""Set up TLS for servers, with client certificates, and rotate certificates without a restart."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Tls(BaseModel):
         return [self.cert_file, self.key_file, *([self.client_ca_file] if self.client_ca_file else [])]
 
     def context(self) -> ssl.SSLContext:
-        """A server context from the files as they are now. Raises `ConfigError`."""
+        """Build a server context from the current files. Raises `ConfigError`."""
         self.material()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if self.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
@@ -48,7 +48,7 @@ class Tls(BaseModel):
         return context
 
     def reloading_context(self, clock: Clock, events: Events) -> ssl.SSLContext:
-        """A context that follows its files: each handshake is done with what they hold then. Raises `ConfigError`."""
+        """Build a context that uses the current content of its files in each handshake. Raises `ConfigError`."""
         current = files.Reloaded(self.paths, self.context, clock, events)
         context = current()
 
@@ -59,7 +59,7 @@ class Tls(BaseModel):
         return context
 
     def material(self) -> Material:
-        """The files' contents. Raises `ConfigError`."""
+        """Read the contents of the files. Raises `ConfigError`."""
         return Material(
             files.read(self.cert_file, "the certificate"),
             files.read(self.key_file, "the private key"),

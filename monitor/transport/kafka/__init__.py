@@ -1,1 +1,1 @@
-"""Apache Kafka, as the source and the sink share it: connection, offsets, consumer, producer."""
+"""Connect to Apache Kafka, for the source and the sink: connection, offsets, consumer, producer."""

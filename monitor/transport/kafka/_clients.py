@@ -1,4 +1,4 @@
-"""Producer clients of kafka-python: connect, look topics up, close; each outage is logged once."""
+"""Connect and close kafka-python's producer clients and look up topics; each outage is logged once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BATCH_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """How records are sent. Durations in seconds, sizes in bytes.
+    """Options for sending records. Durations in seconds, sizes in bytes.
 
-    `compression` None: none. `largest` is what a record may have before compression.
+    `compression` None: none. `largest` is the maximum size of a record before compression.
     """
 
     delivery_timeout: float = 120.0
@@ -77,7 +77,7 @@ class Clients:
         return client
 
     def is_there(self, client: Any, topic: str) -> bool:
-        """Whether the topic has partitions; asks the brokers at most every two seconds."""
+        """Return whether the topic has partitions; ask the brokers at most every two seconds."""
         if topic in self._there:
             return True
         if self._clock.monotonic() < self._ask_at.get(topic, 0.0):
@@ -96,7 +96,7 @@ class Clients:
         return True
 
     def missing(self, client: Any, topic: str) -> tuple[str, float]:
-        """Why a record for `topic` cannot be sent now, and the seconds until the next attempt may succeed."""
+        """Return why a record for `topic` cannot be sent now, and the seconds until the next attempt may succeed."""
         now = self._clock.monotonic()
         if client is None:
             return "cannot reach any broker", self._connect_at - now

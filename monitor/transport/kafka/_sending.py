@@ -1,9 +1,9 @@
-"""The thread of the producer: all calls of kafka-python that may block, and all ways in which a send can end.
+"""Run the producer's thread: all calls of kafka-python that may block, and all ways in which a send can end.
 
 Works around three limits of the client. It blocks while it looks a topic up: missing topics are looked up rarely and
 briefly. An idempotent client fails for good with the first record that a broker refuses, and fails all records beside
 it: such a client is replaced, and a record counts as refused only once it was refused alone. Its buffer is not
-bounded: the caller's is.
+bounded, so the caller bounds its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSALS: Final = (
 
 @dataclass(slots=True, eq=False)
 class OutgoingRecord:
-    """One record to be sent. `deadline` is on the monotonic clock; `trouble` is why its last attempt failed."""
+    """One record to be sent. `deadline` is on the monotonic clock; `trouble` is the reason of its last failure."""
 
     topic: str
     key: bytes | None
@@ -51,7 +51,7 @@ class OutgoingRecord:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Size in bytes."""
         sizes = (len(self.key or b""), len(self.value or b""), *(len(name) + len(text) for name, text in self.headers))
         return sum(sizes) + 64
 
@@ -66,7 +66,7 @@ class _Failed:
 
 
 class SendingThread:
-    """Sends records until stopped; calls `ended` with each, from some thread: None, `InvalidData` or `MonitorError`."""
+    """Sends records until stopped; calls `ended` for each, on any thread: None, `InvalidData` or `MonitorError`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SendingThread:
         self._inbox.put(record)
 
     def ask(self, topic: str, answer: Callable[[bool], None]) -> None:
-        """Call `answer`, in the thread, with whether a broker knows `topic` now; False also without a broker."""
+        """Call `answer`, in the thread, with True if a broker knows `topic` now; False also without a broker."""
 
         def look() -> None:
             if self._client is None:
@@ -109,7 +109,7 @@ class SendingThread:
         self._drop(self._client)
 
     def stop(self, seconds: float) -> None:
-        """Fail everything in flight and stop; blocks for at most so many seconds."""
+        """Fail everything in flight and stop; blocks for at most the given number of seconds."""
         self._stopping.set()
         self._inbox.put(None)
         self._thread.join(seconds)

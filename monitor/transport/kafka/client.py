@@ -1,4 +1,4 @@
-"""Making consumers of kafka-python, and reading the private state of theirs that this package depends on."""
+"""Make consumers of kafka-python, and read the private state of them that this package depends on."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make_consumer(settings: ConsumerSettings, clock: Clock) -> Any:
             partition_assignment_strategy=[_ASSIGNORS[settings.assignor]],
             session_timeout_ms=session,
             heartbeat_interval_ms=min(3_000, session // 4),
-            # How long the group waits for a member that is alive but does not poll: the watchdog is faster.
+            # Limit for a member that is alive but does not poll: the watchdog is faster.
             max_poll_interval_ms=max(60_000, 2 * session),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
@@ -122,7 +122,7 @@ def make_prober(settings: ConsumerSettings) -> Any:
 
 
 def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str] = ()) -> dict[str, int]:
-    """How many partitions each topic has, 0 where it does not exist; `needed` are further topics that are not read.
+    """Return the number of partitions of each topic, 0 where it does not exist; `needed` topics are not read.
 
     Unknown topics are requested for the next call: the public way to ask blocks without a limit while no broker
     answers.
@@ -137,7 +137,7 @@ def known_partitions(consumer: Any, topics: Sequence[str], needed: Sequence[str]
 
 
 def pending_fault(consumer: Any) -> bool:
-    """Whether the next poll will raise the error of a corrupt batch after the last messages.
+    """Return whether the next poll will raise the error of a corrupt batch after the last messages.
 
     Nothing may be paused before that poll: kafka-python would forget the error and fetch the batch for ever.
     """

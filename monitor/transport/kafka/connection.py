@@ -1,4 +1,4 @@
-"""The connection to Kafka: brokers, encryption and authentication, shared by the source and the sink."""
+"""Configure the connection to Kafka: brokers, encryption and authentication, shared by the source and the sink."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def open_client(kind: Callable[..., Any], **options: Any) -> Any:
 
 
 def describe(error: BaseException) -> str:
-    """The message of an exception, with its type."""
+    """Return the message of an exception, with its type."""
     text = str(error)
     name = type(error).__name__
     return text if text.startswith(name) else f"{name}: {text}" if text else name

@@ -1,4 +1,4 @@
-"""A member of a consumer group, on the event loop: hands out messages, keeps acks, watches the poll thread."""
+"""Run a member of a consumer group on the event loop: hand out messages, keep acks, watch the poll thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST_WAIT: Final = 30.0
 _FINISH_EVERY: Final = 0.02
 _FINISH: Final = 4.0
 _LEAVE: Final = 2.0
-_LOOKS: Final = 3  # a topic may not be known yet when one first looks
+_LOOKS: Final = 3  # a topic may not be known yet at the first check
 
 _POLL_STUCK: Final = "poll_stuck"
 
@@ -50,7 +50,7 @@ _SAID: Final = {
     "fenced": (Event.KAFKA_REBUILT, "another process has the same `group_instance_id`"),
     "error": (Event.KAFKA_REBUILT, "the consumer failed: going on with a new one"),
 }
-"""The event and its message, by the reason for which a poll thread has ended."""
+"""The event and its message, by the reason why a poll thread ended."""
 
 
 class Consumer:
@@ -90,9 +90,9 @@ class Consumer:
     # -- for the source
 
     def pop(self) -> tuple[Partition, Any] | None:
-        """The next message (kafka-python's `ConsumerRecord`), or `Unreadable`, of a partition that is still assigned.
+        """Return the next message (kafka-python's `ConsumerRecord`), or `Unreadable`, of a partition still assigned.
 
-        None where none has arrived.
+        Return None where none has arrived.
         """
         inbox = self._inbox
         while inbox:
@@ -109,7 +109,7 @@ class Consumer:
         return None
 
     async def next(self) -> tuple[Partition, Any]:
-        """As `pop`; waits until there is one."""
+        """Return the next message as `pop` does; wait until there is one."""
         while (found := self.pop()) is None:
             self._arrival = anyio.Event()
             await self._arrival.wait()
@@ -117,11 +117,11 @@ class Consumer:
 
     @property
     def unfinished(self) -> int:
-        """Messages that are kept in mind: taken and not done with, or behind one that is not."""
+        """Number of messages that are tracked: taken but not settled, or behind one that is not settled."""
         return sum(one.offsets.held for one in self._partitions)
 
     async def run(self) -> None:
-        """Be a member until cancelled. `stop` must follow."""
+        """Run as a member of the group until cancelled. `stop` must follow."""
         clock, failures = self._runtime.clock, 0
         while True:
             began = clock.monotonic()
@@ -135,7 +135,7 @@ class Consumer:
             await anyio.sleep(min(_FIRST_WAIT * 2**failures, _LONGEST_WAIT))
 
     async def stop(self) -> None:
-        """Take nothing more, finish for some seconds what was taken, commit, leave the group. Six seconds at most."""
+        """Take no more messages, give the taken ones some seconds, commit and leave the group; six seconds at most."""
         owner = self._owner
         if owner is None:
             return
@@ -156,7 +156,7 @@ class Consumer:
     def _call(
         self, owner: Owner, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
-        """Called by other threads: call `method` on the event loop, unless `owner` is over by then."""
+        """Call `method` on the event loop, from another thread, unless `owner` is over by then."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._heard, owner, method, arguments, named)
 
@@ -167,9 +167,9 @@ class Consumer:
             method(*arguments, **named)
 
     async def _watch(self, owner: Owner) -> str:
-        """Wait until the poll thread has ended or hangs; returns the reason.
+        """Wait until the poll thread has ended or hangs; return the reason.
 
-        Time is counted in looks: a process that was suspended as a whole has not waited for its poll.
+        Time is counted in checks: a process that was suspended as a whole has not waited for its poll.
         """
         polled_at, waited = owner.polled_at, 0.0
         while True:
@@ -195,13 +195,13 @@ class Consumer:
         else:
             self._runtime.events.warning(event, message, source=self._source, group=self._settings.group, error=detail)
 
-    # -- what the owner says
+    # -- reports of the owner
 
     def assigned(self, partitions: list[Partition]) -> None:
         """See `values.Group`."""
         self._series.rebalances["assigned"].inc()
         places = {one.at for one in partitions}
-        # Revoked, and assigned again before the revocation was handled: what is left of the earlier one is void.
+        # Revoked, and assigned again before the revocation was handled: the earlier assignment is void.
         if before := [one for one in self._partitions if one.at in places]:
             self._close(before)
         for one in partitions:
@@ -316,5 +316,5 @@ class Consumer:
 
 
 def _reason_of(error: BaseException | None) -> str:
-    """Why a poll thread has ended, from a closed set."""
+    """Return the reason why a poll thread ended, from a closed set."""
     return next((name for name, kinds in _CAUSES if isinstance(error, kinds)), "error")

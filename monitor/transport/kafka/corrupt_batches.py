@@ -1,8 +1,7 @@
-"""Batches that cannot be read: which partition they are in, and the offset after them.
+"""Find the partition of a batch that cannot be read, and the offset after it.
 
-A batch is fetched whole, whichever of its offsets is asked for, and the number of offsets that a corrupt one claims to
-have cannot be believed. So the offsets after it are tried: in steps that double until another batch is met, then
-halving back.
+Asking for any offset of a batch fetches the whole batch, and the length that a corrupt batch claims cannot be trusted.
+So the offsets after it are tried: in steps that double until another batch is reached, then by halving back.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _ROUND_TRIP_MS: Final = 3_000
 
 
 def next_readable(first: int, end: int, fault_at: Callable[[int], Hashable | None]) -> int:
-    """The smallest offset after `first` that is not in the same corrupt batch; `end` where no message follows it.
+    """Return the smallest offset after `first` outside the same corrupt batch; `end` where no message follows it.
 
     `fault_at(offset)` fetches there: None where a message can be read, else a value that identifies the corrupt batch.
     It is called about twice the logarithm of the batch's length times. The returned offset may begin another corrupt
@@ -43,7 +42,7 @@ def next_readable(first: int, end: int, fault_at: Callable[[int], Hashable | Non
 
 
 def partition_of(consumer: Any, error: Exception) -> Any:
-    """The partition whose messages could not be read; None for an error of another kind.
+    """Return the partition of messages that could not be read; None for an error of another kind.
 
     No exception of kafka-python names it: it is the partition that the consumer was taking messages from.
     """
@@ -54,14 +53,14 @@ def partition_of(consumer: Any, error: Exception) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a batch cannot be read: `checksum`; `codec`, a compression that is not installed here; else `batch`."""
+    """Return why a batch cannot be read: `checksum`; `codec`, a compression not installed here; else `batch`."""
     if isinstance(error, CorruptRecordError):
         return "checksum"
     return "codec" if isinstance(error, UnsupportedCodecError | NotImplementedError) else "batch"
 
 
 def end_of(settings: ConsumerSettings, at: Any, offset: int) -> int:
-    """The offset after the corrupt batch that `offset` lies in. Raises `KafkaError` where the brokers do not answer."""
+    """Return the offset after the corrupt batch around `offset`. Raises `KafkaError` if the brokers do not answer."""
     prober = make_prober(settings)
     bases = _watch_bases(prober)
     try:
@@ -73,7 +72,7 @@ def end_of(settings: ConsumerSettings, at: Any, offset: int) -> int:
 
 
 def _watch_bases(prober: Any) -> list[int]:
-    """A list with the base offset of the batch fetched last: its first eight bytes, which no checksum covers."""
+    """Record the base offset of the batch fetched last, in a list: its first eight bytes, which no checksum covers."""
     bases: list[int] = []
     fetcher = prober._fetcher  # noqa: SLF001
     made = fetcher.PartitionRecords
@@ -87,7 +86,7 @@ def _watch_bases(prober: Any) -> list[int]:
 
 
 def _fault(prober: Any, at: Any, offset: int, bases: list[int]) -> Hashable | None:
-    """A value that identifies the corrupt batch at `offset`, None where a message can be read there."""
+    """Return a value that identifies the corrupt batch at `offset`; None where a message can be read there."""
     prober.seek(at, offset)
     bases.clear()
     try:

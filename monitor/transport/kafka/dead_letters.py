@@ -1,4 +1,4 @@
-"""Dead letters: unreadable messages go to a topic of their own, unchanged, with their origin and the reason."""
+"""Send unreadable messages to a dead-letter topic, unchanged, with their origin and the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_TEXT: Final = 500
 
 
 class Letter(NamedTuple):
-    """A message, or the messages from `offset` to `last_offset`, and why it cannot be read.
+    """A message, or the messages from `offset` to `last_offset`, and why they cannot be read.
 
     `value` is empty where not even its bytes could be fetched. `trace_id` is hex, empty where unknown; `timestamp` is
     the message's, in milliseconds since 1970.
@@ -43,7 +43,7 @@ class Letter(NamedTuple):
     timestamp: int = -1
 
     def record(self) -> list[tuple[str, bytes]]:
-        """The headers of the dead letter: those of the message, then what is known about it, as text."""
+        """Return the headers of the dead letter: those of the message, then its origin and the reason, as text."""
         known = {
             "topic": self.topic,
             "partition": str(self.partition),

@@ -1,4 +1,4 @@
-"""A member's talk with its consumer group: assignments and revocations in, offset commits out."""
+"""Connect a member to its consumer group: pass on assignments and revocations, commit offsets."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _LOOK_EVERY: Final = 0.02
 
 
 class Member(Protocol):
-    """What happens to the partitions of this member. `over`: it listens no longer."""
+    """The callbacks for changes to this member's partitions. `over`: it listens no longer."""
 
     over: bool
 
     def place_later(self, places: Iterable[Any]) -> None:
-        """Partitions were assigned: find out where to begin before anything of them is fetched."""
+        """Note assigned partitions: find out where to begin before fetching from them."""
 
     async def give_up(self, places: Iterable[Any]) -> None:
-        """Partitions will go to another member: finish what can be finished soon, commit, drop the rest."""
+        """Give partitions up to another member: finish what can be finished soon, commit, drop the rest."""
 
     async def lose(self, places: Iterable[Any]) -> None:
-        """Partitions have gone to another member: it is too late to commit."""
+        """Drop partitions that another member already has: it is too late to commit."""
 
 
 class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc] # kafka-python is not typed
@@ -44,25 +44,25 @@ class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc] #
         self._member = member
 
     async def on_partitions_assigned(self, assigned: set[Any]) -> None:
-        """Under the cooperative protocol `assigned` holds the new partitions only."""
+        """Pass on assigned partitions; under the cooperative protocol, only the new ones."""
         if not self._member.over:
             self._member.place_later(assigned)
 
     async def on_partitions_revoked(self, revoked: set[Any]) -> None:
-        """In order: there is time to finish and commit, and no other member reads them yet."""
+        """Pass on an orderly revocation: there is time to finish and commit, and no other member reads them yet."""
         if not self._member.over:
             await self._member.give_up(revoked)
 
     async def on_partitions_lost(self, lost: set[Any]) -> None:
-        """The group went on without this member."""
+        """Pass on lost partitions: the group went on without this member."""
         if not self._member.over:
             await self._member.lose(lost)
 
 
 class Commits:
-    """Commits how far this member has come: one commit at a time, of offsets that only go forward.
+    """Commits the progress of this member: one commit at a time, of offsets that only go forward.
 
-    Used by the poll thread. `assigned` are its partitions now; `answered` is called with `ok`, whether a commit
+    Used by the poll thread. `assigned` are its current partitions; `answered` is called with `ok`, true if a commit
     succeeded.
     """
 

@@ -1,7 +1,7 @@
-"""The poll thread: the only one that uses its consumer. It polls, commits, pauses, and answers the group.
+"""Run the poll thread, the only one that uses its consumer: poll, commit, pause, and answer the group.
 
-Messages go to the event loop in order; the event loop tells it by plain attributes, each written by one side only. It
-lives until it is stopped, fails or is abandoned; then another one is made.
+Messages go to the event loop in order; the event loop replies through plain attributes, each written by one side only.
+The thread lives until it is stopped, fails or is abandoned; then a new one is started.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASK_EVERY: Final = 3.0
 _ASK_MS: Final = 2_000
 _STUCK_AFTER: Final = 60.0
 _NO_ANSWER: Final = (KafkaError, AttributeError)
-"""What kafka-python raises where offsets are not available now; the second one where a partition has no leader."""
+"""Errors of kafka-python for offsets not available now; the second is raised where a partition has no leader."""
 
 
 class Owner:
@@ -216,7 +216,7 @@ class Owner:
     def _drop(self, places: Iterable[Any]) -> list[Partition]:
         return [one for at in places if (one := self._assigned.pop(at, None)) is not None]
 
-    # -- looking around
+    # -- status of the group
 
     def _look(self, consumer: Any, now: float) -> None:
         idle = []
@@ -284,7 +284,7 @@ class Owner:
 
 
 def _close_from_outside(consumer: Any) -> None:
-    """Close a consumer whose own thread does not return, so that its heartbeats end. May never return."""
+    """Close a consumer from outside when its thread hangs, so that its heartbeats end. May never return."""
     with contextlib.suppress(Exception):
         consumer._fetcher.close()  # noqa: SLF001 - ends a fetch that loops
     with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Sending records to Kafka topics: each is awaited on the event loop; a thread sends them in batches."""
+"""Send records to Kafka topics: each is awaited on the event loop, and a thread sends them in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.transport.kafka.connection import KafkaConnection, quiet_client
 __all__ = ["Producer", "Sending", "open_producer"]
 
 IN_FLIGHT_BYTES: Final = 32 * 1024**2
-"""Bytes of unacknowledged records; beyond it callers wait."""
+"""Most bytes of unacknowledged records; above it, callers wait."""
 
 _FLUSH = 5.0  # seconds to wait for records in flight when closing
 _STOP = 3.0
@@ -82,7 +82,7 @@ class Producer:
         raise error
 
     async def knows(self, topic: str) -> bool:
-        """Whether a broker knows `topic` now; False also without a broker. Takes some seconds at most."""
+        """Return whether a broker knows `topic` now; False also without a broker. Takes some seconds at most."""
         future: asyncio.Future[bool] = self._loop.create_future()
 
         def settle(known: bool) -> None:
@@ -135,10 +135,10 @@ class Producer:
     def _fits(self, size: int) -> bool:
         return self._bytes == 0 or self._bytes + size <= IN_FLIGHT_BYTES
 
-    # -- the ends
+    # -- ended records
 
     def _has_ended(self, record: OutgoingRecord, error: MonitorError | None) -> None:
-        """Called by the threads: one call of the event loop for all records that end together."""
+        """Note the end of a record, from any thread; one event-loop call serves all records that end together."""
         self._ended.append((record, error))
         if not self._settling:
             self._settling = True

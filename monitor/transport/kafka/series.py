@@ -1,4 +1,4 @@
-"""The series of a consumer; those of a partition exist only while this process reads it."""
+"""Export the series of a consumer; those of a partition exist only while this process reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConsumerSeries:
         self._shown: set[Partition] = set()
 
     def count(self, partitions: Iterable[Partition]) -> None:
-        """Set how many partitions of each topic this process reads."""
+        """Set the number of partitions of each topic that this process reads."""
         numbers = dict.fromkeys(self._partitions, 0)
         for one in partitions:
             numbers[one.topic] += 1
@@ -46,7 +46,7 @@ class ConsumerSeries:
             child.set(oldest.get(topic, 0.0))
 
     def remove(self, partitions: Iterable[Partition]) -> None:
-        """Remove the series of partitions that this process reads no longer: their new reader exports them."""
+        """Remove the series of partitions that this process no longer reads: their new reader exports them."""
         for one in partitions:
             if one in self._shown:
                 self._shown.discard(one)

@@ -1,7 +1,7 @@
-"""Following a topic without a group: its newest records first, then each new one. Every reader gets all of them.
+"""Follow a topic without a group: its newest records first, then each new one. Every reader gets all of them.
 
-For what all replicas should know. Nothing is committed, a restarted reader begins with the newest records again, and
-unreadable records are skipped: this is memory, not delivery.
+For state that all replicas share. Nothing is committed, a restarted reader begins with the newest records again, and
+unreadable records are skipped: records may be missed, unlike with a group.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def follow(
     *,
     newest: int,
 ) -> AsyncGenerator[list[T], None]:
-    """Yield lists of what `read` returns for the records of `topic`.
+    """Yield lists of the values that `read` returns for the records of `topic`.
 
     The first list is for the newest `newest` records (over all partitions), sorted by time; then lists of new records
     follow. `read` is called in a thread, must not raise, and returns None for records to ignore. Never ends and never

@@ -1,7 +1,7 @@
-"""The values that pass between the poll thread of a consumer and the event loop, and how far a partition is done.
+"""Define the values that pass between a consumer's poll thread and the event loop, and track offsets of partitions.
 
-Messages are taken in the order of their offsets and settled in any order. The committed offset is the one to read next,
-so everything below it is done: a restart reads all unsettled messages again, and skips none.
+Messages are taken in the order of their offsets and settled in any order. The committed offset is the next to read, so
+everything below it is settled: a restart reads all unsettled messages again and skips none.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Offsets:
 
 
 class PartitionStuck(Exception):  # noqa: N818 - never leaves this package
-    """A partition that is not paused has messages, and none arrives."""
+    """Raised where a partition that is not paused has messages but none arrives."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """How much the poll thread has sent, and how much of it the event loop has accepted. Each writes its own side."""
+    """The volume that the poll thread has sent and the event loop has accepted. Each writes its own side."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -104,7 +104,7 @@ class Flow:
 
     @property
     def size(self) -> int:
-        """Their bytes."""
+        """Bytes that the event loop has not accepted yet."""
         return self.sent_bytes - self.accepted_bytes
 
 
@@ -131,7 +131,7 @@ class Partition:
 
 
 class Unreadable(NamedTuple):
-    """Stands in the order of messages for those that cannot be read, from `offset` up to but without `following`."""
+    """A placeholder for messages that cannot be read, from `offset` up to but without `following`."""
 
     offset: int
     following: int
@@ -140,7 +140,7 @@ class Unreadable(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Stands in the order of messages for the end of a transaction: there is no message before `offset`."""
+    """A placeholder for the end of a transaction: there is no message before `offset`."""
 
     offset: int
 
@@ -160,28 +160,28 @@ class GroupStatus:
 
 
 class GroupMember(Protocol):
-    """The side of the event loop, on which each method is called."""
+    """The callbacks on the event loop, where each method is called."""
 
     def assigned(self, partitions: list[Partition]) -> None:
-        """Partitions are read from now on."""
+        """Start reading partitions."""
 
     def give_up(self, partitions: list[Partition], answered: threading.Event) -> None:
-        """Partitions will go to another member. Set `answered` once their offsets are final and the rest is void."""
+        """Give partitions up to another member. Set `answered` once their offsets are final and the rest is void."""
 
     def lost(self, partitions: list[Partition]) -> None:
-        """Partitions have gone to another member."""
+        """Drop partitions that another member already has."""
 
     def arrived(self, flow: Flow, found: list[tuple[Partition, list[Any]]]) -> None:
-        """Messages, or what stands for them, in order. Each counts as accepted in `flow` once it is taken."""
+        """Accept messages, or their placeholders, in order. Each counts as accepted in `flow` once it is taken."""
 
     def looked(self, look: GroupStatus) -> None:
-        """The state of the group, once a second."""
+        """Receive the state of the group, once a second."""
 
     def committed(self, *, ok: bool) -> None:
-        """Whether an offset commit succeeded."""
+        """Note whether an offset commit succeeded."""
 
     def expired(self, topic: str, messages: int) -> None:
-        """The topic's retention deleted messages before they were read."""
+        """Note that the topic's retention deleted messages before they were read."""
 
     def answering(self, *, ok: bool, why: str = "") -> None:
-        """Whether the brokers answered a request; if not, why."""
+        """Note whether the brokers answered a request; if not, why."""

@@ -1,4 +1,4 @@
-"""The encoded parts of one closed trace made into values: spans, log records, and who emitted them."""
+"""Decode the parts of one closed trace into values: spans, log records, and the services that emitted them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, SpanLin
 from monitor.model.trace import Closed, Trace
 
 MAX_DEPTH: Final = 24
-"""Levels of nested arrays and lists that are read; what lies deeper reads as None."""
+"""Most levels of nested arrays and lists that are read; deeper values are read as None."""
 
 MAX_NUMBERS: Final = 32
-"""Numbers that are kept of a longer array that starts with one: those are embedding vectors, which nothing reads."""
+"""Most numbers kept of an array that starts with one: longer arrays are embedding vectors, which are not used."""
 
 MAX_LINKS: Final = 8
-"""Links of a span that are kept: nothing asks for more than whether there is one, and which."""
+"""Most links of a span that are kept: only their presence and the first one are used."""
 
 _STATUS: Final[dict[int, SpanStatus]] = {1: "ok", 2: "error"}
 _REMOTE_PARENT: Final = 0x300
@@ -40,9 +40,9 @@ def decode(
     probability: float,
     received_at: float,
 ) -> Trace:
-    """The trace that `parts` make up; the same for every order and repetition of the same parts.
+    """Build the trace from `parts`; the result is the same for any order and repetition of the same parts.
 
-    Of several spans with one id the ended, then the longest one stands; identical log records count once.
+    Of several spans with one id, an ended one wins, then the longest; identical log records count once.
     Raises `InvalidData` where a part is not the protobuf message that intake has checked it to be.
     """
     hex_id = trace_id.hex()
@@ -76,7 +76,7 @@ def decode(
 
 
 def record(trace_id: bytes, part: Part) -> LogRecord:
-    """The log record that is a part on its own. Raises `InvalidData`."""
+    """Decode a part that is one log record. Raises `InvalidData`."""
     try:
         return _record(trace_id.hex(), part)
     except DecodeError as error:
@@ -84,7 +84,7 @@ def record(trace_id: bytes, part: Part) -> LogRecord:
 
 
 def span(trace_id: bytes, part: Part) -> Span:
-    """The span that is a part on its own. Raises `InvalidData`."""
+    """Decode a part that is one span. Raises `InvalidData`."""
     try:
         return _span(trace_id.hex(), part)
     except DecodeError as error:
@@ -93,7 +93,7 @@ def span(trace_id: bytes, part: Part) -> Span:
 
 @functools.lru_cache(maxsize=1024)
 def service_name(resource: bytes) -> str:
-    """The `service.name` of an encoded resource; empty where it has none that is text."""
+    """Return the `service.name` of an encoded resource; empty where it is missing or not text."""
     try:
         parsed = ResourceProto.FromString(resource)
     except DecodeError:
@@ -105,7 +105,7 @@ def service_name(resource: bytes) -> str:
 
 
 def fault_of(resource: bytes, scope: bytes) -> str:
-    """Why the spans of a resource and a scope can never be decoded; empty where nothing stands in the way."""
+    """Return why the spans of a resource and scope can never be decoded; empty if they can be."""
     for name, message, encoded in (("resource", ResourceProto, resource), ("scope", ScopeProto, scope)):
         try:
             message.FromString(encoded)

@@ -1,7 +1,7 @@
-"""Wraps the SDK's OTLP exporters: reports why an export failed, and fails if the receiver rejected a part.
+"""Wrap the SDK's OTLP exporters: report why an export failed, and fail if the receiver rejected a part.
 
-On their own the exporters return a bare failure, treat a redirect as success, and ignore what the receiver says it has
-rejected.
+On their own the exporters return a bare failure, treat a redirect as success, and ignore the receiver's report of
+rejected items.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TOO_LARGE: Final = "larger than max"  # reported by gRPC itself; RESOURCE_EXHAU
 
 
 class _Names(NamedTuple):
-    """A signal: the exporters' module and class, the responses' package and name, and what they count."""
+    """The names of a signal: the exporters' module and class, the responses' package and name, the items counted."""
 
     exporters: str
     exporter: str
@@ -54,7 +54,7 @@ _NAMES: Final = {
 
 
 class Target(NamedTuple):
-    """Where and how to send. `timeout` limits one export, in seconds, including all attempts."""
+    """The address and options for sending. `timeout` limits one export, in seconds, including all attempts."""
 
     endpoint: str
     protocol: Literal["grpc", "http"]

@@ -1,4 +1,4 @@
-"""Options of everything that sends OTLP."""
+"""Define the options of everything that sends OTLP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OTLP/gRPC on grpc.aio, with requests as the bytes that came: nothing is decoded that is not kept.
+"""Serve OTLP/gRPC on grpc.aio, with requests as raw bytes: only items that are kept are decoded.
 
 Import this only where a server is about to run: grpc takes a fifth of a second to import.
 """
@@ -28,7 +28,7 @@ _SIGNALS: dict[str, Signal] = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
     "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "logs",
 }
-_GRACE = 1.0  # seconds for calls in work when the server stops
+_GRACE = 1.0  # seconds for running calls when the server stops
 
 
 async def serve(
@@ -38,7 +38,7 @@ async def serve(
     credentials: grpc.ServerCredentials | None,
     listening: Callable[[str], None],
 ) -> None:
-    """Serve until cancelled; then calls in work have a second to finish.
+    """Serve until cancelled; then running calls have a second to finish.
 
     Raises `ConfigError` where the port is taken.
     """
@@ -66,7 +66,7 @@ async def serve(
     await server.start()
     try:
         listening(in_words(options.host, port))
-        # Not wait_for_termination: cancelling that cuts the calls in work.
+        # Not wait_for_termination: cancelling that cuts the running calls.
         await anyio.sleep_forever()
     finally:
         with anyio.CancelScope(shield=True):
@@ -74,7 +74,7 @@ async def serve(
 
 
 class _Router(grpc.GenericRpcHandler):  # type: ignore[misc] # grpc is not typed
-    """From the path of a call to what is done with it, before its message is read."""
+    """Chooses the handler of a call by its path, before its message is read."""
 
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
@@ -115,14 +115,14 @@ class _Export:
         try:
             with reception.in_flight.lease() as lease:
                 accepted = await reception.deliver(self._signal, message, lease)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the sender gets an answer that it understands
+        except Exception as error:  # noqa: BLE001 - after any error, the sender gets an answer that it understands
             return _refused(reception, context, error)
         reception.answered("OK")
         return success(self._signal, accepted, "protobuf")
 
 
 def _refused(reception: Reception, context: Any, error: Exception) -> bytes:
-    """End a call with a status; the empty message goes with it and nobody reads it.
+    """End a call with a status and an empty message, which is not read.
 
     Not `context.abort`: the exception that it raises holds the call, and the call the exception, so that every refused
     message would stay in memory until the garbage collector comes by.
@@ -143,7 +143,7 @@ def _authorization(metadata: Any) -> str | None:
 
 
 def credentials(tls: Tls, clock: Clock, events: Events) -> grpc.ServerCredentials:
-    """Credentials that follow their files. Raises `ConfigError`."""
+    """Build credentials that are reloaded when their files change. Raises `ConfigError`."""
     from monitor.transport.http.files import Reloaded  # noqa: PLC0415
 
     def load() -> Any:

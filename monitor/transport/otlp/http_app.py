@@ -1,6 +1,6 @@
-"""OTLP/HTTP as an ASGI application: one request in, one answer out. It knows no server.
+"""Serve OTLP/HTTP as an ASGI application, independent of the server: one request in, one answer out.
 
-What else is posted to the same port is a route like any other, with the same token, limits and refusals.
+Other things posted to the same port are routes like any other, with the same token, limits and refusals.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRAIN_SECONDS = 1.0
 
 
 class PostedBody(NamedTuple):
-    """A body as it came, no longer compressed, with what its route may need to know of the request."""
+    """The decompressed body of a request, with the details of the request that its route may need."""
 
     content: bytes
     encoding: Encoding
@@ -37,14 +37,14 @@ class PostedBody(NamedTuple):
 
 
 class Route(NamedTuple):
-    """What is posted to one path: the content types taken, and what answers a delivery of them."""
+    """One path: the content types that it accepts, and the function that answers a delivery."""
 
     types: Mapping[bytes, Encoding]
     take: Callable[[PostedBody], Awaitable[bytes]]
 
 
 def export(reception: Reception, signal: Signal) -> Route:
-    """The route of OTLP exports of `signal`."""
+    """Return the route of OTLP exports of `signal`."""
 
     async def take(delivery: PostedBody) -> bytes:
         as_json = delivery.encoding == "json"
@@ -75,17 +75,17 @@ class HttpApp:
             with self._reception.in_flight.lease() as lease:
                 content = await self._take(scope, headers, body, lease)
         except _Disconnected:
-            return  # nobody is left to answer
+            return  # the sender is gone: there is no one to answer
         except asyncio.CancelledError:
-            # Only the server cancels, and only when its time to stop is up: the sender should try the next one.
+            # Only the server cancels, when its time to stop is up: the sender should try another replica.
             refusal = self._reception.refused(Overloaded("the receiver is stopping"))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the sender gets an answer that it understands
+        except Exception as error:  # noqa: BLE001 - after any error, the sender gets an answer that it understands
             refusal = self._reception.refused(error)
         else:
             await self._answer(send, 200, content, [*shared, _content_type(encoding)])
             return
         extra = [] if await body.drained() else [_CLOSE]
-        # A sender whose encoding is none of ours reads JSON more likely than protobuf.
+        # A sender with an unknown encoding is more likely to read JSON than protobuf.
         spoken = encoding or "json"
         extra += [*shared, *refusal.http_headers(), _content_type(spoken)]
         await self._answer(send, refusal.http, refusal.body(spoken), extra)
@@ -116,7 +116,7 @@ class HttpApp:
         return route
 
     def _cors(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """The headers that let a page of a listed origin send; never with credentials."""
+        """Return the headers that let a page of a listed origin send; never with credentials."""
         if not self._origins or b"origin" not in headers:
             return []
         origin = headers[b"origin"]
@@ -151,7 +151,7 @@ class _Body:
         self._started = False
 
     async def read(self, lease: limits.Lease) -> bytes:
-        """All of it. Raises `TooLarge`, and `Overloaded` where there is no room for it."""
+        """Read the whole body. Raises `TooLarge`, and `Overloaded` where there is no room for it."""
         if self._declared is not None and self._declared > self._limit:
             raise TooLarge(f"the body has {self._declared} bytes; the limit is {self._limit}")
         content = bytearray()
@@ -165,7 +165,7 @@ class _Body:
     async def drained(self) -> bool:
         """Read and forget the rest of a refused body, so that the sender comes to read the answer.
 
-        False where that is not worth it: the connection must be closed after the answer then.
+        Return False where that is not worth it: then the connection must be closed after the answer.
         """
         if self._complete:
             return True

@@ -1,10 +1,10 @@
-"""OTLP in its JSON encoding, turned into the same bytes that the binary encoding would have been.
+"""Convert OTLP in its JSON encoding to the bytes of the binary encoding.
 
 The mapping is that of protobuf to JSON with the exceptions of the OpenTelemetry protocol (section "JSON Protobuf
 Encoding" of https://opentelemetry.io/docs/specs/otlp/): ids are hex, enums are integers, unknown fields are ignored.
 The tables are made from the message descriptors, so that a field added to the protocol is read without a change here.
 
-What the protocol leaves open is settled so: the snake_case name of a field is read like its lowerCamelCase name
+Where the protocol leaves a choice, the snake_case name of a field is read like its lowerCamelCase name
 (ignoring it would lose data without a word), and the name of an enum value like its number. A span with a malformed id
 becomes a span without ids, which intake rejects and counts; its neighbours are kept.
 """
@@ -31,9 +31,9 @@ from monitor.model.span import Signal
 from monitor.transport.otlp.limits import MAX_MEMBERS
 
 MAX_VALUES = 1_000_000
-"""JSON values in one body. Python needs about 100 bytes for each: this bounds the memory that parsing takes."""
+"""Most JSON values in one body. Python needs about 100 bytes for each: this bounds the memory used by parsing."""
 
-_MAX_DEPTH = 90  # messages within messages; the protobuf parser stops at 100, and requests wrap spans three deep
+_MAX_DEPTH = 90  # nested messages; the protobuf parser stops at 100, and requests wrap spans three deep
 _REQUESTS: dict[Signal, Any] = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
 _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
     "traces": (("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans"), ("spans", "spans")),
@@ -65,7 +65,7 @@ Setter: TypeAlias = Callable[[Any, Any, int], None]
 
 
 class _Misfit(Exception):  # noqa: N818 - never leaves the JSON mapping
-    """A value that does not fit its field; the way to it is added, innermost first, while the exception rises."""
+    """A value that does not fit its field; its path is added, innermost first, while the exception rises."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -77,9 +77,9 @@ class _MalformedId(Exception):  # noqa: N818 - never leaves this module
 
 
 def to_protobuf(signal: Signal, body: bytes, max_items: int | None = None) -> bytes:
-    """The serialised export request that `body`, an OTLP/JSON export request, stands for.
+    """Convert `body`, an OTLP/JSON export request, to a serialised export request.
 
-    Raises `InvalidData` that names the place for what is not JSON, is ambiguous (a key twice, both arms of a oneof) or
+    Raises `InvalidData` with the place for a body that is not JSON, is ambiguous (a key twice, both arms of a oneof) or
     does not fit its field; `TooLarge` for more than `max_items` spans, log records or groups of them, or for more than
     `MAX_VALUES` values.
     """
@@ -102,8 +102,8 @@ def _parse(body: bytes) -> Any:
     check_values(body)
     try:
         data = orjson.loads(body)
-        # A key that stood twice is gone from the parsed data and took its colon along. Counting is as good as a strict
-        # parser at a tenth of the cost, but for colons written as escapes: there the strict parser must look.
+        # A key that occurs twice is gone from the parsed data, with its colon. Counting colons is as good as a strict
+        # parser at a tenth of the cost, except for colons written as escapes: those need the strict parser.
         if body.count(b":") != orjson.dumps(data).count(b":") or b"\\u003a" in body or b"\\u003A" in body:
             json.loads(body, object_pairs_hook=_without_duplicates)
     except orjson.JSONDecodeError as error:
@@ -114,7 +114,7 @@ def _parse(body: bytes) -> Any:
 
 
 def check_values(body: bytes) -> None:
-    """Raises `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
+    """Raise `TooLarge` for a body of more than `MAX_VALUES` JSON values, before a parser makes objects of them."""
     if _more_values_than(MAX_VALUES, body):
         raise TooLarge(f"the body has more than {MAX_VALUES} JSON values")
 
@@ -126,7 +126,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _more_values_than(limit: int, body: bytes) -> bool:
-    """Whether `body` holds more values, told before a parser makes objects of them."""
+    """Return whether `body` holds more than `limit` values, without a parser making objects of them."""
 
     def marks(text: bytes) -> int:
         return text.count(b",") + text.count(b"{") + text.count(b"[")
@@ -135,7 +135,7 @@ def _more_values_than(limit: int, body: bytes) -> bool:
 
 
 def _longest_level(signal: Signal, data: Any) -> int:
-    """How many resources, scopes or items the request holds, whichever are most."""
+    """Return the number of resources, scopes or items in the request: the largest of the three."""
     longest, level = 0, [data]
     for camel, snake in _OUTLINE[signal]:
         lists = [one.get(camel) or one.get(snake) for one in level if isinstance(one, dict)]
@@ -168,7 +168,7 @@ def _fill(message: Message, data: Any, table: _Table, depth: int) -> None:
 
 
 class _Table:
-    """How the members of one JSON object are written into one kind of message."""
+    """The mapping of the members of a JSON object to one kind of message."""
 
     def __init__(self) -> None:
         self.setters: dict[str, Setter] = {}
@@ -348,7 +348,7 @@ def _to_bytes(value: Any) -> bytes:
 
 
 def _shown(value: Any) -> str:
-    """What was given, without its text: texts may be prompts."""
+    """Describe a value without its text: texts may be prompts."""
     if isinstance(value, (dict, list, str)):
         return {dict: "an object", list: "a list", str: "a text"}[type(value)]
     return "null" if value is None else json.dumps(value)

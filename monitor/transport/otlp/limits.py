@@ -1,7 +1,7 @@
-"""What a sender may ask of this process: bytes, spans and requests, all bounded before anything is decoded.
+"""Bound the bytes, spans and requests of senders before anything is decoded.
 
 A few kilobytes of gzip can hold two million empty spans, each of which takes about a hundred bytes once decoded. So a
-request passes three gates, each cheap and each in front of the next: bytes after inflating, spans in the outline, bytes
+request passes three cheap checks in order: bytes after inflating, spans in the outline, bytes
 and fields in each span.
 """
 
@@ -18,12 +18,12 @@ from monitor.model.span import EncodedGroup
 from monitor.transport.otlp import wire
 
 MAX_MEMBERS = 10_000
-"""Attributes, events and links of one span (or attributes of one log record), all together. SDKs stop at 128 each."""
+"""Most attributes, events and links of one span (or attributes of a log record) together. SDKs stop at 128 each."""
 
 _MAX_GZIP_MEMBERS = 1024
 _GZIP = 31  # wbits of zlib: a gzip header and trailer, the largest window
 _PIECE = 65_536
-_SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded, whatever is in it
+_SMALL_ITEM = 16_384  # an item of so few bytes cannot take more than half a megabyte when decoded
 _SPLITTABLE = 256 * 1024  # cutting so few bytes takes at most 10 MB, even when they are nothing but empty spans
 _ENVELOPES = 6  # fields around each span, were every span in a resource and scope of its own
 _VARINT, _LENGTH_DELIMITED = 0, 2
@@ -31,7 +31,7 @@ _FIXED_LENGTHS = {1: 8, 5: 4}
 
 
 def inflate(body: bytes, limit: int) -> bytes:
-    """The content of a gzip stream of one or more members, at most `limit` bytes.
+    """Decompress a gzip stream of one or more members, at most `limit` bytes.
 
     Raises `TooLarge` when there is more, having inflated no more than `limit` bytes; `InvalidData` when the stream is
     damaged, cut short or followed by something else.
@@ -54,7 +54,7 @@ def inflate(body: bytes, limit: int) -> bytes:
 
 
 def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
-    """All that follows a first gzip member, in pieces: each member makes zlib copy what is left of its input."""
+    """Inflate the members after the first, in pieces: for each member, zlib copies the rest of its input."""
     content = bytearray(first)
     for _ in range(_MAX_GZIP_MEMBERS):
         if (not rest or rest[0] == 0) and bytes(rest).count(0) == len(rest):
@@ -72,9 +72,9 @@ def _inflate_members(first: bytes, rest: memoryview, limit: int) -> bytes:
 
 
 def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
-    """`wire.split`, for a body that may hold anything.
+    """Split a body as `wire.split` does, where it may hold anything.
 
-    Raises `TooLarge` for more than `max_items` spans or log records, `InvalidData` for what is not a request.
+    Raises `TooLarge` for more than `max_items` spans or log records, `InvalidData` for a body that is not a request.
     """
     if len(body) > _SPLITTABLE:
         _count(body, max_items)
@@ -85,7 +85,7 @@ def cut(body: bytes, max_items: int) -> list[EncodedGroup]:
 
 
 def without_oversized(groups: Sequence[EncodedGroup], max_bytes: int) -> tuple[Sequence[EncodedGroup], int]:
-    """The groups without items of more than `max_bytes` bytes or `MAX_MEMBERS` members, and how many those were."""
+    """Remove items of more than `max_bytes` bytes or `MAX_MEMBERS` members; return groups and number removed."""
     longest = max((len(item) for group in groups for item in group.items), default=0)
     if longest <= min(max_bytes, _SMALL_ITEM):
         return groups, 0
@@ -104,7 +104,7 @@ def _fits(item: bytes, max_bytes: int) -> bool:
     except TooLarge:
         return False
     except InvalidData:
-        pass  # undecodable: intake says so, and counts it where it belongs
+        pass  # undecodable: intake rejects and counts it
     return True
 
 
@@ -125,7 +125,7 @@ def _too_many(max_items: int) -> TooLarge:
 
 
 class _Budget:
-    """How many fields may still be looked at."""
+    """The number of fields that may still be examined."""
 
     __slots__ = ("left",)
 
@@ -134,7 +134,7 @@ class _Budget:
 
 
 def _fields(data: bytes, at: int, end: int, wanted: int, budget: _Budget) -> Iterator[tuple[int, int]]:
-    """Where the contents of the length-delimited fields numbered `wanted` of one message lie in `data`."""
+    """Yield the positions in `data` of the contents of a message's length-delimited fields numbered `wanted`."""
     wanted_tag = wanted << 3 | _LENGTH_DELIMITED
     while at < end:
         budget.left -= 1
@@ -169,7 +169,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class InFlightRequests:
-    """Requests in work and the bytes they hold, bounded over all connections of one receiver."""
+    """The running requests and the bytes they hold, bounded over all connections of one receiver."""
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         self._max_requests = max_requests
@@ -178,7 +178,7 @@ class InFlightRequests:
         self.bytes = 0
 
     def lease(self) -> Lease:
-        """The account of one request; it is closed by leaving its context."""
+        """Open the account of one request; leaving its context closes it."""
         return Lease(self)
 
     def _hold(self, more: int) -> None:
@@ -193,7 +193,7 @@ class InFlightRequests:
 
 
 class Lease:
-    """What one request holds."""
+    """The bytes held by one request."""
 
     __slots__ = ("_bytes", "_in_flight", "_started")
 
@@ -203,12 +203,12 @@ class Lease:
         self._started = False
 
     def hold(self, size: int) -> None:
-        """The request now holds `size` bytes in all. Raises `Overloaded` where there is no room for them."""
+        """Set the bytes held by the request to `size` in all. Raises `Overloaded` where there is no room for them."""
         self._in_flight._hold(size - self._bytes)  # noqa: SLF001 - one thing in two classes
         self._bytes = size
 
     def start(self) -> None:
-        """The request is complete and its work begins. Raises `Overloaded` where too many are in work."""
+        """Mark the request as complete and running. Raises `Overloaded` where too many are running."""
         self._in_flight._start()  # noqa: SLF001
         self._started = True
 

@@ -1,4 +1,4 @@
-"""What both OTLP receivers share: options, handing requests to the intake, and the answers.
+"""Share the parts of both OTLP receivers: options, handing requests to the intake, and the answers.
 
 The code of a refusal says whether to retry. The OpenTelemetry SDKs drop a batch on HTTP 500 and on gRPC INTERNAL or
 UNKNOWN, so temporary faults are never answered with those. They look for the retry delay in different places, so it is
@@ -72,7 +72,7 @@ class OtlpReceiver(ListenerOptions, Source, ABC):
 
 
 class Reception:
-    """One running receiver: its authentication, its requests in work, its answers."""
+    """One running receiver: its authentication, its running requests, its answers."""
 
     def __init__(
         self, name: str, options: OtlpReceiver, intake: Intake, runtime: Runtime, codes: tuple[str, ...]

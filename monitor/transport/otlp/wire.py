@@ -1,8 +1,8 @@
-"""OTLP requests on the wire, cut into encoded spans and log records without decoding them.
+"""Split OTLP requests into encoded spans and log records without decoding them.
 
-The trick that makes head sampling cheap: protobuf messages that mirror `ExportTraceServiceRequest` but declare each
-span as `bytes`. The C parser then cuts a request in 0.3 us a span, and the trace id lies at a known place of the raw
-span. Unknown fields are ignored, as the protocol asks.
+This makes head sampling cheap: protobuf messages mirror `ExportTraceServiceRequest` but declare each span as `bytes`.
+The C parser then splits a request in 0.3 us a span, and the trace id is at a known position in the raw span. Unknown
+fields are ignored, as the protocol requires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REMOTE_PARENT = 0x300  # SpanFlags: CONTEXT_HAS_IS_REMOTE | CONTEXT_IS_REMOTE
 
 
 def _mirror() -> Any:
-    """The outline that requests for traces and for logs share: groups by resource, in them by scope, in them items.
+    """Build the outline shared by trace and log requests: groups by resource, within them by scope, within them items.
 
     resource_spans / scope_spans / spans and resource_logs / scope_logs / log_records all carry the same field numbers.
     """
@@ -61,7 +61,7 @@ def split(body: bytes) -> list[EncodedGroup]:
 
 
 def join(groups: Iterable[EncodedGroup]) -> bytes:
-    """The inverse of `split`: one request with these groups."""
+    """Join groups into one request, the inverse of `split`."""
     request = _Request()
     for resource, scope, items in groups:
         made = request.groups.add(resource=resource).scoped.add(scope=scope)
@@ -71,7 +71,7 @@ def join(groups: Iterable[EncodedGroup]) -> bytes:
 
 
 def trace_id_of(span: bytes) -> bytes:
-    """The trace id of an encoded span, 16 bytes not all zero; empty where it has none that is valid.
+    """Return the trace id of an encoded span, 16 bytes not all zero; empty where it has no valid one.
 
     Every known exporter writes field 1 first (`0a 10` and 16 bytes); any other order is parsed in full.
     """
@@ -86,7 +86,7 @@ def trace_id_of(span: bytes) -> bytes:
 
 
 def trace_state_of(span: bytes) -> str:
-    """The W3C tracestate of an encoded span; cheap where there is none (field 3 follows field 2 at byte 28)."""
+    """Return the W3C tracestate of an encoded span; cheap where there is none (field 3 follows field 2 at byte 28)."""
     if len(span) > 28 and span[0] == 0x0A and span[18] == 0x12 and span[28] != 0x1A:  # noqa: PLR2004
         return ""
     try:
@@ -96,7 +96,7 @@ def trace_state_of(span: bytes) -> str:
 
 
 def span_part(span: bytes, resource: bytes, scope: bytes) -> Part:
-    """An encoded span checked in full and made ready for assembly. Raises `InvalidData` that says what is wrong."""
+    """Check an encoded span in full and prepare it for assembly. Raises `InvalidData` that says what is wrong."""
     try:
         parsed = SpanProto.FromString(span)
     except DecodeError:
@@ -110,7 +110,7 @@ def span_part(span: bytes, resource: bytes, scope: bytes) -> Part:
 
 
 def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Part]:
-    """An encoded log record and its trace id (empty where it belongs to no trace). Raises `InvalidData`."""
+    """Return an encoded log record and its trace id (empty where it belongs to no trace). Raises `InvalidData`."""
     try:
         parsed = LogRecordProto.FromString(record)
     except DecodeError:
@@ -123,7 +123,7 @@ def record_part(record: bytes, resource: bytes, scope: bytes) -> tuple[bytes, Pa
 
 
 def offline_parts(signal: Signal, groups: Sequence[EncodedGroup]) -> list[tuple[bytes, Part]]:
-    """All valid parts of a captured request with their trace ids, for reading files: what is invalid is left out."""
+    """Return the valid parts of a captured request with their trace ids, for reading files; leave out invalid ones."""
     found: list[tuple[bytes, Part]] = []
     for resource, scope, items in groups:
         for item in items:
