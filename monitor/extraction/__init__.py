@@ -1,1 +1,1 @@
-"""From a trace or a row to a case, with tolerant readers that every dialect shares."""
+"""Turn a trace or a row into a case, with tolerant readers that every dialect shares."""

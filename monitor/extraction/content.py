@@ -139,7 +139,7 @@ def _names(letter: str, text: str) -> bool:
 
 
 def _offered(words: list[str], case: Case) -> bool:
-    """Whether the question offers the words as an alternative: "a mixture or a solution?"."""
+    """Return whether the question offers the words as an alternative: "a mixture or a solution?"."""
     asked = [word for word in _words(case.request.query[:_READ]) if word not in _ARTICLES]
     own = [word for word in words if word not in _ARTICLES]
     size = len(own)

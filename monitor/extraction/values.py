@@ -203,9 +203,9 @@ def error_of(span: Span) -> str:
         return ""
     if span.status_message:
         return span.status_message
-    told = [span.attributes.get("error.type")]
-    told += [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
-    return next((found for one in told if (found := text(one))), "error")
+    messages = [span.attributes.get("error.type")]
+    messages += [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
+    return next((found for one in messages if (found := text(one))), "error")
 
 
 def _place(row: dict[str, Value], path: list[str], value: Value) -> None:

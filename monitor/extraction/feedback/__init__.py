@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from monitor.quantities import Duration, Rate, Size
 
 _FARTHEST: Final = 1e6
-_NARROWEST: Final = 0.001  # ends of a scale, whose tenths are the buckets of a histogram
+_NARROWEST: Final = 0.001  # of a scale: its tenths are the buckets of a histogram
 
 
 class _FeedbackSection(BaseModel):

@@ -1,1 +1,1 @@
-"""Share what every HTTP server and client here needs: addresses, TLS, tokens and time limits."""
+"""Provide addresses, TLS, tokens and time limits for every server and client that speaks HTTP."""

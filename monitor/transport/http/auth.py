@@ -59,7 +59,7 @@ class Gate:
     def __call__(self, authorization: str | None) -> None:
         """Check the value of the `authorization` header.
 
-        A wrong token is `UNAUTHENTICATED`, like a missing one: an unknown sender cannot be denied a permission.
+        A wrong token is `UNAUTHENTICATED`, as a missing one is: permissions are only for senders that are known.
         """
         if authorization is None:
             raise Unauthenticated("a bearer token is required", 'Bearer realm="rag-monitor"')

@@ -1,1 +1,1 @@
-"""What both OTLP sources and Kafka share: decoding, limits, authentication, status."""
+"""Decode, limit and answer OTLP, for both OTLP sources and Kafka."""

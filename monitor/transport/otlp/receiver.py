@@ -1,4 +1,4 @@
-"""Share the parts of both OTLP receivers: options, handing requests to the intake, and the answers.
+"""Define the parts that both OTLP receivers share: options, handing requests to the intake, and the answers.
 
 The code of a refusal says whether to retry. The OpenTelemetry SDKs drop a batch on HTTP 500 and on gRPC INTERNAL or
 UNKNOWN, so temporary faults are never answered with those. They look for the retry delay in different places, so it is
