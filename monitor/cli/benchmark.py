@@ -25,7 +25,10 @@ from monitor.statistics.quality.ranking import Confusion
 def benchmark(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="LABELLED.jsonl", help="Rows of any shape, each with `label`: 1 defective, 0 good."),
+        typer.Argument(
+            metavar="LABELLED",
+            help="Rows of any shape, each with `label`: 1 defective, 0 good. As .jsonl, .json or .csv.",
+        ),
     ],
     *,
     evaluators: Annotated[

@@ -36,7 +36,7 @@ def cases(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Files or folders: .pb, .logs.pb and .json captures, .jsonl rows, MLflow traces as .json.",
+            help="Files or folders: .pb, .logs.pb and .json captures; rows as .jsonl, .json, .csv or .tsv.",
         ),
     ],
     explain: Annotated[

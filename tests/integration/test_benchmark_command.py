@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import xml.etree.ElementTree as ET
@@ -57,6 +58,19 @@ def test_machines_get_the_same_numbers_twice():
     tested = sum(evaluator["best_f1"][name] for name in ("caught", "missed", "alarmed", "passed"))
     assert sum(one["number"] for one in evaluator["reliability"]) == tested < 29
     assert evaluator["best_f1"]["rule"].keys() == {"below"}
+
+
+def test_a_table_is_measured_as_lines_are(tmp_path):
+    """Labels are texts in a table."""
+    table = tmp_path / "labelled.csv"
+    with table.open("w", newline="") as file:
+        writer = csv.writer(file)
+        rows = read_rows(SAMPLE)
+        writer.writerow(rows[0])
+        writer.writerows([json.dumps(v) if isinstance(v, list | dict) else v for v in one.values()] for one in rows)
+    ones = [measured(path, "--evaluators", "overlap_groundedness") for path in (SAMPLE, table)]
+    assert ones[0]["evaluators"][0]["auroc"] == ones[1]["evaluators"][0]["auroc"] == 1.0
+    assert [(one["rows"], one["defective"]) for one in ones] == [(29, 13)] * 2
 
 
 def test_a_judge_is_measured_over_http_with_its_cost_and_what_it_left_unscored(llm, tmp_path):

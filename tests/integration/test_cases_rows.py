@@ -84,3 +84,39 @@ def test_in_a_folder_lines_are_read_only_where_they_are_rows(tmp_path: Path) -> 
     assert [line.split(": ")[0].rpartition("/")[2] for line in notes.splitlines()] == [
         "empty.jsonl", "requests.jsonl", "wrapped.jsonl"
     ]  # fmt: skip
+
+
+def test_a_table_is_read_as_rows_are(tmp_path: Path) -> None:
+    """Contexts in a cell are a JSON list, a Python list as pandas writes it, or one text."""
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "question;contexts;answer;ground_truth\n"
+        'Why?;"[""One."", ""Two.""]";So.;Because\n'
+        "Why?;['One.', 'Two.'];So.;\n"
+        'Why?;"One.\nAnd more.";So.;\n'
+        "Why?;[];So.;\n"
+        "Why?;;So.;\n"
+        "Why?;So.\n"
+    )
+    rows, notes, unreadable = run(path)
+    texts = [[one["content"] for one in row["retrieved_context"]] for row in rows]
+    assert texts == [["One.", "Two."], ["One.", "Two."], ["One.\nAnd more."], [], []]
+    assert {row["convention"] for row in rows} == {"ragas_0_1"}
+    assert (notes, unreadable) == (f"{path}: line 8: the header names 4 columns, and the row has 2\n", 1)
+
+
+def test_a_document_may_hold_its_rows_in_data(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"data": [ROW, {"foo": 1}, ROW]}, indent=2))
+    rows, notes, unreadable = run(path)
+    assert [row["request"]["query"] for row in rows] == ["Why?", "Why?"]
+    assert unreadable == 1
+    assert "rows.json: row 1: the row has 'foo'" in notes
+
+
+def test_in_a_folder_a_table_is_read_only_where_its_header_is_that_of_a_row(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("question,answer\nWhy?,So.\n")
+    (tmp_path / "prices.csv").write_text("item,price\nbook,3\n")
+    rows, notes, unreadable = run(tmp_path)
+    assert (len(rows), unreadable) == (1, 0)
+    assert "prices.csv: skipped" in notes

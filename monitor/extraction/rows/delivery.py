@@ -1,16 +1,17 @@
-"""Split one delivery into rows: a JSON object, a JSON array or JSON Lines, recognised by its content."""
+"""Split one delivery into rows: a JSON object, an array, `{"data": [...]}` or JSON Lines, recognised by content."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import orjson
 
 from monitor.errors import InvalidData, TooLarge
 from monitor.extraction.rows.reading import recognise
+from monitor.extraction.rows.shapes import known
 from monitor.model.row import Row
 
 _FOREIGN_NUMBER: Final = re.compile(rb"\b(?:NaN|Infinity)\b")
@@ -33,10 +34,10 @@ class ParsedRows(NamedTuple):
 
 
 def take(body: bytes, *, app: str = "", max_rows: int | None = None, max_row_bytes: int | None = None) -> ParsedRows:
-    """Split a JSON object, a JSON array or JSON Lines into rows. `app` applies to rows that name none.
+    """Split a JSON object, a JSON array, `{"data": [...]}` or JSON Lines into rows.
 
-    A row that is too large or has no known shape becomes a fault. Raises `InvalidData` for a body that is neither
-    JSON nor lines of it, `TooLarge` (an `InvalidData`) for more than `max_rows`.
+    `app` applies to rows that name none. A row that is too large or has no known shape becomes a fault. Raises
+    `InvalidData` for a body that is neither JSON nor lines of it, `TooLarge` (an `InvalidData`) above `max_rows`.
     """
     found = ParsedRows([], [])
     for number, value in enumerate(_values(body.removeprefix(_MARK).strip(_BLANK), max_rows)):
@@ -72,14 +73,39 @@ def _values(body: bytes, max_rows: int | None) -> Iterable[object]:
         raise InvalidData("no rows: the body is empty")
     if body.startswith(b"["):
         whole = parse(body, "the array of rows")
-        found = whole if isinstance(whole, list) else [whole]
+        found: Sequence[object] = whole if isinstance(whole, list) else [whole]
+        _check(len(found), max_rows)
+        return found
+    try:
+        whole = parse(body, "the body")
+    except InvalidData:
+        pass  # several lines, or no JSON at all
+    else:
+        found = _of_object(whole)
         _check(len(found), max_rows)
         return found
     lines = body.split(b"\n")
-    if len(lines) > 1 and not _is_json(lines[0]) and _is_json(body):
-        return [orjson.loads(body)]  # one object on several lines
     _check(sum(1 for line in lines if line.strip(_BLANK)), max_rows)
     return _of_lines(lines)
+
+
+def _of_object(value: object) -> Sequence[object]:
+    """Return the rows that one JSON value holds: in `data`, as objects or as lists beside `columns`; else itself.
+
+    Raises `InvalidData` for a list in `data` that does not fit its columns.
+    """
+    listed = value.get("data") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(listed, list) or known(value):
+        return [value]
+    columns = value.get("columns")
+    if not isinstance(columns, list):
+        return listed
+    for number, one in enumerate(listed):
+        if not isinstance(one, list) or len(one) != len(columns):
+            raise InvalidData(
+                f"`data`, row {number}: must be a list of {len(columns)} values, one for each of `columns`"
+            )
+    return [dict(zip(map(str, columns), one, strict=True)) for one in listed]
 
 
 def _of_lines(lines: list[bytes]) -> Iterator[object]:
@@ -89,14 +115,6 @@ def _of_lines(lines: list[bytes]) -> Iterator[object]:
                 yield parse(line, f"line {number}")
             except InvalidData as error:
                 yield error
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _check(rows: int, max_rows: int | None) -> None:

@@ -8,7 +8,7 @@ first here. Field names: MLflow and Databricks Agent Evaluation (`evaluation set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -220,3 +220,9 @@ SHAPES: Final = (
         *_plain(("query", "question"), ("response", "answer"), ("context",), ("ground_truth",)),
     ),
 )
+
+
+def known(names: Iterable[str]) -> bool:
+    """Tell whether an object with fields of these names has one of the shapes."""
+    row = dict.fromkeys(names)
+    return any(shape.score(row) >= 0 for shape in SHAPES)

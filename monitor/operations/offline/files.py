@@ -1,7 +1,7 @@
 """Reading recorded requests from files: captures of OTLP, and rows.
 
-A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows stand in `.jsonl` files, or in one `.json` document
-that is a row, a list of rows or an MLflow trace.
+A capture is one export request: `.pb`, `.logs.pb` or `.json`. Rows stand in `.jsonl`, `.csv` or `.tsv` files, or in one
+`.json` document: a row, a list of rows, `{"data": [...]}` or an MLflow trace.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.provenance import Provenance, explain
-from monitor.extraction.rows.delivery import parse
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading
-from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
+from monitor.operations.offline.row_files import LINES, TABLES, Advance, read_rows
 from monitor.operations.progress import Report, ignore
 from monitor.transport.otlp import decode, wire
-
-LINES: Final = ".jsonl"
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _JSON_SIGNALS: Final[tuple[tuple[bytes, Signal], ...]] = (
     (b'"resourceSpans"', "traces"),
@@ -33,9 +29,6 @@ _JSON_SIGNALS: Final[tuple[tuple[bytes, Signal], ...]] = (
     (b'"resourceLogs"', "logs"),
     (b'"resource_logs"', "logs"),
 )
-
-Advance = Callable[[int], object]
-"""Is called with the number of bytes read since its last call."""
 
 
 class _NotOTLP(Exception):  # noqa: N818 - no fault in itself: folders of captures hold other files too
@@ -120,14 +113,12 @@ class CaseFiles:
         return found.reading
 
     def _rows(self, path: Path) -> Iterator[FileEntry]:
-        for row in _lines(path, self._advance) if path.suffix == LINES else _document(path):
-            if isinstance(row, InvalidData):
+        for one in read_rows(path, self._advance):
+            if isinstance(one, InvalidData):
                 self.unreadable += 1
-                self._report(f"{path}: {row}")
+                self._report(f"{path}: {one}")
             else:
-                yield FileEntry(None, rows.read(row, self.read_trace, source="file"))
-        if path.suffix != LINES:
-            self._advance(path.stat().st_size)
+                yield FileEntry(None, rows.read(one.row, self.read_trace, source="file"))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -141,43 +132,14 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 def _holds_rows(path: Path, *, named: bool) -> bool:
     """Tell whether a file is read as rows; one that was found in a folder goes by its first row. Raises `OSError`."""
-    if path.suffix == LINES and named:
-        return True
-    if path.suffix == LINES:
-        found = _lines(path)
-    elif path.suffix == ".json" and not _signals(path.read_bytes()):
-        found = _document(path)
-    else:
+    if path.suffix not in (LINES, *TABLES) and (path.suffix != ".json" or _signals(path.read_bytes())):
         return False
+    if named:
+        return True
     try:
-        return not isinstance(next(found, InvalidData()), InvalidData)
+        return not isinstance(next(read_rows(path), InvalidData()), InvalidData)
     except InvalidData:
         return False
-
-
-def _lines(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[Row | InvalidData]:
-    """Yield each row, and for a line that is none why, with its number. Raises `OSError`."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            advance(len(line))
-            if line.strip():
-                try:
-                    yield rows.recognise(parse(line.removeprefix(BYTE_ORDER_MARK), f"line {number}"))
-                except InvalidData as error:
-                    reason = str(error)
-                    yield InvalidData(reason if reason.startswith("line ") else f"line {number}: {reason}")
-
-
-def _document(path: Path) -> Iterator[Row | InvalidData]:
-    """Yield the same for the rows of one JSON document. Raises `InvalidData` where it holds none, `OSError`."""
-    found = rows.take(path.read_bytes())
-    faults = {fault.row: fault.error for fault in found.faults}
-    left = iter(found.rows)
-    for number in range(len(found.rows) + len(faults)):
-        if number in faults:
-            yield InvalidData(f"row {number}: {faults[number]}" if len(found.rows) else faults[number])
-        else:
-            yield next(left)
 
 
 def _parts(path: Path) -> list[tuple[bytes, Part]]:
@@ -187,11 +149,11 @@ def _parts(path: Path) -> list[tuple[bytes, Part]]:
         signal: Signal = "logs" if path.name.endswith(".logs.pb") else "traces"
         return wire.offline_parts(signal, wire.split(path.read_bytes()))
     if path.suffix != ".json":
-        raise _NotOTLP("captures end in .pb, .logs.pb or .json, rows in .jsonl")
+        raise _NotOTLP("captures end in .pb, .logs.pb or .json, rows in .jsonl, .json, .csv or .tsv")
     body = path.read_bytes()
     signals = _signals(body)
     if not signals:
-        raise _NotOTLP("it has neither resourceSpans nor resourceLogs, and it is not a row")
+        raise _NotOTLP("it has neither resourceSpans nor resourceLogs, and it does not begin with a row")
     from monitor.transport.otlp import json_mapping  # noqa: PLC0415 - only captures in JSON need it
 
     return wire.offline_parts(signals[0], wire.split(json_mapping.to_protobuf(signals[0], body)))

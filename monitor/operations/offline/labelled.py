@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import orjson
 
 from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
-from monitor.extraction.rows.delivery import parse
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import EVALUABLE, Case, Reading
-from monitor.model.trace import Trace
-from monitor.operations.offline.files import BYTE_ORDER_MARK, Advance
+from monitor.model.row import Row
+from monitor.operations.offline.row_files import Advance, read_rows
 from monitor.operations.progress import Report
+
+_LABELS: Final = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 
 
 class LabelledCase(NamedTuple):
@@ -45,12 +48,18 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
     found: list[LabelledCase] = []
     unreadable = without_answer = 0
-    for one in _rows(path, read_trace, advance):
-        if isinstance(one, InvalidData):
+    for one in read_rows(path, advance):
+        try:
+            if isinstance(one, InvalidData):
+                raise one
+            defective, group = _label(*one)
+        except InvalidData as error:
             unreadable += 1
-            report(f"{path}: {one}")
-        elif _can_be_scored(one[0]):
-            found.append(LabelledCase(one[0].case, *one[1:]))
+            report(f"{path}: {error}")
+            continue
+        reading = rows.read(one.row, read_trace, source="file")
+        if _can_be_scored(reading):
+            found.append(LabelledCase(reading.case, defective, group))
         else:
             without_answer += 1
     return LabelledFile(found, unreadable, without_answer)
@@ -64,30 +73,16 @@ def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[Labelle
     return [cases[at] for at in sorted(lowest)]
 
 
-def _rows(
-    path: Path, read_trace: Callable[[Trace], Reading], advance: Advance
-) -> Iterator[tuple[Reading, bool, str] | InvalidData]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            advance(len(line))
-            if not line.strip():
-                continue
-            try:
-                yield _row(line.removeprefix(BYTE_ORDER_MARK), read_trace)
-            except InvalidData as error:
-                yield InvalidData(f"line {number}: {error}")
-
-
-def _row(line: bytes, read_trace: Callable[[Trace], Reading]) -> tuple[Reading, bool, str]:
-    value = parse(line, "the row")
-    row = rows.recognise(value)
-    fields = value if isinstance(value, dict) else {}  # it is one: `recognise` takes nothing else
+def _label(place: str, row: Row) -> tuple[bool, str]:
+    """The label of a row, and its group. Raises `InvalidData`."""
+    fields = orjson.loads(row.content)
     label = fields.get("label")
+    if isinstance(label, str):  # as tables have it
+        label = _LABELS.get(label.strip().lower())
     if label not in (0, 1):  # True and False are these, too
-        raise InvalidData(f"`label` is {label!r:.40}, but must be 1 (defective) or 0 (good)")
+        raise InvalidData(f"{place}: `label` is {fields.get('label')!r:.40}, but must be 1 (defective) or 0 (good)")
     group = fields.get("group")
-    named = f"group {group}" if isinstance(group, str | int) and group != "" else f"row {row.request_id}"
-    return rows.read(row, read_trace, source="file"), bool(label), named
+    return bool(label), f"group {group}" if isinstance(group, str | int) and group != "" else f"row {row.request_id}"
 
 
 def _can_be_scored(reading: Reading) -> bool:

@@ -1,0 +1,227 @@
+"""Reads rows from files: JSON Lines, one JSON document, or a table with a header (CSV), in UTF-8 or UTF-16."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TextIO, TypeAlias
+
+from monitor.errors import InvalidData
+from monitor.extraction import rows
+from monitor.extraction.rows.delivery import parse
+from monitor.model.row import Row
+
+LINES: Final = ".jsonl"
+TABLES: Final = (".csv", ".tsv")
+SUFFIXES: Final = (LINES, *TABLES, ".json")
+
+Advance: TypeAlias = Callable[[int], object]
+"""Is called with the number of bytes read since its last call."""
+
+MAX_COLUMNS: Final = 1_000
+MAX_CELL: Final = 16_777_216
+"""Characters of a cell of a table."""
+
+MAX_TABLE_ROW: Final = 2 * MAX_CELL
+"""Characters of a row of a table. Whatever is longer is usually a quote that is not closed."""
+
+_SEPARATORS: Final = (",", ";", "\t")
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as UTF-16 does
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SHOWN: Final = 40
+
+
+class FileRow(NamedTuple):
+    """A row, and where it stands in its file: `line 7`, or `row 3` counting from 0."""
+
+    place: str
+    row: Row
+
+
+def read_rows(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[FileRow | InvalidData]:
+    """Yield each row of a file, and for what is none the reason, with its line or number.
+
+    Raises `InvalidData` where the file as a whole cannot be read as rows, and `OSError`.
+    """
+    if path.suffix == LINES:
+        return _lines(path, advance)
+    return _table(path, advance) if path.suffix in TABLES else _document(path, advance)
+
+
+def _encoding(path: Path) -> str:
+    """Return the encoding that the file's byte order mark names. Raises `InvalidData` for UTF-16 without one."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    if len(head) > 1 and 0 in head[:2]:
+        raise InvalidData("it looks like UTF-16 without a byte order mark, or is no text: save it as UTF-8")
+    return "utf-8"
+
+
+def _lines(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+    encoding = _encoding(path)
+    for number, line in enumerate(_raw_lines(path, encoding, advance), 1):
+        if line.strip():
+            place = f"line {number}"
+            try:
+                yield FileRow(place, rows.recognise(parse(line.removeprefix(codecs.BOM_UTF8), place)))
+            except InvalidData as error:
+                reason = str(error)
+                yield InvalidData(reason if reason.startswith(place) else f"{place}: {reason}")
+
+
+def _raw_lines(path: Path, encoding: str, advance: Advance) -> Iterator[bytes]:
+    """The lines in UTF-8. What is no character of UTF-16 is replaced."""
+    if encoding.startswith("utf-8"):
+        with path.open("rb") as file:
+            for line in file:
+                advance(len(line))
+                yield line
+        return
+    with path.open(encoding=encoding, errors="replace", newline="\n") as text:
+        for shown in text:
+            advance(2 * len(shown))
+            yield shown.encode()
+
+
+def _document(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+    encoding, body = _encoding(path), path.read_bytes()
+    found = rows.take(body if encoding.startswith("utf-8") else body.decode(encoding, "replace").encode())
+    faults = {fault.row: fault.error for fault in found.faults}
+    left = iter(found.rows)
+    for number in range(len(found.rows) + len(faults)):
+        if number in faults:
+            yield InvalidData(f"row {number}: {faults[number]}" if len(found.rows) else faults[number])
+        else:
+            yield FileRow(f"row {number}", next(left))
+    advance(len(body))
+
+
+def _table(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+    encoding = _encoding(path)
+    # A byte that is no UTF-8 becomes half a surrogate pair, and is found in the cell that it stands in.
+    errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
+    with path.open(encoding=encoding, errors=errors, newline="") as file:
+        lines = _TableLines(file, advance)
+        header = lines.header()
+        names, separator = _columns(header)
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_TABLE_ROW))  # the lines are limited: no cell is longer
+        reader = csv.reader(lines, delimiter=separator, strict=True)
+        while True:
+            place = f"line {lines.begin()}"
+            try:
+                cells = next(reader, None)
+                if cells is None:
+                    return
+                if any(cell.strip() for cell in cells):
+                    yield FileRow(place, rows.recognise(_row(names, cells)))
+            except InvalidData as error:
+                yield InvalidData(f"{place}: {error}")
+            except csv.Error as error:
+                yield InvalidData(f"{place}: {_MESSAGES.get(str(error), str(error))}")
+            except _Endless as error:
+                yield InvalidData(f"{place}: {error}; nothing after it is read")
+                return
+
+
+class _Endless(Exception):  # noqa: N818 - ends the file, whatever follows
+    pass
+
+
+class _TableLines:
+    """The lines of a table, for the parser: bounded, and counted."""
+
+    def __init__(self, file: TextIO, advance: Advance) -> None:
+        self._file = file
+        self._advance = advance
+        self._read = 0
+        self._size = 0
+
+    def begin(self) -> int:
+        """Begin a new row; return the number of its first line."""
+        self._size = 0
+        return self._read + 1
+
+    def header(self) -> str:
+        """Return the first line. Raises `InvalidData` where there is none, or it is endless."""
+        try:
+            return next(self)
+        except StopIteration:
+            raise InvalidData("no rows: the file is empty") from None
+        except _Endless as error:
+            raise InvalidData(f"line 1: {error}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(MAX_TABLE_ROW)
+        if not line:
+            raise StopIteration
+        self._read += 1
+        self._size += len(line)
+        self._advance(len(line.encode("utf-8", "surrogateescape")) if not line.isascii() else len(line))
+        if self._size >= MAX_TABLE_ROW:
+            raise _Endless(f"the row has over {MAX_TABLE_ROW:,} characters: is a quote not closed?")
+        return line
+
+
+_MESSAGES: Final = {
+    "unexpected end of data": "a cell that begins in this row has an opening quote and no closing one",
+    "',' expected after '\"'": "there is text after the closing quote of a cell",
+    "';' expected after '\"'": "there is text after the closing quote of a cell",
+    "'\t' expected after '\"'": "there is text after the closing quote of a cell",
+}
+
+
+def _columns(header: str) -> tuple[list[str], str]:
+    """Return the names of the columns, and the separator with which they are those of a row.
+
+    Raises `InvalidData` where no separator makes them so, or a name stands there twice.
+    """
+    tried: dict[str, list[str]] = {}
+    for separator in _SEPARATORS:
+        try:
+            names = [name.strip() for name in next(csv.reader([header], delimiter=separator, strict=True), [])]
+        except csv.Error:
+            continue
+        tried[separator] = names
+        if len(names) > 1 and rows.known(names):
+            if len(names) > MAX_COLUMNS:
+                raise InvalidData(f"line 1: the header has {len(names)} columns; the limit is {MAX_COLUMNS}")
+            twice = next((name for at, name in enumerate(names) if name and name in names[:at]), None)
+            if twice is not None:
+                raise InvalidData(f"line 1: the column {twice[:_SHOWN]!r} appears twice")
+            return names, separator
+    best = max(tried.values(), key=len, default=[header.strip()])
+    try:
+        rows.recognise(dict.fromkeys(best))
+    except InvalidData as error:
+        reason = str(error).replace("the row has", "the header has", 1)
+        raise InvalidData(f"line 1: {reason}; the columns are separated by comma, semicolon or tab") from None
+    raise InvalidData("line 1: there is one column only; a row needs at least a question and an answer")
+
+
+def _row(names: Sequence[str], cells: Sequence[str]) -> dict[str, str | None]:
+    """Return the cells by the names of their columns; an empty cell is null. Raises `InvalidData`."""
+    if len(cells) != len(names):
+        raise InvalidData(f"the header names {len(names)} columns, and the row has {len(cells)}")
+    found = dict[str, str | None]()
+    for number, (name, cell) in enumerate(zip(names, cells, strict=True), 1):
+        place = f"column {number} ({name[:_SHOWN]!r})"
+        if len(cell) > MAX_CELL:
+            raise InvalidData(f"{place}: the cell has {len(cell):,} characters; the limit is {MAX_CELL:,}")
+        if not cell.isascii() and any("\ud800" <= one <= "\udfff" for one in cell):
+            raise InvalidData(f"{place}: the cell is not UTF-8: save the file as UTF-8")
+        if name:
+            found[name] = cell if cell.strip() else None
+    return found
