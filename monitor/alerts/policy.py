@@ -95,7 +95,7 @@ class AlertPolicy(Component):
     means "clearly above", not "measured above"."""
 
     critical: Annotated[Rate, AfterValidator(_threshold)] | None = None
-    """Defect rate above which to page somebody, for example `15%`. Must be higher than `warning`. One of `warning`,
+    """Defect rate above which to page someone, for example `15%`. Must be higher than `warning`. One of `warning`,
     `critical` and `regression` is required."""
 
     regression: Annotated[Family | None, BeforeValidator(_family)] = None
@@ -106,7 +106,7 @@ class AlertPolicy(Component):
     the baseline has three days with the same version of the evaluator and its judge."""
 
     regression_severity: Severity = Severity.WARNING
-    """Severity of a regression: `warning`, or `critical` to page somebody. Use the thresholds above for a critical
+    """Severity of a regression: `warning`, or `critical` to page someone. Use the thresholds above for a critical
     level; a rise below them is seldom a reason to page."""
 
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)

@@ -27,7 +27,7 @@ def forget(
 ) -> None:
     """Delete all results, texts and log records of a request or of a user, and what still waits to be evaluated.
 
-    A running monitor goes on, and drops what it has in work. Aggregated counts stay: they identify nobody. Copies in
+    A running monitor goes on, and drops what it has in work. Aggregated counts stay: they identify no one. Copies in
     other systems are listed, to be deleted there. Exit status 1 when nothing was found.
     """
     if (trace is None) == (user is None) or not (trace or user):

@@ -1,4 +1,4 @@
-"""`rag-monitor run`: run the monitor until it is told to stop."""
+"""`rag-monitor run`: run the monitor until it is asked to stop."""
 
 from __future__ import annotations
 

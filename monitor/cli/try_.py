@@ -169,8 +169,8 @@ def _summary(tried: TrialResult) -> Iterator[str]:
         scores = " ".join(f"{one.outcome.value:g}" for one in scored if isinstance(one.outcome, Score))
         counts = Counter(_defect(one) for one in scored)
         yield f"scores: {scores}"
-        told = ", ".join(f"{many} x {word}" for word, many in counts.most_common())
-        yield f"results: {told} ({tried.evaluator.defect} is a defect)"
+        listed = ", ".join(f"{many} x {word}" for word, many in counts.most_common())
+        yield f"results: {listed} ({tried.evaluator.defect} is a defect)"
         if number > 1:
             yield f"flips: {tried.flips} of {len(scored)}"
     without = Counter(

@@ -52,7 +52,7 @@ class StorageSettings(Section, ResultRetention):
 
     spool_retention: Annotated[Duration, Field(ge=0)] = 0.0
     """How long to keep finished deliveries for `rag-monitor backfill --from spool`, such as `24h`. They are stored in a
-    second file of up to half of `max_size`, oldest deleted first, with their texts, whatever `texts` says. Each
+    second file of up to half of `max_size`, oldest deleted first, with their texts, regardless of `texts`. Each
     delivery is then written twice. Default: not kept."""
 
     @model_validator(mode="after")

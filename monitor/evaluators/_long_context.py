@@ -58,7 +58,7 @@ class Shown:
     """The material of a question, an addition to its instructions, and the number of pieces that were read."""
 
     material: Mapping[str, str]
-    told: str = ""
+    instructions: str = ""
     pieces: int = 1
     dropped: int = 0
 

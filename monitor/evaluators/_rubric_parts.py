@@ -139,11 +139,11 @@ class _Documents(Kind):
     def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:
         found = []
         for number, document in enumerate(case.retrieved_context, 1):
-            told = data["documents"][str(number)]
+            entry = data["documents"][str(number)]
             name = one_line(document.doc_uri or document.doc_id, _NOTE)
             claim = f"document {number}" + (f" ({name})" if name else "")
-            verdict: Literal["supported", "absent"] = "supported" if told["relevant"] else "absent"
-            found.append(Evidence(claim, verdict, note=one_line(told["note"], _NOTE)))
+            verdict: Literal["supported", "absent"] = "supported" if entry["relevant"] else "absent"
+            found.append(Evidence(claim, verdict, note=one_line(entry["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
         return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
 

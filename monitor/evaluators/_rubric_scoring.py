@@ -68,7 +68,7 @@ def _question(rubric: RubricFile, case: Case, shown: Shown) -> Question:
     tokens = _TOKENS + KINDS[rubric.evidence].tokens(case)
     return Question(
         name=rubric.name,
-        instructions=f"{rubric.instructions}\n\n{shown.told}" if shown.told else rubric.instructions,
+        instructions=f"{rubric.instructions}\n\n{shown.instructions}" if shown.instructions else rubric.instructions,
         material=shown.material,
         schema=_schema(rubric, case),
         max_tokens=min(tokens, _MOST_TOKENS),
@@ -91,18 +91,18 @@ def _schema(rubric: RubricFile, case: Case) -> dict[str, JsonValue]:
 
 def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, Any]) -> Outcome:
     found = KINDS[rubric.evidence].read(data, case)
-    told = one_line(data["explanation"])
+    explained = one_line(data["explanation"])
     if rubric.score == "judged":
         value = float(data["score"])
         if not rubric.scale.holds(value):
             raise JudgeError(UnscoredReason.OUT_OF_RANGE, f"{value:g} is not on the scale of {rubric.name}")
-        told = told or "The judge gave no explanation."
+        explained = explained or "The judge gave no explanation."
     elif found.total:
         value = _computed(rubric, found)
-        told = f"{found.said} {told}".strip()
+        explained = f"{found.said} {explained}".strip()
     else:
         return Skipped(_NOTHING[rubric.evidence])
-    explanation = f"{told} {shown.said()}".strip()
+    explanation = f"{explained} {shown.said()}".strip()
     return Score(value, explanation, rubric.scale.level(value), found.evidence)
 
 

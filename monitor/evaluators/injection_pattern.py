@@ -72,13 +72,13 @@ class InjectionPattern(Evaluator):
         telling: dict[tuple[str, str], _Finding] = {}
         for one in sorted(findings, key=lambda one: -one.hit.weight):
             telling.setdefault((one.where, one.hit.family), one)
-        told = list(telling.values())[:_LISTED]
-        said = ", ".join(f"{one.hit.family} ({one.where})" for one in told)
+        listed = list(telling.values())[:_LISTED]
+        said = ", ".join(f"{one.hit.family} ({one.where})" for one in listed)
         return Score(
             value,
             f"Found: {said}." if said else "No known pattern of attack.",
             self.scale.level(value),
-            tuple(one.evidence() for one in told),
+            tuple(one.evidence() for one in listed),
             facts={ATTACK: self.scale.level(values["request"])},
         )
 

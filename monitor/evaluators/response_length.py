@@ -57,15 +57,15 @@ class ResponseLength(Evaluator):
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
         """Score `case`; never skipped."""
         count = count_words(case.response)
-        told = f"{count} {'word' if count == 1 else 'words'}, {len(case.response)} characters"
+        length = f"{count} {'word' if count == 1 else 'words'}, {len(case.response)} characters"
         why = why_trivial(case)
         if why:
-            return Score(_SHORT, f"{told}: no content, {why}.", "too_short")
+            return Score(_SHORT, f"{length}: no content, {why}.", "too_short")
         if count < self.shortest:
-            return Score(_SHORT, f"{told}: fewer than {self.shortest} words.", "too_short")
+            return Score(_SHORT, f"{length}: fewer than {self.shortest} words.", "too_short")
         if count > self.longest:
-            return Score(_LONG, f"{told}: more than {self.longest} words.", "too_long")
-        return Score(_FITS, f"{told}.", "fits")
+            return Score(_LONG, f"{length}: more than {self.longest} words.", "too_long")
+        return Score(_FITS, f"{length}.", "fits")
 
 
 def count_words(text: str) -> int:

@@ -56,7 +56,7 @@ class Pass:
 
 
 class Breaker:
-    """Opens when at least half of at least 20 calls in 30 seconds failed, or when told to.
+    """Opens when at least half of at least 20 calls in 30 seconds failed, or when asked to.
 
     `changed` is called with True when it opens and with False when it closes.
     """

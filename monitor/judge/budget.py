@@ -86,7 +86,7 @@ _HOUR, _DAY = 3600.0, 86_400.0
 class _Cap:
     name: str
     cap: CalendarCap
-    told: int = -1
+    reported: int = -1
     """The last period in which reaching the cap was reported."""
 
 
@@ -146,8 +146,8 @@ class BudgetTracker:
             cap.turn(now, self._group.of_budget)
             if not cap.fits(amount):
                 until = dt.datetime.fromtimestamp(cap.ends, dt.UTC)
-                if one.told != cap.index:
-                    one.told = cap.index
+                if one.reported != cap.index:
+                    one.reported = cap.index
                     self._spent(one.name, f"{until:%Y-%m-%d %H:%M} UTC")
                 raise JudgeError(UnscoredReason.BUDGET, f"{one.name} ({cap.limit:g}) is spent until {until:%H:%M} UTC")
         for one in caps:

@@ -191,8 +191,10 @@ class JudgeClient:
     async def ask(self, question: Question | Prompt) -> Verdict:
         """Answer one question, from the cache or by calling the model. Raises `JudgeError`, nothing else."""
         if self._settings.language is not None and isinstance(question, Question):
-            told = f"{question.instructions}\n\nWrite whatever is free text in your reply in {self._settings.language}."
-            question = dataclasses.replace(question, instructions=told)
+            instructions = (
+                f"{question.instructions}\n\nWrite whatever is free text in your reply in {self._settings.language}."
+            )
+            question = dataclasses.replace(question, instructions=instructions)
         if not self._closed:
             with anyio.CancelScope() as scope:
                 self._asking.add(scope)

@@ -198,8 +198,8 @@ def _date(completion: Any) -> str:
 
 
 def _tokens(choice: Any) -> tuple[tuple[str, float], ...]:
-    told = getattr(getattr(choice, "logprobs", None), "content", None) or ()
-    read = ((getattr(one, "token", None), getattr(one, "logprob", None)) for one in told)
+    tokens = getattr(getattr(choice, "logprobs", None), "content", None) or ()
+    read = ((getattr(one, "token", None), getattr(one, "logprob", None)) for one in tokens)
     return tuple(
         (token, float(logprob))
         for token, logprob in read

@@ -1,4 +1,4 @@
-"""Pauses a judge whose provider refuses until somebody acts. Only a probe is sent now and then.
+"""Pauses a judge whose provider refuses until someone acts. Only a probe is sent now and then.
 
 The circuit breaker is for a provider that is down and recovers by itself. Here nothing recovers until a key is
 replaced, a bill is paid or the model's name is corrected. No evaluation waits for that: each ends at once, as `paused`.
@@ -27,7 +27,7 @@ LAST_PROBE: Final = 300.0
 
 
 class PauseCause(StrEnum):
-    """Why a provider refuses until somebody acts. A closed set."""
+    """Why a provider refuses until someone acts. A closed set."""
 
     REFUSED = "refused"  # the key
     UNPAID = "unpaid"

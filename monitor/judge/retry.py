@@ -48,7 +48,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         message: the fault in our own words. No text of the provider: it may repeat the prompt or the key.
         again: whether a retry may succeed.
         sick: whether it is a sign of the provider's bad health. Such faults open the circuit breaker.
-        pauses: why no call can succeed until somebody acts; None if one may.
+        pauses: why no call can succeed until someone acts; None if one may.
         retry_after: seconds that the provider asks to wait, if it does.
         plain: whether the provider rejects structured output, so that the question should be asked without it.
     """
@@ -76,11 +76,11 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
     """Map an exception from litellm to a fault. `now` is in wall-clock seconds, for a `Retry-After` that is a date."""
     status = getattr(error, "status_code", None)
     what = f"{type(error).__name__}" + (f", HTTP {status}" if isinstance(status, int) else "")
-    told = f"{error} {getattr(error, 'body', '')}"
+    reply = f"{error} {getattr(error, 'body', '')}"
     if not isinstance(status, int):
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no usable completion ({what})", again=True, sick=True)
-    lasting = _lasting(status, told, error, what)
+    lasting = _lasting(status, reply, error, what)
     if lasting is not None:
         return lasting
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -90,24 +90,24 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
         wait = retry_after(getattr(error, "litellm_response_headers", None), now)
         return CallFault(reason, f"the provider failed ({what})", again=True, sick=True, retry_after=wait)
     if type(error).__name__ == "ContextWindowExceededError" or (
-        status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(told)
+        status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(reply)
     ):
         return CallFault(UnscoredReason.TOO_LARGE, f"longer than the model's context ({what})")
     if type(error).__name__ == "ContentPolicyViolationError" or (
-        status == HTTPStatus.BAD_REQUEST and _FILTER.search(told)
+        status == HTTPStatus.BAD_REQUEST and _FILTER.search(reply)
     ):
         return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
-    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(told):
+    if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(reply):
         return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output ({what})", plain=True)
     return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider rejects the call ({what})")
 
 
-def _lasting(status: int, told: str, error: Exception, what: str) -> CallFault | None:
-    """Return the fault if it lasts until somebody acts, else None."""
+def _lasting(status: int, reply: str, error: Exception, what: str) -> CallFault | None:
+    """Return the fault if it lasts until someone acts, else None."""
     head = f"{str(error)[:_HEAD]} {getattr(error, 'code', '')} {_code(error)}"
     if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(head) or _FILTER.search(head)):
         return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
-    if _is_unpaid(status, head, told, error):
+    if _is_unpaid(status, head, reply, error):
         message = f"the provider demands payment, or the account has reached a limit ({what})"
         reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
         return CallFault(reason, message, pauses=PauseCause.UNPAID)
@@ -119,12 +119,12 @@ def _lasting(status: int, told: str, error: Exception, what: str) -> CallFault |
     return None
 
 
-def _is_unpaid(status: int, head: str, told: str, error: Exception) -> bool:
+def _is_unpaid(status: int, head: str, reply: str, error: Exception) -> bool:
     if status == HTTPStatus.PAYMENT_REQUIRED:
         return True
     if status == HTTPStatus.TOO_MANY_REQUESTS and _QUOTA.search(head):
         wait = retry_after(getattr(error, "litellm_response_headers", None), 0.0)
-        return bool(_UNPAID.search(head)) or not (_A_MINUTE.search(told) or wait is not None)
+        return bool(_UNPAID.search(head)) or not (_A_MINUTE.search(reply) or wait is not None)
     asked = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
     return status in asked and bool(_UNPAID.search(head))
 

@@ -24,8 +24,8 @@ class ServiceVersion:
     @property
     def fingerprint(self) -> str:
         """A hash of the parts, the same in every process. 8 hex digits."""
-        told = "\x1f".join(self.parts.values())
-        return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=4).hexdigest()
+        joined = "\x1f".join(self.parts.values())
+        return hashlib.blake2b(joined.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
     @property
     def parts(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ class Closed(StrEnum):
 class Trace:
     """All spans and log records of one trace id, decoded.
 
-    `spans` are ordered by (start, span id), `records` by (time, content), whatever their order of arrival.
+    `spans` are ordered by (start, span id), `records` by (time, content), regardless of their order of arrival.
     `probability` (0 < p <= 1) is that of having kept it: upstream samplers times our head sampling. `app` is the first
     service seen in it, `received_at` the arrival of its first part in seconds since the epoch.
     """

@@ -75,7 +75,7 @@ async def benchmark_file(
     """Score every labelled row of a file with every evaluator, and measure each against the labels.
 
     The file has rows of any shape as JSON Lines, each with `label`: 1 defective, 0 good. With `limit` only so many rows
-    are scored, chosen by a hash of their ids. `report` is told which rows cannot be read. Raises `ConfigError` where a
+    are scored, chosen by a hash of their ids. `report` gets which rows cannot be read. Raises `ConfigError` where a
     judge cannot work, and `OSError` where the file cannot be read.
     """
     with progress.reading([path]) as advance:

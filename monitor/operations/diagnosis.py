@@ -31,7 +31,7 @@ from monitor.pipeline.introspection.explain import (
     TraceFacts,
 )
 from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
-from monitor.pipeline.introspection.explain.reasons import expected_via
+from monitor.pipeline.introspection.explain.reasons import expected_source
 from monitor.pipeline.introspection.explain.trace import explain_trace
 from monitor.pipeline.run import Pipeline
 from monitor.quantities import format_duration
@@ -134,15 +134,15 @@ class Diagnostics:
         """Return the external scores of this name; None if no such scores are known."""
         expected = facts.name in known_names(self._config.feedback, self._own)
         if not self._results.exists():
-            return ExternalScores(via=expected_via(facts.name)) if expected else None
+            return ExternalScores(source=expected_source(facts.name)) if expected else None
         results = HistoryReader(self._results)
         apps = (facts.app,) if facts.app else ()
         newest = results.search(Search(apps=apps, evaluator=facts.name, outcome="any", order="newest", limit=1))
-        via = newest[0].get("score_source", ScoreSource.OWN) if newest else expected_via(facts.name)
-        if via == ScoreSource.OWN or not (newest or expected):
+        source = newest[0].get("score_source", ScoreSource.OWN) if newest else expected_source(facts.name)
+        if source == ScoreSource.OWN or not (newest or expected):
             return None
         numbers = results.numbers(facts.name, facts.since, facts.app or None)
-        return ExternalScores(via=via, numbers=numbers, newest=newest[0].get("evaluated_at") if newest else None)
+        return ExternalScores(source=source, numbers=numbers, newest=newest[0].get("evaluated_at") if newest else None)
 
     @property
     def _has_records(self) -> bool:

@@ -41,7 +41,7 @@ class AppCoverage:
 def of_files(
     paths: Iterable[Path], settings: ExtractionSettings | None = None, *, report: Report = ignore
 ) -> list[AppCoverage]:
-    """Measure recorded requests in files. `report` is told what cannot be read."""
+    """Measure recorded requests in files. `report` gets what cannot be read."""
     return summarise(coverage.collect(CaseFiles(paths, settings, report=report).readings()))
 
 

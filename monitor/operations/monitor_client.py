@@ -102,8 +102,8 @@ class MonitorClient:
         """
         reply = self._get("/-/ready" if ready else "/-/healthy")
         line = " ".join(reply.text[:_LINE].split())
-        told = "".join(one if one.isprintable() else "?" for one in line)
-        return reply.status == HTTPStatus.OK, told or f"{self.url}: responds with {reply.status}"
+        shown = "".join(one if one.isprintable() else "?" for one in line)
+        return reply.status == HTTPStatus.OK, shown or f"{self.url}: responds with {reply.status}"
 
     def is_monitor(self) -> bool:
         """Return whether a rag-monitor responds at this address; it is recognised without a token."""

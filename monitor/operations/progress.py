@@ -1,4 +1,4 @@
-"""How an operation reports its progress to whoever called it."""
+"""How an operation reports its progress to its caller."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ async def try_evaluator(config: Config, evaluator: str, case: Case, *, times: in
 def find_case(config: Config, name: str, number: int | None = None, *, report: Report = ignore) -> Case:
     """Return a case: `name` is the path of a file that exists, or the id of a trace in the history.
 
-    `number` is the case of the file, from 1; None: the first that can be evaluated. `report` is told what cannot be
+    `number` is the case of the file, from 1; None: the first that can be evaluated. `report` gets what cannot be
     read in the file. Raises `ConfigError` that says why there is no such case.
     """
     path = Path(name)

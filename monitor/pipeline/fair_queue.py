@@ -5,12 +5,12 @@ and the app that is furthest back is next. One that was idle begins at the time 
 the turns of the others once at most and saves up no turns. (P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queuing,
 IEEE/ACM Transactions on Networking 5(5), 1997.)
 
-A judgement that has waited for so long that its verdict will be late goes on waiting apart, as its app's backlog: else
-fresh verdicts would come late as well until all of it is worked off, and nobody would hear of what happens now.
+A case that has waited until its result is sure to be late moves to its app's backlog. Otherwise new results
+would be late as well until the backlog is done, and no result would be current.
 
-What is judged afterwards (`BACKFILL`) has its turn when nobody else waits, and moves nobody's time on.
+Backfill (`BACKFILL`) gets a turn when no one else waits, and changes no virtual time.
 
-What does not fit any more is taken from the app that holds most for its weight: the loud one pays for being loud.
+When the queue is full, cases are removed from the app that holds most for its weight: the loud app pays for being loud.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class FairQueue:
         if not queue:
             del lane.waiting[client]
             if not lane.waiting or len(lane.starts) > _MOST_CLIENTS:
-                lane.starts.clear()  # nobody waits, so nobody is owed; and names without end must not grow the process
+                lane.starts.clear()  # no one waits, so no one is owed a turn; unbounded names must not use up memory
         return turn
 
     def _set_late_apart(self, lane: _Lane) -> None:

@@ -33,7 +33,7 @@ class TraceOutcome(StrEnum):
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     EXPIRED = "expired"  # given up: it waited in the spool for longer than `storage.retention`
-    FORGOTTEN = "forgotten"  # somebody asked for it to be forgotten (`rag-monitor forget`) before it was judged
+    FORGOTTEN = "forgotten"  # erased by `rag-monitor forget` before it was evaluated
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
     EVALUATED = "evaluated"
 

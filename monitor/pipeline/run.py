@@ -48,7 +48,7 @@ class Pipeline:
         traffic: decides which requests count.
         closed_limit: maximum closed traces and rows waiting to be read; above it receivers refuse.
         drain: seconds that requests in flight may take to finish on shutdown.
-        alerts: are told of received traces.
+        alerts: count received traces.
         recorder: writes the request log; None where that is off.
         private: drops and masks personal data; by default nothing.
         processor: handles feedback; None refuses it, and ignores it in traces.

@@ -27,7 +27,7 @@ from monitor.telemetry.metrics import UNKNOWN_APP, Metrics
 ALL_OTHERS: Final = "*"
 """Name of the quota of each app that is not named."""
 
-_MOST_APPS = 10_000  # that are remembered, those heard of last; another one begins anew, half full
+_MOST_APPS = 10_000  # that are remembered, the most recent; another one starts again, half full
 _HOUR, _DAY = 3600.0, 86400.0
 _LEAST = 2.0  # judgements at once: with fewer a single one could cost more than there is
 
@@ -95,14 +95,14 @@ class Quotas:
 
 
 _HALF = 300.0  # seconds
-_TAUGHT = 50_000  # results, of which it is known that they have taught: far more than are ever told again
+_TAUGHT = 50_000  # results already learned from: far more than are ever replayed
 
 
 class CaseSampler:
     """The samplers at work.
 
     Args:
-        versions: by evaluator; another version is another instrument, whose cases are drawn anew.
+        versions: by evaluator; another version is another instrument, and its cases are drawn again.
         draws: the first probability of each case, which a case that comes again keeps; None where none can.
         salt: key of the hash that draws: the same for all evaluators, so that what is judged at 1 % is among what is
             judged at 10 %, and in all replicas.

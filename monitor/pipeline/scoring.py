@@ -282,14 +282,14 @@ def versions(evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str
 def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator], models: Mapping[str, str]) -> str:
     options = one.evaluator.model_dump_json(exclude_defaults=True)
     model = models.get(one.judge) if one.evaluator.cost == "judge" else None
-    told = [] if options == "{}" else [options]
+    marks = [] if options == "{}" else [options]
     if model is not None:
-        told.append(model)
+        marks.append(model)
     if model is not None and one.group:
-        told += sorted(other.evaluator.name for other in evaluators if other.group == one.group)
-    if not told:
+        marks += sorted(other.evaluator.name for other in evaluators if other.group == one.group)
+    if not marks:
         return one.evaluator.version
-    return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(told).encode(), digest_size=4).hexdigest()}"
+    return f"{one.evaluator.version}+{hashlib.blake2b(chr(10).join(marks).encode(), digest_size=4).hexdigest()}"
 
 
 def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:

@@ -75,8 +75,8 @@ def read(folder: Path) -> list[Mark]:
         return []
     for line in lines:
         try:
-            told = json.loads(line)
-            found.append(Mark(float(told["at"]), str(told.get("trace", "")), str(told.get("user", ""))))
+            entry = json.loads(line)
+            found.append(Mark(float(entry["at"]), str(entry.get("trace", "")), str(entry.get("user", ""))))
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
     return found

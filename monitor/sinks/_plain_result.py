@@ -13,7 +13,7 @@ from monitor.model.outcome import EvaluationResult, Score, Skipped
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL refuses NUL, UTF-8 half a surrogate pair
 _TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
-_LONGEST: Final = 8_000  # characters of an explanation: nobody reads more
+_LONGEST: Final = 8_000  # characters of an explanation: no one reads more
 
 
 class PlainResult(NamedTuple):

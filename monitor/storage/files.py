@@ -22,7 +22,7 @@ def make_private(path: Path) -> None:
     """Create `path` with mode 0600, or restrict an existing file to it. Creates missing folders with mode 0700.
 
     SQLite gives its companion files (`-wal`, `-journal`) the mode of the database. Raises `OSError`, also where `path`
-    is a symbolic link: whoever planted the link would choose the file.
+    is a symbolic link: the person who planted the link would choose the file.
     """
     for folder in reversed([path.parent, *path.parent.parents]):
         if not folder.exists():

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, whatever the text contains; readable lines on a terminal."""
+"""Structured logs: one JSON object per line, for any text; readable lines on a terminal."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _documents(given: object, cut: list[str]) -> list[DocumentView]:
-    """Return as many documents as there is room for; `cut` is told what is left out."""
+    """Return as many documents as there is room for; `cut` gets what is left out."""
     all_of_them, left = _list(given), TEXT * 5
     found = []
     for number, one in enumerate(all_of_them[:_DOCUMENTS], 1):

@@ -47,6 +47,91 @@ class Politeness(Evaluator):
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         return Score(1.0 if self.word in case.response else 0.0, explanation=f"looked for {self.word!r}")
 '''
+USER = '''
+"""What a user of `monitor`, `monitor.plugins` and `monitor.testing` writes, in the types that they promise."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar
+
+from monitor import Case, DefectRate, Document, Evaluation, EvaluatorSummary, aevaluate, evaluate
+from monitor.plugins import (
+    Convention,
+    Deliver,
+    DefectRule,
+    EvaluationResult,
+    Evaluator,
+    FixedSampler,
+    Judge,
+    Level,
+    LogRecord,
+    Observation,
+    Outcome,
+    Question,
+    Runtime,
+    Scale,
+    Score,
+    Sink,
+    Skipped,
+    SkippedReason,
+    Span,
+    why_trivial,
+)
+from monitor.testing import ManualClock, RecordingSink, ScriptedJudge
+
+
+class Asking(Evaluator):
+    name: ClassVar[str] = "asking"
+    version: ClassVar[str] = "1"
+    scale: ClassVar[Scale] = Scale(0.0, 1.0, better="higher", levels=(Level("bad", 0.0), Level("good", 1.0)))
+    default_defect: ClassVar[DefectRule] = DefectRule("below", 0.5)
+
+    async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
+        why: str = why_trivial(case)
+        if why or judge is None:
+            return Skipped(SkippedReason.NO_RESPONSE)
+        question = Question(name=self.name, instructions="Is it good?", material={"response": case.response}, schema={})
+        verdict = await judge.ask(question)
+        return Score(float(verdict.data["score"]), "as the judge says")
+
+
+class Silent(Sink):
+    @asynccontextmanager
+    async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
+        async def deliver(result: EvaluationResult) -> None:
+            assert result.outcome.kind in ("score", "skipped", "unscored")
+
+        yield deliver
+
+
+class Third(FixedSampler):
+    def probability(self, case: Case) -> float:
+        return 1 / 3 if case.app else 0.0
+
+
+class Nothing(Convention):
+    name: ClassVar[str] = "nothing"
+
+    def observe(self, span: Span, records: tuple[LogRecord, ...]) -> Observation | None:
+        return None
+
+
+def check(clock: ManualClock, sink: RecordingSink) -> float | None:
+    case = Case.from_texts("How long?", "Two years.", [Document("Two years.")])
+    judge = ScriptedJudge([{"score": 1.0}])
+    found: Evaluation = evaluate([case, {"query": "How long?"}], ["groundedness", Asking()], judge=judge)
+    one: EvaluatorSummary = found["asking"]
+    rate: DefectRate = one.defect_rate
+    clock.advance(60.0)
+    assert [result.evaluator for result in sink.results] == []
+    return rate.rate
+
+
+async def later() -> int:
+    return (await aevaluate([], [Asking()]))["asking"].scored
+'''
 EXTENDER_PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -212,11 +297,15 @@ def test_the_installed_demo_judges_its_recorded_traffic_and_shows_it_on_the_page
 
 
 def test_a_type_checker_knows_the_types_of_the_installed_package(python, tmp_path):
-    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    """`py.typed` is shipped, and all that a user imports passes mypy under `--strict`."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    right, wrong, user = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "user.py"
     right.write_text(EXTENDER)
     wrong.write_text(EXTENDER.replace("Score(1.0 if", 'Score("1.0" if'))
+    user.write_text(USER)
     options = ("--strict", "--python-executable", python, "--cache-dir", tmp_path / "cache")
     check = [sys.executable, "-m", "mypy", *map(str, options)]
-    done = subprocess.run([*check, right, wrong], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([*check, right, wrong, user], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert re.search(r"wrong.py:\d+: error: .*\[arg-type\]", done.stdout), done.stdout
     assert "right.py" not in done.stdout, done.stdout
+    assert "user.py" not in done.stdout, done.stdout

@@ -203,7 +203,7 @@ async def _serve(
                 retry = min(retry * 2, _LAST_RETRY)
             else:
                 counted["sent"].inc(len(due))
-                delivery.told(due, runtime.clock.monotonic())
+                delivery.sent(due, runtime.clock.monotonic())
                 retry, retry_at = _FIRST_RETRY, -math.inf
         await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())
 

@@ -1,6 +1,6 @@
-"""Tracks what one receiver has been told, and what it must still be told. No I/O, no clock.
+"""Tracks what one receiver knows, and what must still be sent. No I/O, no clock.
 
-It compares the current state with what was told, rather than queueing events: a receiver that was down for an hour
+It compares the current state with what was sent, rather than queueing events: a receiver that was down for an hour
 learns the current state once, and memory is bounded by the number of alerts.
 """
 
@@ -29,8 +29,8 @@ _Key = tuple[str, str, str, Severity]
 class _StoredAlert:
     state: AlertState
     ended: float | None = None
-    told: bool = False  # that it fires
-    told_at: float = 0.0
+    announced: bool = False  # that it fires
+    announced_at: float = 0.0
 
 
 class DeliveryState:
@@ -61,12 +61,12 @@ class DeliveryState:
         for key, entry in list(self._entries.items()):
             if key in firing:
                 superseded += entry.ended is not None
-            elif not entry.told:
+            elif not entry.announced:
                 superseded += key not in self._held_back
                 del self._entries[key]
             elif entry.ended is None:
                 entry.ended = max(wall, entry.state.since)
-            elif self._forgets_after is not None and now - entry.told_at >= self._forgets_after:
+            elif self._forgets_after is not None and now - entry.announced_at >= self._forgets_after:
                 superseded += 1
                 del self._entries[key]
         for key, state in firing.items():
@@ -81,12 +81,12 @@ class DeliveryState:
         due = [Notice(entry.state, entry.ended) for entry in self._entries.values() if self._due_at(entry) <= now]
         return sorted(due, key=lambda notice: notice.ended is None)
 
-    def told(self, notices: Sequence[Notice], now: float) -> None:
+    def sent(self, notices: Sequence[Notice], now: float) -> None:
         """Record that the receiver accepted these notifications, which were due since the last `update`."""
         for notice in notices:
             key = _key(notice.state)
             if notice.ended is None:
-                self._entries[key].told, self._entries[key].told_at = True, now
+                self._entries[key].announced, self._entries[key].announced_at = True, now
             else:
                 del self._entries[key]
 
@@ -97,9 +97,9 @@ class DeliveryState:
     def _due_at(self, entry: _StoredAlert) -> float:
         if entry.ended is not None:
             return 0.0
-        if not entry.told:
+        if not entry.announced:
             return float("inf") if _key(entry.state) in self._held_back else 0.0
-        return entry.told_at + self._resend if self._resend is not None else float("inf")
+        return entry.announced_at + self._resend if self._resend is not None else float("inf")
 
 
 def _key(state: AlertState) -> _Key:

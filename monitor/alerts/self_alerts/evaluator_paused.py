@@ -1,4 +1,4 @@
-"""`RagEvaluatorPaused`: the provider of a judge refuses its calls until somebody acts."""
+"""`RagEvaluatorPaused`: the provider of a judge refuses its calls until someone acts."""
 
 from __future__ import annotations
 

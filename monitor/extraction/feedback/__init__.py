@@ -39,10 +39,10 @@ class ExternalEvaluatorSettings(_FeedbackSection):
     """Scores of this or more are defects, if lower is better. Default: the middle of the scale."""
 
     bad_labels: tuple[str, ...] = ()
-    """Further labels that are always defects, whatever the score (docs/feedback.md lists the usual ones)."""
+    """Further labels that are always defects, regardless of the score (docs/feedback.md lists the usual ones)."""
 
     good_labels: tuple[str, ...] = ()
-    """Labels that are never defects, whatever the score."""
+    """Labels that are never defects, regardless of the score."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -247,7 +247,7 @@ class _Worker:
                                 self._busy.add(waiting[0].request_id)
                                 work.start_soon(self._one, waiting, opened)
                     troubled = False
-                except Exception as error:  # whatever it is, the live monitor goes on
+                except Exception as error:  # the live monitor goes on in any case
                     if until_done is not None:
                         raise
                     if not troubled:

@@ -283,5 +283,5 @@ class Canary:
 
 def _key(version: str, configured: ConfiguredEvaluator, cases: Mapping[str, Case]) -> str:
     """Identify a reference: another version, defect rule or set of cases has other verdicts."""
-    told = "\n".join([version, str(configured.defect), *cases])
-    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    described = "\n".join([version, str(configured.defect), *cases])
+    return hashlib.blake2b(described.encode(), digest_size=8).hexdigest()

@@ -35,7 +35,7 @@ _LAST_PAUSE: Final = 60.0  # seconds; doubled from `EVERY` after each failure
 class Outbox:
     """The items of one signal to send. `put` is called from any thread, the rest on the event loop.
 
-    `told` is called after each attempt: with None on success, else with the reason of the failure.
+    `on_attempt` is called after each attempt: with None on success, else with the reason of the failure.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Outbox:
         *,
         clock: Clock,
         metrics: Metrics,
-        told: Callable[[Signal, MonitorError | None], None],
+        on_attempt: Callable[[Signal, MonitorError | None], None],
     ) -> None:
         self._signal = signal
         self._target = target
         self._clock = clock
-        self._told = told
+        self._on_attempt = on_attempt
         self._waiting: deque[Item] = deque()
         self._sender: OtlpSender | None = None
         self._pause = 0.0
@@ -100,7 +100,7 @@ class Outbox:
             self._sent.inc(len(batch))
         self._pause = min(max(2 * self._pause, EVERY), _LAST_PAUSE) if error is not None else 0.0
         self._not_before = self._clock.monotonic() + self._pause if error is not None else 0.0
-        self._told(self._signal, error)
+        self._on_attempt(self._signal, error)
 
 
 _LAST_WORDS: Final = 1.5  # seconds at shutdown to send what is queued
@@ -126,7 +126,7 @@ async def open_telemetry(
     resource = Resource.create({**RESOURCE, "service.instance.id": str(uuid.uuid4())})
     reach = _Reach(urlsplit(settings.endpoint).netloc, events)
     signals: tuple[Signal, ...] = ("traces", "logs") if settings.logs else ("traces",)
-    boxes = {one: Outbox(one, target, clock=clock, metrics=metrics, told=reach.told) for one in signals}
+    boxes = {one: Outbox(one, target, clock=clock, metrics=metrics, on_attempt=reach.on_attempt) for one in signals}
     if settings.logs:
         put = boxes["logs"].put
 
@@ -167,7 +167,7 @@ class _Reach:
         self._events = events
         self._failing: set[Signal] = set()
 
-    def told(self, signal: Signal, error: MonitorError | None) -> None:
+    def on_attempt(self, signal: Signal, error: MonitorError | None) -> None:
         before = bool(self._failing)
         if error is None:
             self._failing.discard(signal)

@@ -168,7 +168,7 @@ def record(
 ) -> ReadableLogRecord:
     """Make the record of an event that happened at the wall-clock second `at`."""
     number, text = _SEVERITIES[level]
-    told = {f"rag_monitor.{name}": plain(value) for name, value in fields.items() if value is not None}
+    attributes = {f"rag_monitor.{name}": plain(value) for name, value in fields.items() if value is not None}
     nanoseconds = round(at * 1e6) * 1000
     return ReadableLogRecord(
         LogRecord(
@@ -179,7 +179,7 @@ def record(
             severity_text=text,
             body=plain(message),
             event_name=f"rag_monitor.{event.value}",
-            attributes=told,
+            attributes=attributes,
         ),
         resource,
         _SCOPE,

@@ -152,9 +152,9 @@ def _form(place: str, exchanges: list[Exchange]) -> Iterator[Finding]:
 
 
 def _clock(place: str, exchanges: list[Exchange], clock: Clock) -> Iterator[Finding]:
-    told = next((one.reply.date for one in exchanges if one.reply is not None and one.reply.date), "")
+    date = next((one.reply.date for one in exchanges if one.reply is not None and one.reply.date), "")
     try:
-        off = clock.now() - parsedate_to_datetime(told).timestamp()
+        off = clock.now() - parsedate_to_datetime(date).timestamp()
     except ValueError:
         return
     if abs(off) > _MAX_CLOCK_OFFSET:

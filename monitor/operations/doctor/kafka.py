@@ -55,7 +55,7 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
         return
     group = getattr(part, "group", None)
     try:
-        told = {one["name"]: one for one in client.describe_topics(list(_wanted(part)))}
+        described = {one["name"]: one for one in client.describe_topics(list(_wanted(part)))}
         there = set(client.list_topics())
         joins = group is not None and _may_join(client, group)
     except Exception as error:  # noqa: BLE001 - as above
@@ -70,16 +70,16 @@ def _connection(place: str, part: KafkaConnection) -> Iterator[Finding]:
     if group is not None:
         yield _group(place, group, joins=joins)
     for topic, operation in _wanted(part).items():
-        yield topic_finding(place, topic, operation, told.get(topic), known=topic in there)
+        yield topic_finding(place, topic, operation, described.get(topic), known=topic in there)
 
 
-def topic_finding(place: str, topic: str, operation: str, told: Any, *, known: bool) -> Finding:
-    """Return the finding on one topic: `told` is its description by a broker, `known` whether the broker lists it."""
-    partitions = len(told.get("partitions") or ()) if told is not None else 0
+def topic_finding(place: str, topic: str, operation: str, description: Any, *, known: bool) -> Finding:
+    """Return the finding on one topic: `description` is the broker's, `known`: the broker lists it."""
+    partitions = len(description.get("partitions") or ()) if description is not None else 0
     if not known or not partitions:
         message = f"the topic {topic!r} does not exist, or this user may not describe it"
         return failed(place, message, "create it (the monitor never creates topics), or allow DESCRIBE")
-    allowed = _allowed(told)
+    allowed = _allowed(description)
     verb = operation.lower()
     if allowed is None:
         return warning(
@@ -118,9 +118,9 @@ def _past(operation: str) -> str:
     return {"READ": "read", "WRITE": "written"}[operation]
 
 
-def _allowed(told: Any) -> set[str] | None:
+def _allowed(description: Any) -> set[str] | None:
     """Return the operations that this user may do; None if the broker does not say."""
-    found = told.get("topic_authorized_operations", told.get("authorized_operations"))
+    found = description.get("topic_authorized_operations", description.get("authorized_operations"))
     if isinstance(found, list):
         return {str(one) for one in found}
     if not isinstance(found, int) or found == _UNKNOWN:

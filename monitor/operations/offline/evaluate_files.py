@@ -94,7 +94,7 @@ async def evaluate_files(
         paths: files or folders, see `files.CaseFiles`.
         output: the file that results are appended to. A result that is in it already is not scored again.
         retry_unscored: score the unscored results of `output` again.
-        report: is told which files and rows cannot be read.
+        report: gets which files and rows cannot be read.
         progress: shows how far it is.
         stop: ends it early once set; what was scored until then is in the result.
 

@@ -50,8 +50,8 @@ class CaseFiles:
     Args:
         paths: the files and folders.
         settings: how traces are read. None: the defaults.
-        report: is told which files and rows cannot be read, and why; the others are read all the same.
-        advance: is told how many bytes have been read.
+        report: gets which files and rows cannot be read, and why; the others are read all the same.
+        advance: gets how many bytes have been read.
     """
 
     def __init__(

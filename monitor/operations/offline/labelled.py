@@ -41,7 +41,7 @@ class LabelledFile:
 
 
 def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, advance: Advance) -> LabelledFile:
-    """Read every row of a file; `report` is told what is wrong with a row, `advance` how many bytes were read.
+    """Read every row of a file; `report` gets what is wrong with a row, `advance` how many bytes were read.
 
     Raises `OSError`.
     """

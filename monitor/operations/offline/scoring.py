@@ -23,7 +23,7 @@ def choose_evaluators(
 ) -> list[ConfiguredEvaluator]:
     """Give the evaluators that are to score, each on every case: those of the configuration, or those in `names`.
 
-    A named one need not be configured. A configured one without a judge is left out, which `report` is told. Raises
+    A named one need not be configured. A configured one without a judge is left out, which `report` says. Raises
     `ConfigError` for a name that does not exist, and for a named evaluator without a judge.
     """
     configured = {one.evaluator.name: one for one in config.configured_evaluators}

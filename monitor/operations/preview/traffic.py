@@ -51,7 +51,7 @@ class RecordedTraffic:
 def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore) -> RecordedTraffic:
     """Return the traces and rows in files, after head sampling and the rules of `traffic`.
 
-    `report` is told what cannot be read; `unreadable` counts it.
+    `report` gets what cannot be read; `unreadable` counts it.
     """
     rules = LiveRules(config)
     recorded = CaseFiles(paths, config.extraction, report=report)

@@ -21,7 +21,7 @@ class ExternalEvaluator:
     """An external evaluator: its name in metrics and results, its source, and how its scores are read."""
 
     name: str
-    via: ScoreSource
+    source: ScoreSource
     ruling: Ruling
     cost: str = "none"
 
@@ -34,7 +34,7 @@ class ExternalEvaluator:
 class ExternalEvaluators:
     """The external evaluators. The first score of one registers it.
 
-    `own` are the names of our evaluators; `expected` those names, as told, whose series begin with the app.
+    `own` are the names of our evaluators; `expected` those names, as given, whose series begin with the app.
     """
 
     def __init__(
@@ -50,26 +50,26 @@ class ExternalEvaluators:
         if USER_FEEDBACK in self._expected:
             self._make(USER_FEEDBACK, ScoreSource.FEEDBACK)
 
-    def of(self, told: str, via: ScoreSource) -> ExternalEvaluator | None:
-        """Return the evaluator that calls itself `told`; None if there are too many."""
-        key = (told, via)
+    def of(self, given_name: str, source: ScoreSource) -> ExternalEvaluator | None:
+        """Return the evaluator that calls itself `given_name`; None if there are too many."""
+        key = (given_name, source)
         if key in self._known:
             return self._known[key]
-        if told not in self._settings.evaluators and told != USER_FEEDBACK:
+        if given_name not in self._settings.evaluators and given_name != USER_FEEDBACK:
             if self._others >= self._settings.max_names:
                 return None
             self._others += 1
-        return self._make(told, via)
+        return self._make(given_name, source)
 
-    def _make(self, told: str, via: ScoreSource) -> ExternalEvaluator | None:
-        name = printable(label_name(told, self._own))
-        if self._taken.setdefault(name, via) is not via:
-            name = printable(f"{name[:100]}_{via.value}")  # the same name in another's mouth is another instrument
-        if name in _NOT_NAMED or self._taken.setdefault(name, via) is not via:
+    def _make(self, given_name: str, source: ScoreSource) -> ExternalEvaluator | None:
+        name = printable(label_name(given_name, self._own))
+        if self._taken.setdefault(name, source) is not source:
+            name = printable(f"{name[:100]}_{source.value}")  # the same name in another's mouth is another instrument
+        if name in _NOT_NAMED or self._taken.setdefault(name, source) is not source:
             return None
-        made = ExternalEvaluator(name, via, ruling(told, self._settings))
-        self._known[told, via] = made
+        made = ExternalEvaluator(name, source, ruling(given_name, self._settings))
+        self._known[given_name, source] = made
         self._counting.declare(
-            made, None, via.value, source=via, shown=str(made.ruling), prepared=told in self._expected
+            made, None, source.value, source=source, shown=str(made.ruling), prepared=given_name in self._expected
         )
         return made

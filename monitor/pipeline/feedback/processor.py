@@ -79,9 +79,9 @@ class FeedbackProcessor:
         self._working: Tallies[str] = Tallies()
         metrics = runtime.metrics
         metrics.feedback_buffer.set_function(lambda: self._unchosen.size)
-        for via in ScoreSource:
-            for outcome in _OUTCOMES if via is not ScoreSource.OWN else ():
-                metrics.external_scores.labels(via.value, outcome)
+        for source in ScoreSource:
+            for outcome in _OUTCOMES if source is not ScoreSource.OWN else ():
+                metrics.external_scores.labels(source.value, outcome)
 
     @property
     def backlog(self) -> str:
@@ -171,7 +171,7 @@ class FeedbackProcessor:
         """Keep one score that fails from stopping the others and the traces."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is counted and told
+        except Exception as error:  # noqa: BLE001 - any error is counted and logged
             self._count(score, "failed")
             self._runtime.events.error(
                 Event.EXTRACTION_FAILED,
@@ -242,13 +242,13 @@ class FeedbackProcessor:
         return EvaluationResult(
             case=on,
             evaluator=who.name,
-            version=who.via.value,
+            version=who.source.value,
             outcome=outcome,
             weight=1 / score.probability,
             level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
             defect=defect,
             evaluated_at=now,
             scope=rate_scope(on, now, self._late_after),
-            score_source=who.via,
+            score_source=who.source,
             key=score.identity,
         )

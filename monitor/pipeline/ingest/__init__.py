@@ -118,5 +118,5 @@ class FeedbackIngest:
 
 
 def _read(line: bytes) -> ExternalScore:
-    told = orjson.loads(line)
-    return ExternalScore(**{**told, "score_source": ScoreSource(told["score_source"])})
+    fields = orjson.loads(line)
+    return ExternalScore(**{**fields, "score_source": ScoreSource(fields["score_source"])})

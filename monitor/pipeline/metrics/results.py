@@ -113,8 +113,8 @@ def score_boundaries(scale: Scale) -> tuple[float, ...]:
 class ResultMetrics:
     """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
 
-    Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations` are
-    told of each live score.
+    Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations`
+    count each live score as well.
     """
 
     def __init__(
@@ -207,8 +207,8 @@ class ResultMetrics:
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"
-        told = local or result.cost.attempts > 0  # else no judge has said which model it is
-        if self._generations is not None and told and result.score_source is ScoreSource.OWN:
+        known_model = local or result.cost.attempts > 0  # else no judge has said which model it is
+        if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
 
     def _count_disliked(self, result: EvaluationResult) -> None:

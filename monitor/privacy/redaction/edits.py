@@ -88,8 +88,8 @@ def apart(edits: list[Edit]) -> list[Edit]:
 
 def put(text: str, edits: Iterable[Edit]) -> str:
     """Apply all `edits`, which are sorted and do not overlap."""
-    told, at = [], 0
+    parts, at = [], 0
     for edit in edits:
-        told += [text[at : edit.start], edit.text]
+        parts += [text[at : edit.start], edit.text]
         at = edit.end
-    return "".join((*told, text[at:]))
+    return "".join((*parts, text[at:]))

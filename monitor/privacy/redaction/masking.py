@@ -101,7 +101,7 @@ class Masking:
         self._last: Counter[DataType] = Counter()
         together = list(dict.fromkeys(text for text in texts if text))
         for text in together:
-            for found in _OURS.finditer(text):  # masked earlier, by somebody else: do not reuse its numbers
+            for found in _OURS.finditer(text):  # masked earlier, by another program: do not reuse its numbers
                 kind = next(one for one in DataType if _NAMES.get(one, one.name) == found[1])
                 self._last[kind] = max(self._last[kind], int(found[2]))
         self._seen = {text: list(self._found(text)) for text in together}
@@ -131,23 +131,23 @@ class Masking:
 
     def loosely(self, text: str) -> str:
         """Mask a text about the case: parts of a value too, in any case of letters."""
-        told = self.mask(text).text
-        lowered = told.lower()
-        if not self._values or len(lowered) != len(told):
-            return told
-        taken = _taken(told)
+        masked = self.mask(text).text
+        lowered = masked.lower()
+        if not self._values or len(lowered) != len(masked):
+            return masked
+        taken = _taken(masked)
         edits: list[Edit] = []
-        for at in range(len(told) - SURE + 1):
+        for at in range(len(masked) - SURE + 1):
             name = self._parts.get(lowered[at : at + SURE])
             if name is not None and not any(taken[at : at + SURE]):
                 edits.append(Edit(at, at + SURE, name))
-        return put(told, apart(edits))
+        return put(masked, apart(edits))
 
     def fragment(self, text: str) -> str:
         """Mask a few words on their own: a word that is part of a value becomes its placeholder."""
-        told = self.loosely(text)
+        masked = self.loosely(text)
         if not self._values:
-            return told
+            return masked
         bare = {_bare(value): name for value, name in self._values.items()}
 
         def name_of(word: re.Match[str]) -> str:
@@ -156,7 +156,7 @@ class Masking:
                 return word[0]
             return next((name for value, name in bare.items() if plain in value), word[0])
 
-        return _WORD.sub(name_of, told)
+        return _WORD.sub(name_of, masked)
 
     def _mask(self, text: str) -> Masked:
         found = self._seen[text] if text in self._seen else list(self._found(text))
@@ -176,7 +176,7 @@ class Masking:
         key_ends = 0
         for piece in sorted(chain(pieces(text, ours), _passports(text, ours)), key=lambda one: one.start):
             if piece.start < key_ends:
-                continue  # a private key is one value, whatever it contains
+                continue  # a private key is one value, regardless of its content
             kind = DataType.SECRET if piece.level == "secret" else _OF_KIND.get(piece.kind, DataType.NATIONAL_ID)
             end = piece.end
             if piece.kind == "private key" and kind in self._types:

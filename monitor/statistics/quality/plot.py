@@ -67,8 +67,8 @@ def _reliability(left: int, curve: Curve, colour: str, stroke: str) -> Iterator[
     for predicted, observed, number in curve.bins:
         x, y = _place(left, predicted, observed)
         radius = max(5.5 * (number / most) ** 0.5, 1.5)
-        told = f"{number} answers: predicted {predicted:.2f}, defective {observed:.2f}"
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}"><title>{told}</title></circle>'
+        title = f"{number} answers: predicted {predicted:.2f}, defective {observed:.2f}"
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}"><title>{title}</title></circle>'
 
 
 def _panel(left: int, title: str, across: str, up: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ def blank(db: sqlite3.Connection, before: float) -> bool:
     ).fetchall()
     more = len(found) == _AT_ONCE
     until = found[-1][0] if more else before
-    stretch = "at >= ? AND at <= ?" if more else "at >= ? AND at < ?"  # all of one moment, whatever their number
+    stretch = "at >= ? AND at <= ?" if more else "at >= ? AND at < ?"  # all of one moment, however many
     bodies = db.execute(f"SELECT id, body FROM results WHERE {stretch}", (begin, until))  # noqa: S608 - one of two constants
     for key, body in bodies.fetchall():
         row = load(body)

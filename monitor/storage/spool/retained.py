@@ -122,7 +122,7 @@ def read(path: Path, since: float) -> Iterator[SpoolRecord]:
 
 
 def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
-    """Delete whole deliveries that contain any of these ids of traces or users, whatever else is in them.
+    """Delete whole deliveries that contain any of these ids of traces or users, regardless of what else is in them.
 
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """

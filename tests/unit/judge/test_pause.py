@@ -1,4 +1,4 @@
-"""A judge whose provider refuses until somebody acts, in virtual time."""
+"""A judge whose provider refuses until someone acts, in virtual time."""
 
 from __future__ import annotations
 

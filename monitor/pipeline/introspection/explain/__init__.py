@@ -163,11 +163,11 @@ class TraceFacts:
 class ExternalScores:
     """External scores of one name over a span of time, as far as the history has them.
 
-    `via` is a `ScoreSource`, empty if unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
+    `source` is a `ScoreSource`, empty if unknown. `numbers` counts those that are `defect`, `passed` and `unscored`.
     `newest` is the wall-clock second of the latest one of all, None where there is none.
     """
 
-    via: str
+    source: str
     numbers: Mapping[str, int] = field(default_factory=dict)
     newest: float | None = None
 

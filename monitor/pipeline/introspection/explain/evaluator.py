@@ -83,7 +83,7 @@ def explain_evaluator(facts: EvaluatorFacts, setup: MonitorSetup) -> Explanation
 
 def _external(subject: str, name: str, found: ExternalScores) -> Explanation:
     """Explain what external scores of this name are, and how many arrived."""
-    source = f"it is not an evaluator of this monitor but {reasons.external(found.via)}"
+    source = f"it is not an evaluator of this monitor but {reasons.external(found.source)}"
     steps = [ExplanationStep("source", f"{source} (docs/feedback.md)")]
     defects, passed, unread = (found.numbers.get(one, 0) for one in ("defect", "passed", "unscored"))
     scored = defects + passed

@@ -193,7 +193,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
     UnscoredReason.SHUTDOWN: ("the monitor was stopped before the judge answered", ""),
     UnscoredReason.OVERLOADED: _overloaded,
     UnscoredReason.PAUSED: (
-        "the judge is paused until somebody acts: its provider refuses the key, the account or the model",
+        "the judge is paused until someone acts: its provider refuses the key, the account or the model",
         (
             "{judge}.api_key: one that the provider accepts, or {judge}.model: one that it serves;"
             " `rag-monitor doctor` says which"
@@ -226,11 +226,11 @@ _EXTERNAL: Final[Mapping[str, str]] = {
 }
 
 
-def external(via: str) -> str:
+def external(source: str) -> str:
     """Describe external scores of this source."""
-    return _EXTERNAL.get(via, "an external score")
+    return _EXTERNAL.get(source, "an external score")
 
 
-def expected_via(name: str) -> str:
+def expected_source(name: str) -> str:
     """Return the source from which external scores of this name would arrive; empty if unknown."""
     return ScoreSource.FEEDBACK if name.startswith(USER_FEEDBACK) else ""

@@ -46,7 +46,7 @@ def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -
     subject = f"trace {facts.request_id}"
     if evaluator and setup.evaluator(evaluator) is None and not _known(evaluator, facts):
         if evaluator in setup.external:
-            source = reasons.external(reasons.expected_via(evaluator))
+            source = reasons.external(reasons.expected_source(evaluator))
             text = f"{evaluator} is not an evaluator of this monitor but {source}; this request has none"
             return Explanation(subject, Cause.NOT_ASKED, f"Not evaluated: {text}.")
         found = reasons.not_configured(evaluator, setup)

@@ -19,7 +19,7 @@ def look(delivery: DeliveryState, states: Sequence[AlertState], now: float = 0.0
     delivery.update(states, now, 1_700_000_100.0)
     due = delivery.due(now)
     if up:
-        delivery.told(due, now)
+        delivery.sent(due, now)
     return [(notice.state.severity.value, "firing" if notice.ended is None else "resolved") for notice in due]
 
 

@@ -47,7 +47,7 @@ class House:
         self.clock, self.metrics = ManualClock(), Metrics()
         self.told: list[MonitorError | None] = []
         self.box = Outbox(
-            "logs", TARGET, clock=self.clock, metrics=self.metrics, told=lambda _, error: self.told.append(error)
+            "logs", TARGET, clock=self.clock, metrics=self.metrics, on_attempt=lambda _, error: self.told.append(error)
         )
 
     def count(self, outcome: str) -> float:

@@ -25,20 +25,20 @@ FACTS = EvaluatorFacts(name="user_feedback", since=1400.0, until=5000.0)
     ("found", "cause", "words", "setting"),
     [
         (
-            ExternalScores(via="feedback", numbers={"defect": 2, "passed": 1}),
+            ExternalScores(source="feedback", numbers={"defect": 2, "passed": 1}),
             Cause.EVALUATED,
             "3 scores arrived, 2 of them",
             "",
         ),
         (
-            ExternalScores(via="feedback", numbers={"unscored": 4}),
+            ExternalScores(source="feedback", numbers={"unscored": 4}),
             Cause.UNSCORED,
             "4 more cannot be read",
             "feedback.evaluators",
         ),
-        (ExternalScores(via="openinference", newest=0.0), Cause.NOT_ASKED, "the last one arrived 1970-01-01", ""),
+        (ExternalScores(source="openinference", newest=0.0), Cause.NOT_ASKED, "the last one arrived 1970-01-01", ""),
         (
-            ExternalScores(via=""),
+            ExternalScores(source=""),
             Cause.NOT_ASKED,
             "No score arrived; it is not an evaluator",
             "",

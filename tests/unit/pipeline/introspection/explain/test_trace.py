@@ -78,7 +78,7 @@ def test_a_trace_that_all_have_judged_needs_no_setting():
             "judge.max_concurrency",
         ),
         ({"outcome": "unscored", "reason": "breaker_open"}, Cause.UNSCORED, "held back", "judge.max_age"),
-        ({"outcome": "unscored", "reason": "paused"}, Cause.UNSCORED, "until somebody acts", "judge.api_key"),
+        ({"outcome": "unscored", "reason": "paused"}, Cause.UNSCORED, "until someone acts", "judge.api_key"),
         ({"chosen": False, "repeated": True, "outcome": ""}, Cause.REPEATED, "has evaluated this before", ""),
         ({"missing": "no_context", "outcome": "skipped", "reason": "no_context"}, Cause.DOES_NOT_APPLY, "needs", ""),
         ({"missing": "no_context", "chosen": False, "outcome": ""}, Cause.DOES_NOT_APPLY, "has none", ""),
