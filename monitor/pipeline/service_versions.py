@@ -1,6 +1,6 @@
 """The versions behind the results now, and when they last changed.
 
-A generation runs while verdicts of it come. One that was not running begins with its first verdict: that is a change,
+A generation runs while results of it arrive. One that was not running begins with its first result: that is a change,
 an event in the log, and what an alert names. Several may run side by side, as in a rollout or an A/B test.
 """
 

@@ -15,7 +15,7 @@ Severity: TypeAlias = Literal["warning", "critical"]
 class RateRow:
     """One evaluator on one app. Rates are shares, 0 to 1; None where nothing was judged.
 
-    `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a verdict.
+    `trend` holds the defect rate of consecutive short intervals, oldest first, None for an interval without a score.
     `threshold` is that of the least severity which is configured. `since_start` is the rate since the monitor was
     started and how many were judged for it, where that is another one.
     """

@@ -1,7 +1,7 @@
-"""Read verdicts on answers from outside the monitor: from evaluation tools and from users.
+"""Read scores of answers from outside the monitor: from evaluation tools and from users.
 
 `telemetry.py` reads them from spans and log records, `feedback.py` from posted JSON; `rules.py` decides which are
-defects. The options are defined here. `pipeline/feedback/processor.py` turns verdicts into results.
+defects. The options are defined here. `pipeline/feedback/processor.py` turns them into results.
 """
 
 from __future__ import annotations

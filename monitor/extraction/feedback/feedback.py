@@ -1,4 +1,4 @@
-"""Read feedback that services post: a JSON object, or a list of them, each a user's verdict on one answer.
+"""Read feedback that services post: a JSON object, or a list of them, each a user's score of one answer.
 
     {"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "thumbs": "down", "comment": "That law is no longer in force."}
 
@@ -37,7 +37,7 @@ class EntryFault(NamedTuple):
 
 
 class ParsedFeedback(NamedTuple):
-    """The verdicts of one delivery, in order, and the faults of entries that cannot be read."""
+    """The scores of one delivery, in order, and the faults of entries that cannot be read."""
 
     external_scores: list[ExternalScore]
     faults: list[EntryFault]

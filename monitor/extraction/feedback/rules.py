@@ -1,4 +1,4 @@
-"""Read external verdicts: find the score and decide whether it is a defect; neither if the scale is unknown."""
+"""Read external scores: find the score and decide whether it is a defect; neither if the scale is unknown."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ FEEDBACK_SCALE: Final = ExternalEvaluatorSettings(lowest=-1.0, highest=1.0, belo
 
 @dataclass(frozen=True)
 class Ruling:
-    """The rule for reading one evaluator's verdicts; `clear` is true if a score without a label can be read."""
+    """The rule for reading one evaluator's scores; `clear` is true if a score without a label can be read."""
 
     options: ExternalEvaluatorSettings
     clear: bool = True
@@ -115,12 +115,12 @@ class Ruling:
         kind = "below" if self.options.better == "higher" else "at least"
         return f"{kind} {self.threshold:g}, or a label that is known to be bad"
 
-    def read(self, verdict: ExternalScore) -> tuple[Score | Unscored, bool]:
+    def read(self, external: ExternalScore) -> tuple[Score | Unscored, bool]:
         """Return the score and whether it is a defect. A known label takes precedence over the number beside it."""
-        if verdict.error:
+        if external.error:
             return Unscored(UnscoredReason.ERROR, "its evaluator reports an error"), False
-        bad = self._by_label(verdict.label)
-        value = verdict.value
+        bad = self._by_label(external.label)
+        value = external.value
         if value is not None and not self.scale.holds(value):
             if bad is None:
                 ends = f"{self.options.lowest:g} to {self.options.highest:g}"
@@ -133,7 +133,7 @@ class Ruling:
         if value is None:
             low_is_bad = self.options.better == "higher"
             value = self.options.lowest if bad == low_is_bad else self.options.highest
-        score = Score(value, verdict.explanation, label=verdict.label)
+        score = Score(value, external.explanation, label=external.label)
         return score, self._by_value(value) if bad is None else bad
 
     def _by_value(self, value: float) -> bool:
@@ -151,7 +151,7 @@ class Ruling:
 
 
 def ruling(sent_name: str, settings: FeedbackSettings) -> Ruling:
-    """Return the rule for the verdicts of the evaluator named `sent_name`."""
+    """Return the rule for the scores of the evaluator named `sent_name`."""
     configured = settings.evaluators.get(sent_name)
     if configured is not None:
         return Ruling(configured)

@@ -1,4 +1,4 @@
-"""Read verdicts from spans and log records, by the names that the dialects give them.
+"""Read external scores from spans and log records, by the names that the dialects give them.
 
 | where | what |
 |---|---|
@@ -7,9 +7,9 @@
 | span attributes `annotations.N.annotation.*`, `evaluations.N.evaluation.*`, both also after `trace.` | OpenInference |
 | span attributes `logfire.feedback.name`, `logfire.feedback.comment` and the one that the first names | Logfire |
 
-Our own verdicts carry our scope, or attributes `rag_monitor.*`: they are never read.
+Our own scores carry our scope, or attributes `rag_monitor.*`: they are never read.
 
-A verdict on a span that has ended arrives on another span, a carrier, with one link to the span that is meant
+A score of a span that has ended arrives on another span, a carrier, with one link to the span that is meant
 (OpenInference, "Post-Hoc Feedback"). Spans have links for other reasons as well, so not every link is followed.
 """
 
@@ -31,7 +31,7 @@ OURS: Final = "rag-monitor"
 """The scope, and the service name, of what the monitor itself sends."""
 
 _OUR_PREFIX: Final = "rag_monitor."
-_AT_MOST: Final = 200  # most verdicts of one trace
+_AT_MOST: Final = 200  # most scores of one trace
 _SETS: Final = tuple(
     (f"{scope}{kind}s", kind, f"{scope}{kind}s.0.{kind}.name", not scope)
     for scope in ("", "trace.")
@@ -39,7 +39,7 @@ _SETS: Final = tuple(
 )
 _LOGFIRE: Final = "logfire.feedback.name"
 MARKS: Final = (b"annotation.", b"evaluation.", _LOGFIRE.encode())
-"""Bytes of which a span with a verdict contains at least one."""
+"""Bytes of which a span with an external score contains at least one."""
 
 _KIND: Final = "openinference.span.kind"
 _EVALUATOR: Final = "EVALUATOR"
@@ -48,7 +48,7 @@ _AMBIGUOUS: Final = SpanLink("", "")
 
 
 def of_record(record: LogRecord) -> ExternalScore | None:
-    """Read a verdict from a log record; None where it is not one, or our own."""
+    """Read an external score from a log record; None where it is not one, or our own."""
     attributes = record.attributes
     name = record.event_name or values.text(attributes.get("event.name"))
     if OURS in (record.origin.scope_name, record.origin.service_name):
@@ -60,13 +60,13 @@ def of_record(record: LogRecord) -> ExternalScore | None:
 
 
 def of_trace(trace: Trace, *, answers: bool = True) -> tuple[ExternalScore, ...]:
-    """Return the verdicts in the spans of a trace, at most 200. `answers`: the trace is a request."""
+    """Return the external scores in the spans of a trace, at most 200. `answers`: the trace is a request."""
     found = islice((one for span in trace.spans for one in _of_span(span, answers=answers)), _AT_MOST)
     return tuple(replace(one, linked=True) if one.request_id != trace.trace_id else one for one in found)
 
 
 def of_late(span: Span) -> tuple[ExternalScore, ...]:
-    """Return the verdicts in a span that arrived after its trace was closed."""
+    """Return the external scores in a span that arrived after its trace was closed."""
     return tuple(islice(_of_span(span, answers=True), _AT_MOST))
 
 
@@ -140,12 +140,12 @@ def _of_annotation(said: Mapping[str, Value]) -> ExternalScore:
 def _of_logfire(attributes: Mapping[str, Value]) -> ExternalScore:
     name = values.text(attributes.get(_LOGFIRE))
     value = attributes.get(name)
-    verdict = ("fail", "pass")[value] if isinstance(value, bool) else value if isinstance(value, str) else None
+    label = ("fail", "pass")[value] if isinstance(value, bool) else value if isinstance(value, str) else None
     return _checked(
         evaluator=name,
         score_source=ScoreSource.FEEDBACK,
-        value=value if verdict is None else None,
-        label=verdict,
+        value=value if label is None else None,
+        label=label,
         explanation=attributes.get("logfire.feedback.comment"),
     )
 
@@ -162,7 +162,7 @@ def _checked(
     error: Value = None,
     response: Value = None,
 ) -> ExternalScore:
-    """Return the parts of a verdict that have the right type, with a fault where they are not enough."""
+    """Return the parts of a score that have the right type, with a fault where they are not enough."""
     name, number, word = text_of(evaluator, LONGEST_NAME), values.number(value), text_of(label, LONGEST_NAME)
     trouble = text_of(error, LONGEST_NAME)
     fault = "" if number is not None or word or trouble else "no_value"

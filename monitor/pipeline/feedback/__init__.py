@@ -1,4 +1,4 @@
-"""Feedback on its way: sorted by `names`, processed in `processor`.
+"""Feedback on its way to results: `names` finds the external evaluator, `processor` does the work.
 
-`known` finds the request that a verdict is on; `disliked` holds what a user's vote sets off.
+`boost` finds the case of a score, and does what a thumbs-down sets off.
 """

@@ -103,7 +103,7 @@ class FeedbackIngest:
             record = SpoolRecord(batch.source, "feedback", self._runtime.clock.now(), payload)
             ack = await self._spool.append(record)
             self._processor.take(batch.external_scores, ack)
-            ack.settle()  # the delivery's own share; each verdict holds another
+            ack.settle()  # the delivery's own share; each score holds another
         return Accepted()
 
     def take_up(self, record: SpoolRecord, ack: Ack, *, expired: bool) -> None:

@@ -16,7 +16,7 @@ from monitor.transport.otlp import decode, wire
 SELF = "rag-monitor"
 """Our own service name: what carries it is never judged."""
 
-_VERDICT_MARK = b"gen_ai.evaluation."
+_SCORE_MARK = b"gen_ai.evaluation."
 """A log record with this may be an external score, unless it is our own coming back."""
 
 
@@ -133,8 +133,8 @@ class HeadSampling:
         fault = ""
         for item in items:
             outcome = "kept"
-            if _VERDICT_MARK in item:
-                outcome = self._verdict(item, resource, scope, found)
+            if _SCORE_MARK in item:
+                outcome = self._external_score(item, resource, scope, found)
             elif not (service.tells or any(mark in item for mark in self._record_marks)):
                 outcome = "unrelated"
             else:
@@ -152,15 +152,15 @@ class HeadSampling:
             found.groups.append(EncodedGroup(resource, scope, mine))
         return fault
 
-    def _verdict(self, item: bytes, resource: bytes, scope: bytes, found: Sorted) -> str:
+    def _external_score(self, item: bytes, resource: bytes, scope: bytes, found: Sorted) -> str:
         """Read an external score from a log record. Its trace need not be kept, and may be closed already."""
         try:
-            verdict = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope)))
+            score = telemetry.of_record(decode.record(*wire.record_part(item, resource, scope)))
         except InvalidData:
             return "unrelated"
-        if verdict is None:
+        if score is None:
             return "unrelated"
-        found.external_scores.append(verdict)
+        found.external_scores.append(score)
         return "external_score"
 
     def _keep_record(self, trace_id: bytes, part: Part, app: str, rate: float, found: Sorted) -> str:

@@ -133,7 +133,7 @@ class SpanIngest:
             self._count("traces", source, added.spans)
             self._count("logs", source, added.records)
             if added.spans.late and self._processor is not None:
-                self._processor.take(_late_verdicts(trace_id, entry.parts, entry.probability), ack)
+                self._processor.take(_late_scores(trace_id, entry.parts, entry.probability), ack)
         if found.external_scores and self._processor is not None:
             self._processor.take(found.external_scores, ack)
         if ack is not None:
@@ -194,15 +194,15 @@ class SpanIngest:
         return child
 
 
-def _late_verdicts(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
+def _late_scores(trace_id: bytes, parts: Sequence[Part], probability: float) -> list[ExternalScore]:
     """Read the external scores on `parts` of a closed trace, kept with `probability`: they still count."""
     found: list[ExternalScore] = []
     for part in parts:
         if part.signal != "traces" or not any(mark in part.encoded for mark in telemetry.MARKS):
-            continue  # what holds no verdict is not decoded
+            continue  # what holds no score is not decoded
         try:
             span = decode.span(trace_id, part)
         except InvalidData:
-            continue  # it was checked on its way in; a verdict that cannot be read must not cost the delivery
+            continue  # it was checked on its way in; a score that cannot be read must not cost the delivery
         found += (replace(one, probability=probability) for one in telemetry.of_late(span))
     return found

@@ -48,7 +48,7 @@ SCHEMA: Final = 1
 
 
 def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True) -> dict[str, Any]:
-    """Make the row of one result; without `texts` no question, context or answer, except what the verdict quotes.
+    """Make the row of one result; without `texts` no question, context or answer, except what the explanation quotes.
 
     Without `quotes` no reasons either: explanation, detail, claims and notes are empty, the offsets of evidence stay.
     """
