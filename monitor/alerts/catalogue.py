@@ -24,6 +24,7 @@ RATES: Final = (threshold.NAME, regression.NAME)
 ANNOTATION: Final = "answers_url"
 
 _PAIR = ("app", "evaluator")  # for all versions
+_RULE = "defect_rule"  # empty for the evaluator's own
 _FAR_BACK: Final = "24h"
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -62,7 +63,14 @@ class Inhibition:
 def inhibitions() -> tuple[Inhibition, ...]:
     """Return all rules: those between alerts on rates, and those of the alerts on the monitor itself."""
     return (
-        Inhibition("the critical alert replaces its warning", RATES, RATES, Severity.CRITICAL, Severity.WARNING),
+        Inhibition(
+            "the critical alert replaces the warning by the same defect rule",
+            RATES,
+            RATES,
+            Severity.CRITICAL,
+            Severity.WARNING,
+            (*_PAIR, _RULE),
+        ),
         *(
             Inhibition(one.why, (alert.name,), one.targets, one.at, one.target_severity, one.equal)
             for alert in self_alerts()
@@ -115,20 +123,25 @@ def linked(state: AlertState, page: str) -> AlertState:
     began = (state.since - (state.window or 0.0)) // 60 * 60
     since = datetime.fromtimestamp(max(began, 0.0), UTC).isoformat().replace("+00:00", "Z")
     given = {label: state.labels.get(label, "") for label in answers.labels}
-    url = f"{page}/answers?{urlencode({**given, 'since': since, 'outcome': answers.outcome}, errors='replace')}"
+    given |= {"since": since, "outcome": answers.outcome}
+    if rule := state.labels.get(_RULE, ""):
+        given |= {"outcome": "score", _RULE: rule}
+    url = f"{page}/answers?{urlencode(given, errors='replace')}"
     return replace(state, annotations={**state.annotations, ANNOTATION: url})
 
 
-def in_rule(name: str, page: str) -> dict[str, str]:
+def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
     """Return the annotation of a Prometheus rule, a template over its labels: the answers of the last day.
 
-    A template does not know since when an alert fires. Empty without a page, or if the alert is about no answers.
+    `by_rule`: the alert has the label `defect_rule`. A template does not know since when an alert fires. Empty without
+    a page, or if the alert is about no answers.
     """
     answers = _answers(name) if page else None
     if answers is None:
         return {}
-    given = "".join(f"{label}={{{{ $labels.{label} | urlquery }}}}&" for label in answers.labels)
-    return {ANNOTATION: f"{page}/answers?{given}since={_FAR_BACK}&outcome={answers.outcome}"}
+    labels = (*answers.labels, *([_RULE] if by_rule else []))
+    given = "".join(f"{label}={{{{ $labels.{label} | urlquery }}}}&" for label in labels)
+    return {ANNOTATION: f"{page}/answers?{given}since={_FAR_BACK}&outcome={'score' if by_rule else answers.outcome}"}
 
 
 def table(runbooks: str) -> str:

@@ -15,9 +15,10 @@ import anyio
 from monitor.alerts import regression, threshold
 from monitor.alerts.catalogue import linked
 from monitor.alerts.notify import Inbox, Notifier
-from monitor.alerts.policy import AlertPolicy, export_thresholds, policy_for
+from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import SelfAlertChecks
-from monitor.alerts.state import AlertState, AlertStatus, AlertTracker, ConditionResult, Subject
+from monitor.alerts.state import DEFECTIVE, AlertState, AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.model.service_version import VersionChange
 from monitor.quantities import format_duration
 from monitor.stages import Runtime
@@ -38,6 +39,8 @@ class AlertEngine:
         windows: the sums of scores by app and evaluator; of each evaluator, they must hold one version only.
         runbooks: the URL that `/<alert>.md` is appended to; empty: no link.
         checks: the alerts on the monitor itself; None: there are none.
+        ruled: the same sums by the defect rules that policies bring themselves.
+        defects: what is a defect by each evaluator's own rule, as a predicate: answers that `are of level high`.
         versions: the version of each evaluator in this process, by its name: the label `version` of alerts on rates.
         changed: the latest change of the service behind the answers of an app and evaluator. An alert that fires
             names it if it is not older than a week.
@@ -49,6 +52,8 @@ class AlertEngine:
         policies: Sequence[AlertPolicy],
         windows: Windows,
         *,
+        ruled: RuleWindows | None = None,
+        defects: Mapping[str, str] = MappingProxyType({}),
         runbooks: str = "",
         checks: SelfAlertChecks | None = None,
         versions: Mapping[str, str] = MappingProxyType({}),
@@ -57,6 +62,8 @@ class AlertEngine:
     ) -> None:
         self.policies = tuple(policies)
         self._windows = windows
+        self._ruled = ruled
+        self._defects = defects
         self._checks = checks
         self._versions = versions
         self._changed = changed
@@ -71,15 +78,14 @@ class AlertEngine:
     def evaluate(self, now: float) -> list[AlertState]:
         """Check everything at the wall-clock second `now`.
 
-        Returns for each app and evaluator one state for each threshold, the more severe first, then that of a
-        regression; after all of these the alerts on the monitor itself.
+        Returns for each app, evaluator and defect rule one state for each threshold, the more severe first, then that
+        of a regression; after all of these the alerts on the monitor itself.
         """
         pairs = set(self._windows.keys())
         pairs.update((policy.app, policy.evaluator) for policy in self.policies if policy.app is not None)
         states = []
         for app, evaluator in sorted(pairs):
-            policy = policy_for(self.policies, app, evaluator)
-            if policy is not None:
+            for policy in policies_for(self.policies, app, evaluator):
                 states += self._rates(policy, app, evaluator, now)
         if self._checks is not None:
             for alert, subject, finding in self._checks.find(now):
@@ -90,17 +96,20 @@ class AlertEngine:
 
     def _rates(self, policy: AlertPolicy, app: str, evaluator: str, now: float) -> list[AlertState]:
         states = []
-        version = self._versions.get(evaluator, "")
-        estimates = threshold.estimate_windows(policy, self._windows, app, evaluator, now) if policy.thresholds else []
+        version, rule = self._versions.get(evaluator, ""), policy.defect.name if policy.defect is not None else ""
+        predicate = policy.defect.predicate if policy.defect is not None else self._defects.get(evaluator, DEFECTIVE)
+        windows = (self._ruled.of(evaluator, rule) if rule and self._ruled is not None else None) or self._windows
+        estimates = threshold.estimate_windows(policy, windows, app, evaluator, now) if policy.thresholds else []
         for severity, limit in policy.thresholds.items():
-            subject = Subject(threshold.NAME, severity, app, evaluator, version)
-            finding = self._explained(threshold.decide(estimates, limit, app, evaluator), app, evaluator, now)
+            subject = Subject(threshold.NAME, severity, app, evaluator, version, rule)
+            found = threshold.decide(estimates, limit, app, evaluator, predicate=predicate)
+            finding = self._explained(found, app, evaluator, now)
             states.append(
                 self._tracker.advance(subject, finding, summary=threshold.SUMMARY, hold=policy.resolve_after, now=now)
             )
         if policy.regression is not None:
-            subject = Subject(regression.NAME, policy.regression_severity, app, evaluator, version)
-            finding = regression.decide(policy.regression, self._windows, app, evaluator, now)
+            subject = Subject(regression.NAME, policy.regression_severity, app, evaluator, version, rule)
+            finding = regression.decide(policy.regression, windows, app, evaluator, now, predicate=predicate)
             finding = self._explained(finding, app, evaluator, now)
             states.append(
                 self._tracker.advance(subject, finding, summary=regression.SUMMARY, hold=regression.HOLD, now=now)

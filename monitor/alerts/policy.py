@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from monitor.errors import ConfigError
+from monitor.model.outcome import DefectRule
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
 from monitor.statistics.change import FAMILIES
@@ -51,6 +52,19 @@ def _whole_seconds(seconds: float) -> float:
     return seconds
 
 
+def _rule(value: object) -> object:
+    """Read a defect rule without names of levels, which only the evaluator's scale can tell."""
+    if value is None or isinstance(value, DefectRule):
+        return value
+    if isinstance(value, Mapping) and len(value) == 1:
+        kind, given = next(iter(value.items()))
+        if kind == "label":
+            return DefectRule("label", label=str(given))
+        if kind in ("below", "at_least") and isinstance(given, (int, float)) and not isinstance(given, bool):
+            return DefectRule(kind, float(given))
+    raise ValueError("must be one of `{below: x}`, `{at_least: x}`, `{label: name}`")
+
+
 def _threshold(rate: float) -> float:
     if not 0 < rate < 1:
         raise ValueError("a threshold must be above 0 and below 1 (100%)")
@@ -88,7 +102,12 @@ class AlertPolicy(Component):
 
     app: str | None = Field(default=None, min_length=1)
     """App (service name) that the policy applies to. Default: every app without a policy of its own for this
-    evaluator."""
+    evaluator and defect rule."""
+
+    defect: Annotated[DefectRule | None, BeforeValidator(_rule)] = None
+    """What counts as a defect for this alert, if not what the evaluator's own rule says: `{at_least: high}`,
+    `{below: 3}` or `{label: attack}`. So one evaluator may warn at a low level and page at a high one, in two entries.
+    A level, a number between two levels, and a label all work."""
 
     warning: Annotated[Rate, AfterValidator(_threshold)] | None = None
     """Defect rate above which to warn, for example `5%`. It is compared with the lower limit of the rate, so an alert
@@ -141,32 +160,46 @@ class AlertPolicy(Component):
         return tuple(sorted(self.windows, key=lambda one: one.window))
 
 
-def policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> AlertPolicy | None:
-    """Return the policy for a pair: the app's own, or else the one for every app."""
-    general = None
+def policies_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> list[AlertPolicy]:
+    """Return the policies for a pair, one for each defect rule: the app's own, or else the one for every app."""
+    found: dict[DefectRule | None, AlertPolicy] = {}
     for policy in policies:
-        if policy.evaluator == evaluator:
-            if policy.app == app:
-                return policy
-            if policy.app is None:
-                general = policy
-    return general
+        if policy.evaluator == evaluator and (policy.app == app or (policy.app is None and policy.defect not in found)):
+            found[policy.defect] = policy
+    return list(found.values())
+
+
+def policy_for(
+    policies: Iterable[AlertPolicy], app: str, evaluator: str, defect: DefectRule | None = None
+) -> AlertPolicy | None:
+    """Return the policy for a pair with this defect rule; None is the evaluator's own rule."""
+    return next((one for one in policies_for(policies, app, evaluator) if one.defect == defect), None)
+
+
+def own_rules(policies: Iterable[AlertPolicy]) -> dict[str, tuple[DefectRule, ...]]:
+    """Return the defect rules that alerts bring for each evaluator, by its name; its own rule is not among them."""
+    found: dict[str, dict[DefectRule, None]] = {}
+    for policy in policies:
+        if policy.defect is not None:
+            found.setdefault(policy.evaluator, {})[policy.defect] = None
+    return {evaluator: tuple(rules) for evaluator, rules in found.items()}
 
 
 def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: str = "alerts") -> None:
     """Refuse policies that contradict each other or name an unknown evaluator. Raises `ConfigError`."""
-    seen: dict[tuple[str, str | None], int] = {}
+    seen: dict[tuple[str, str | None, DefectRule | None], int] = {}
     for number, policy in enumerate(policies):
         if policy.evaluator not in evaluators:
             allowed = ", ".join(sorted(evaluators)) or "none"
             raise ConfigError(
                 f"{place}[{number}]: evaluator: {policy.evaluator!r} is not among the evaluators: {allowed}"
             )
-        first = seen.setdefault((policy.evaluator, policy.app), number)
+        first = seen.setdefault((policy.evaluator, policy.app, policy.defect), number)
         if first != number:
             whom = f"app {policy.app!r}" if policy.app is not None else "every app"
             raise ConfigError(
-                f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} already have a policy: {place}[{first}]"
+                f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} already have a policy with the same"
+                f" defect rule: {place}[{first}]. Merge the two, or give one of them another `defect`"
             )
 
 
@@ -184,18 +217,24 @@ def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metr
     """Set `ragmonitor_alert_threshold_ratio` and `ragmonitor_alert_regression_z` for every app.
 
     There is one series for each app, evaluator and severity, and none for "all apps": a rule can join rates with
-    thresholds `on (app, evaluator)` and needs to know nothing about precedence. Call it again when an app is first
-    seen; `apps` are label values. Apps that a policy names are always exported.
+    thresholds `on (app, evaluator)` and needs to know nothing about precedence. Thresholds of alerts with their own
+    defect rule have families of their own, with the rule as a label. Call it again when an app is first seen; `apps`
+    are label values. Apps that a policy names are always exported.
     """
     named = {policy.app for policy in policies if policy.app is not None}
     for evaluator in {policy.evaluator for policy in policies}:
         for app in named.union(apps):
-            policy = policy_for(policies, app, evaluator)
-            if policy is None:
-                continue
-            for severity, rate in policy.thresholds.items():
-                metrics.alert_threshold.labels(app, evaluator, severity.value).set(rate)
-            if policy.regression is not None:
-                for length, z in FAMILIES[policy.regression].items():
-                    labels = (app, evaluator, policy.regression_severity.value, format_duration(length))
-                    metrics.alert_regression_z.labels(*labels).set(z)
+            for policy in policies_for(policies, app, evaluator):
+                _export(policy, app, metrics)
+
+
+def _export(policy: AlertPolicy, app: str, metrics: Metrics) -> None:
+    labels, thresholds, zs = [app, policy.evaluator], metrics.alert_threshold, metrics.alert_regression_z
+    if policy.defect is not None:
+        labels.append(policy.defect.name)
+        thresholds, zs = metrics.rule_alert_threshold, metrics.rule_alert_regression_z
+    for severity, rate in policy.thresholds.items():
+        thresholds.labels(*labels, severity.value).set(rate)
+    if policy.regression is not None:
+        for length, z in FAMILIES[policy.regression].items():
+            zs.labels(*labels, policy.regression_severity.value, format_duration(length)).set(z)

@@ -25,7 +25,7 @@ from monitor.alerts.prometheus.promql import (
     lookup,
     record,
 )
-from monitor.alerts.state import AlertStatus, ConditionResult
+from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics import change
 from monitor.statistics.change import DAY, HOUR, MARGIN, WINDOWS, ChangeWindow, IncidentLimit, RateChange
@@ -39,8 +39,13 @@ HOLD = 3 * 3600.0
 another alarm, and `benchmarks/rates.py` counts it as one."""
 
 
-def decide(family: Family, windows: Windows, app: str, evaluator: str, now: float) -> ConditionResult:
-    """Decide whether the rate has risen. Not enough data: less than three days to compare with, or no scores."""
+def decide(
+    family: Family, windows: Windows, app: str, evaluator: str, now: float, *, predicate: str = DEFECTIVE
+) -> ConditionResult:
+    """Decide whether the rate has risen; `predicate` says what defective answers are.
+
+    Not enough data: less than three days to compare with, or no scores.
+    """
     changes, days = windows.changes(app, evaluator, now)
     if days < change.CLEAN_DAYS_NEEDED or not changes:
         known = f"{days} of the {change.CLEAN_DAYS_NEEDED} days without an incident that are needed are known"
@@ -49,15 +54,18 @@ def decide(family: Family, windows: Windows, app: str, evaluator: str, now: floa
         return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
     found = change.fired(changes, change.FAMILIES[family])
     if found:
-        return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator)
+        return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator, predicate=predicate)
     longest = max(changes)
-    return replace(_found(AlertStatus.OK, changes[longest], (longest,), app, evaluator), holds=change.held(changes))
+    found_ok = _found(AlertStatus.OK, changes[longest], (longest,), app, evaluator, predicate=predicate)
+    return replace(found_ok, holds=change.held(changes))
 
 
-def _found(status: AlertStatus, one: RateChange, windows: Sequence[float], app: str, evaluator: str) -> ConditionResult:
+def _found(
+    status: AlertStatus, one: RateChange, windows: Sequence[float], app: str, evaluator: str, *, predicate: str
+) -> ConditionResult:
     spans = [format_duration(window) for window in windows]
     text = (
-        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]} are defective according to"
+        f"{precise_percent(one.rate)} of the answers from {app} in the last {spans[0]} {predicate} according to"
         f" {evaluator} ({one.now.judged} scored): {one.ratio:.3g} times the {precise_percent(one.base_rate)} of the"
         f" {change.BASELINE_DAYS} days before."
     )

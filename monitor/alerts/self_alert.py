@@ -18,6 +18,7 @@ from typing import NamedTuple
 from monitor.alerts.policy import Severity
 from monitor.alerts.prometheus.promql import Rule
 from monitor.alerts.prometheus.promtool import Test
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import ConditionResult, Subject
 from monitor.clock import Clock
 from monitor.model.canary import CanaryRun
@@ -188,15 +189,18 @@ class SelfAlertChecks:
 
 
 class AlertFeed:
-    """Passes results on to the rate windows and to the alerts on the monitor itself.
+    """Passes results on to the rate windows and to the alerts on the monitor itself; `ruled` are those by other rules.
 
     Only live results count, as in the series that the Prometheus rules read. External scores count in the rates; but
     that they are missing or cannot be read says nothing about this monitor. `app_label` makes a label value of
     the name of an app.
     """
 
-    def __init__(self, windows: Windows, checks: SelfAlertChecks, app_label: Callable[[str], str]) -> None:
+    def __init__(
+        self, windows: Windows, ruled: RuleWindows, checks: SelfAlertChecks, app_label: Callable[[str], str]
+    ) -> None:
         self._windows = windows
+        self._ruled = ruled
         self._checks = checks
         self._app_label = app_label
 
@@ -210,3 +214,4 @@ class AlertFeed:
         if isinstance(result.outcome, Score):
             at = result.case.answered_at or result.evaluated_at
             self._windows.add(app, result.evaluator, at, result.weight, result.defect)
+            self._ruled.add(result, app, at)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from monitor.alerts.policy import Severity
 from monitor.statistics.rates import Estimate
+
+DEFECTIVE: Final = "are defective"
+"""What a text says of the answers where the defect rule is not known in words."""
 
 
 class AlertStatus(StrEnum):
@@ -72,6 +76,7 @@ class Subject:
     app: str = ""
     evaluator: str = ""
     version: str = ""
+    defect_rule: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -81,6 +86,7 @@ class Subject:
             "app": self.app,
             "evaluator": self.evaluator,
             "version": self.version,
+            "defect_rule": self.defect_rule,
             "severity": self.severity.value,
         }
         return {name: value for name, value in all_labels.items() if value}

@@ -29,7 +29,7 @@ from monitor.alerts.prometheus.promql import (
     quoted,
     record,
 )
-from monitor.alerts.state import AlertStatus, ConditionResult
+from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
 from monitor.statistics.windows import Windows
@@ -57,16 +57,21 @@ def estimate_windows(
     return [WindowEstimate(one, estimate(found, one.z), estimate(found, Z_OVER)) for one, found in sums]
 
 
-def decide(estimates: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str) -> ConditionResult:
-    """Decide whether the alert fires; `estimates` has the shortest window first."""
+def decide(
+    estimates: Sequence[WindowEstimate], threshold: float, app: str, evaluator: str, *, predicate: str = DEFECTIVE
+) -> ConditionResult:
+    """Decide whether the alert fires; `estimates` has the shortest window first.
+
+    `predicate` says what defective answers are.
+    """
     over = estimates[0].likely is not None and estimates[0].likely.upper < threshold
     fired = [one for one in estimates if one.surely is not None and one.surely.lower > threshold]
     if fired and not over:
-        return _found(AlertStatus.FIRING, fired[0], threshold, app, evaluator)
+        return _found(AlertStatus.FIRING, fired[0], threshold, app, evaluator, predicate=predicate)
     able = [one for one in estimates if _could_tell(one, threshold)]
     if able:
-        return _found(AlertStatus.OK, able[0], threshold, app, evaluator)
-    return _found(AlertStatus.NOT_ENOUGH_DATA, estimates[-1], threshold, app, evaluator)
+        return _found(AlertStatus.OK, able[0], threshold, app, evaluator, predicate=predicate)
+    return _found(AlertStatus.NOT_ENOUGH_DATA, estimates[-1], threshold, app, evaluator, predicate=predicate)
 
 
 def _could_tell(one: WindowEstimate, threshold: float) -> bool:
@@ -75,7 +80,9 @@ def _could_tell(one: WindowEstimate, threshold: float) -> bool:
     return one.likely.upper < threshold or one.likely.judged >= judged_to_tell(threshold, doubled(threshold), one.at.z)
 
 
-def _found(status: AlertStatus, one: WindowEstimate, threshold: float, app: str, evaluator: str) -> ConditionResult:
+def _found(
+    status: AlertStatus, one: WindowEstimate, threshold: float, app: str, evaluator: str, *, predicate: str
+) -> ConditionResult:
     span = format_duration(one.at.window)
     limit = precise_percent(threshold)
     found = one.surely
@@ -83,7 +90,7 @@ def _found(status: AlertStatus, one: WindowEstimate, threshold: float, app: str,
         nothing = f"{evaluator} scored no answers from {app} in the last {span}."
         return ConditionResult(status, nothing, threshold, one.at.window)
     measured = (
-        f"{precise_percent(found.rate)} of the answers from {app} in the last {span} are defective according to"
+        f"{precise_percent(found.rate)} of the answers from {app} in the last {span} {predicate} according to"
         f" {evaluator} (at least {precise_percent(found.lower)}, {found.judged} scored). The threshold is {limit}."
     )
     if status is AlertStatus.NOT_ENOUGH_DATA:

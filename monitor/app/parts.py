@@ -14,6 +14,7 @@ import anyio
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 
 from monitor.alerts.policy import longest_window, needs_baselines
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
@@ -49,6 +50,7 @@ class Running:
 
     runtime: Runtime
     windows: Windows
+    ruled: RuleWindows
     history: HistorySink
     evaluators: Sequence[ConfiguredEvaluator]
     generations: ServiceVersions
@@ -84,6 +86,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     """Open all of it, until `stack` is left."""
     metrics = _metrics()
     windows = Windows(clock, longest=longest_window(config.alerts), baselines=needs_baselines(config.alerts))
+    ruled = RuleWindows(config.alerts, clock)
     runtime = await stack.enter_async_context(_open_runtime(config, clock, metrics))
     spool = await stack.enter_async_context(
         open_spool(
@@ -109,11 +112,11 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
     recorder = await stack.enter_async_context(_recording(config.storage, runtime))
-    running = Running(runtime, windows, history, _active(config, runtime), ServiceVersions(runtime), statuses)
+    running = Running(runtime, windows, ruled, history, _active(config, runtime), ServiceVersions(runtime), statuses)
     return Parts(
         running=running,
         checks=checks,
-        listeners=(statuses.on_result, AlertFeed(windows, checks, metrics.app).on_result),
+        listeners=(statuses.on_result, AlertFeed(windows, ruled, checks, metrics.app).on_result),
         spool=spool,
         judges=judges,
         sinks=sinks,

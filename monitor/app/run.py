@@ -88,7 +88,7 @@ async def run(
 async def _restored(config: Config, parts: Parts) -> set[str]:
     """Fill windows, baselines and generations from the history; the apps that it knows."""
     running, now = parts.running, parts.running.runtime.clock.now()
-    seen = await warm_start.fill(running.windows, running.history, now, parts.versions)
+    seen = await warm_start.fill(running.windows, running.history, now, parts.versions, ruled=running.ruled)
     own = {one.evaluator.name for one in config.configured_evaluators}
     await warm_start.recount(parts.checks.on_history, running.history, now, own)
     with contextlib.suppress(MonitorError):
@@ -147,6 +147,8 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
     return AlertEngine(
         config.alerts,
         parts.running.windows,
+        ruled=parts.running.ruled,
+        defects={one.evaluator.name: one.defect.predicate for one in config.configured_evaluators},
         runbooks=config.runbooks_url,
         checks=parts.checks,
         versions={USER_FEEDBACK: ScoreSource.FEEDBACK.value, **parts.versions},
@@ -168,6 +170,7 @@ def _page_context(
         history=running.history,
         alerts=lambda: running.alerts,
         policies=config.alerts,
+        ruled=running.ruled,
         configured=config.configured_evaluators,
         idle=tuple(one.evaluator.name for one in config.configured_evaluators if not config.works(one)),
         versions=parts.versions,

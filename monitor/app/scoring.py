@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from monitor.alerts.policy import own_rules
 from monitor.app.parts import Parts
 from monitor.config import Config
 from monitor.jobs.backfill.evaluation import BackfillContext
@@ -122,7 +123,7 @@ def _processor(
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
     return FeedbackProcessor(
         config.feedback,
-        names=ExternalEvaluators(config.feedback, counting, own, expected),
+        names=ExternalEvaluators(config.feedback, counting, own, expected, own_rules(config.alerts)),
         evaluation=evaluation,
         counting=counting,
         publisher=publisher,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alerts import evaluations_missing as missing
 from monitor.errors import MonitorError
 from monitor.model.external import ScoreSource
@@ -12,6 +13,7 @@ from monitor.sinks.history import HistorySink
 from monitor.stages import PastResult, Runtime, Sink, type_name
 from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
+from monitor.storage.history.reader import MinuteSums
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -19,11 +21,18 @@ _HOUR = 3600.0
 _OF_OTHERS = tuple(via.value for via in ScoreSource if via is not ScoreSource.OWN)  # the versions of external scores
 
 
-async def fill(windows: Windows, history: HistorySink, now: float, current: Mapping[str, str]) -> set[str]:
-    """Fill the windows with what was judged before a restart; without a history that can be read they begin empty.
+async def fill(
+    windows: Windows,
+    history: HistorySink,
+    now: float,
+    current: Mapping[str, str],
+    *,
+    ruled: RuleWindows | None = None,
+) -> set[str]:
+    """Fill the windows with what was judged before a restart, also those by the defect rules of alerts.
 
-    `current` is the version of each evaluator: what another version has judged is nothing to compare with. Returns all
-    apps that were judged, by any version.
+    Without a history that can be read they begin empty. `current` is the version of each evaluator: what another
+    version has judged is nothing to compare with. Returns all apps that were judged, by any version.
     """
     apps = set()
     since, minutes = now - windows.remembered, now - windows.longest
@@ -34,11 +43,20 @@ async def fill(windows: Windows, history: HistorySink, now: float, current: Mapp
             apps.add(app)
             if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
                 continue
-            squares = row.weight_squares
-            defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)
-            sums = Sums(row.judged, defects[0], row.weight, *defects[1:])
-            windows.add_sums(app, row.evaluator, float(row.at), sums)
+            windows.add_sums(app, row.evaluator, float(row.at), _sums(row))
+    with contextlib.suppress(MonitorError):
+        for evaluator, rule, by_rule in ruled or ():
+            known = (current.get(evaluator), *_OF_OTHERS)
+            for row in await history.rule_sums(now - by_rule.remembered, now - by_rule.longest):
+                if (row.evaluator, row.rule) == (evaluator, rule) and row.version in known:
+                    by_rule.add_sums(row.app or UNKNOWN_APP, evaluator, float(row.at), _sums(row))
     return apps
+
+
+def _sums(row: MinuteSums) -> Sums:
+    squares = row.weight_squares
+    defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)
+    return Sums(row.judged, defects[0], row.weight, *defects[1:])
 
 
 async def recount(

@@ -130,6 +130,7 @@ def _rate_object(one: RateStatus) -> dict[str, Any]:
         "app": one.app,
         "evaluator": one.evaluator,
         "version": one.version,
+        "defect_rule": one.defect_rule,
         "state": one.state,
         "thresholds": one.thresholds,
         "since_start": _estimate_object(one.since_start),
@@ -151,7 +152,7 @@ def _row(one: RateStatus, status: MonitorStatus) -> RateRow:
     shown = one.window if status.long_enough else one.since_start
     found, ever = interval_95(shown), interval_95(one.since_start)
     return RateRow(
-        evaluator=one.evaluator,
+        evaluator=f"{one.evaluator}: {one.defect_rule}" if one.defect_rule else one.evaluator,
         app=one.app,
         rate=found.rate if found else None,
         lower=found.lower if found else None,

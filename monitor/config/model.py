@@ -5,25 +5,27 @@ Unknown keys, duplicate keys and wrong values are errors that name the place, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
-from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.policy import AlertPolicy, own_rules
 from monitor.alerts.policy import check as check_policies
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
 from monitor.errors import ConfigError, shown
 from monitor.extraction.feedback import FeedbackSettings
-from monitor.extraction.feedback.rules import known_names
+from monitor.extraction.feedback.rules import known_names, label_name, ruling
 from monitor.extraction.settings import ExtractionSettings
 from monitor.jobs.backfill import BackfillSettings
 from monitor.jobs.canary import CanarySettings
 from monitor.jobs.self_telemetry import TelemetrySettings
 from monitor.judge.settings import JudgeSettings
-from monitor.model.outcome import DefectRule
+from monitor.model.external import USER_FEEDBACK
+from monitor.model.outcome import DefectRule, Scale
 from monitor.pipeline.assembly import AssemblySettings
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.traffic import TrafficSettings
@@ -57,7 +59,7 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     return ConfiguredEvaluator(
         evaluator=evaluator,
         sampler=_sampler(sample, f"{place}.sample"),
-        defect=evaluator.default_defect if rule is None else _defect(rule, evaluator, f"{place}.defect"),
+        defect=_evaluator_defect(rule, evaluator, f"{place}.defect").on(evaluator.scale),
         judge=judge,
         group=group,
     )
@@ -91,7 +93,11 @@ def _sampler(given: object, place: str) -> Sampler:
         raise ConfigError(f"{place}: {error}") from None
 
 
-def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
+def _evaluator_defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
+    return evaluator.default_defect if given is None else _defect(given, evaluator.name, evaluator.scale, place)
+
+
+def _defect(given: object, name: str, scale: Scale, place: str) -> DefectRule:
     """Read a defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`. It must fit the scale."""
     allowed = "one of `{below: x}`, `{at_least: x}`, `{label: name}`"
     if not isinstance(given, Mapping) or len(given) != 1:
@@ -101,19 +107,39 @@ def _defect(given: object, evaluator: Evaluator, place: str) -> DefectRule:
         return DefectRule("label", label=str(value))
     if kind not in ("below", "at_least"):
         raise ConfigError(f"{place}: unknown key {kind!r}; allowed: {allowed}")
-    scale = evaluator.scale
     bad_end = "at_least" if scale.better == "lower" else "below"
     if kind != bad_end:
-        raise ConfigError(f"{place}: on {evaluator.name} {scale.better} is better, so use `{bad_end}`, not {kind!r}")
+        raise ConfigError(f"{place}: on {name} {scale.better} is better, so use `{bad_end}`, not {kind!r}")
     levels = {level.name: level.start for level in scale.levels}
     threshold = levels.get(str(value), value)
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
         raise ConfigError(f"{place}.{kind}: {value!r} is neither a number nor one of the levels {', '.join(levels)}")
     if not scale.lowest <= threshold <= scale.highest:
         raise ConfigError(
-            f"{place}.{kind}: {value!r} is not on the scale of {evaluator.name}, {scale.lowest:g} to {scale.highest:g}"
+            f"{place}.{kind}: {value!r} is not on the scale of {name}, {scale.lowest:g} to {scale.highest:g}"
         )
     return DefectRule("below" if kind == "below" else "at_least", float(threshold))
+
+
+def _with_rules(alerts: object, evaluators: Sequence[ConfiguredEvaluator], feedback: FeedbackSettings) -> object:
+    """The entries of `alerts`, in which a `defect` is a rule on the scale of their evaluator.
+
+    A rule that is the evaluator's own is left out: it needs no sums of its own.
+    """
+    own = {one.evaluator.name: (one.evaluator.scale, one.defect) for one in evaluators}
+    external = {label_name(told, own): ruling(told, feedback).scale for told in (USER_FEEDBACK, *feedback.evaluators)}
+    if not isinstance(alerts, (list, tuple)):
+        return alerts
+    found = []
+    for index, entry in enumerate(alerts):
+        name = entry.get("evaluator") if isinstance(entry, Mapping) else None
+        if not isinstance(name, str) or entry.get("defect") is None or name not in {**own, **external}:
+            found.append(entry)  # a name that is not known has its own message
+            continue
+        scale, usual = own.get(name) or (external[name], None)
+        rule = _defect(entry["defect"], name, scale, f"alerts[{index}].defect").on(scale)
+        found.append({**entry, "defect": None if rule == usual else rule})
+    return found
 
 
 Slice: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.\-/]{0,127}$")]
@@ -174,7 +200,8 @@ class Config(Section):
     """A fixed set of cases that the judge scores on a schedule, to detect when the judge itself changes."""
 
     alerts: Annotated[tuple[AlertPolicy, ...], Field(validate_default=True)] = DEFAULT_ALERTS  # type: ignore[assignment]
-    """Defect rates to alert on. Each policy must name a configured evaluator."""
+    """Defect rates to alert on. Each policy must name a configured evaluator. Several policies may name the same one,
+    each with its own `defect`."""
 
     runbooks_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """URL of the folder with your copy of docs/runbooks. Each alert then links to its runbook (`runbook_url`). Default:
@@ -242,6 +269,12 @@ class Config(Section):
             EvaluatorEntry(configured=read_evaluator(entry, place)) for place, entry in listed("evaluators", value)
         )
 
+    @field_validator("alerts", mode="before")
+    @classmethod
+    def _read_alerts(cls, value: object, info: ValidationInfo) -> object:
+        configured = [entry.configured for entry in info.data.get("evaluators", ())]
+        return _with_rules(value, configured, info.data.get("feedback", FeedbackSettings()))
+
     @field_validator("alerts", mode="after")
     @classmethod
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
@@ -257,7 +290,10 @@ class Config(Section):
         names = [entry.configured.evaluator.name for entry in self.evaluators]
         for index, name in enumerate(names):
             if name in names[:index]:
-                raise ConfigError(f"evaluators[{index}]: {name!r} is configured twice")
+                raise ConfigError(
+                    f"evaluators[{index}]: {name!r} is configured twice. For alerts at several levels, give each entry"
+                    f" of `alerts` its own `defect`: {{evaluator: {name}, defect: ..., warning: 5%}}"
+                )
             seen = self.evaluators[index].configured.sampler.sees
             if seen and seen not in names:
                 raise ConfigError(f"evaluators[{index}].sample: uses {seen!r}, which is not a configured evaluator")
@@ -285,4 +321,8 @@ class Config(Section):
     @property
     def configured_evaluators(self) -> tuple[ConfiguredEvaluator, ...]:
         """All configured evaluators, judged ones included, whether or not there is a judge."""
-        return tuple(entry.configured for entry in self.evaluators)
+        rules = own_rules(self.alerts)
+        return tuple(
+            replace(one, alert_rules=rules.get(one.evaluator.name, ()))
+            for one in (entry.configured for entry in self.evaluators)
+        )

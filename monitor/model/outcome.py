@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -172,6 +172,42 @@ class DefectRule:
     kind: Literal["below", "at_least", "label"]
     threshold: float = 0.0
     label: str = ""
+    levels: tuple[str, ...] = field(default=(), compare=False)
+    """The levels that are defective, the mildest first; empty if the rule reads a label or cuts through a level."""
+
+    def on(self, scale: Scale) -> DefectRule:
+        """Return the same rule with the names of its levels on `scale`."""
+        found = scale.levels
+        if self.kind == "label" or self.threshold not in {level.start for level in found}:
+            return self
+        if self.kind == "at_least":
+            return replace(self, levels=tuple(level.name for level in found if level.start >= self.threshold))
+        return replace(self, levels=tuple(level.name for level in reversed(found) if level.start < self.threshold))
+
+    @property
+    def name(self) -> str:
+        """A short name, by its level where it has one: `low or higher`, `high`, `below 2.5`, `label attack`."""
+        if self.kind == "label":
+            return f"label {self.label}"
+        if not self.levels:
+            return f"below {self.threshold:g}" if self.kind == "below" else f"{self.threshold:g} or more"
+        beyond = "" if len(self.levels) == 1 else " or lower" if self.kind == "below" else " or higher"
+        return f"{self.levels[0]}{beyond}"
+
+    @property
+    def words(self) -> str:
+        """The rule as texts for people have it: `level low or higher (2 or more)`, `a score below 2.5`."""
+        if self.kind == "label":
+            return f"the label {self.label!r}"
+        score = f"below {self.threshold:g}" if self.kind == "below" else f"{self.threshold:g} or more"
+        if self.levels:
+            return f"level {self.name} ({score})"
+        return f"a score {score}" if self.kind == "below" else f"a score of {score}"
+
+    @property
+    def predicate(self) -> str:
+        """What the rule says of defective answers: they `are of level low or higher (2 or more)`."""
+        return f"are of {self.words}" if self.levels else f"have {self.words}"
 
     def matches(self, score: Score) -> bool:
         """Tell whether `score` is a defect."""
@@ -247,7 +283,8 @@ class EvaluationResult:
     `weight` is 1 / (product of the probabilities with which the case and this evaluation were sampled). It counts only
     if the outcome is a `Score`; only then are `level` and `defect` set. The case keeps only attributes that may leave
     the monitor. `selection` is None without sampling. `score_source` says whether the monitor or someone else scored;
-    `key` distinguishes several external scores of one case. `origin` is the origin of a case that was evaluated later:
+    `key` distinguishes several external scores of one case. `alert_defects` says whether a score is a defect by the
+    rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
     `kafka`, `spool`, `file` or `missed`.
     """
 
@@ -266,6 +303,7 @@ class EvaluationResult:
     score_source: ScoreSource = ScoreSource.OWN
     key: str = ""
     origin: str = ""
+    alert_defects: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def lag(self) -> float | None:

@@ -34,7 +34,7 @@ def evaluators(config: Config) -> list[EvaluatorDescription]:
             works=config.works(one),
             judge=config.judge_of(one).model if one.evaluator.cost == "judge" else None,
             sample=getattr(one.sampler, "rate", None),
-            defect=str(one.defect),
+            defect=one.defect.words,
         )
         for one in config.configured_evaluators
     ]
@@ -119,7 +119,7 @@ def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
     how += f", in one call with the group {one.group}" if one.group else ""
     return (
         f"{evaluator.name} scores {share} kept cases {how}, from {scale.lowest:g} to {scale.highest:g} "
-        f"({scale.better} is better); {one.defect} is a defect."
+        f"({scale.better} is better); {one.defect.words} is a defect."
     )
 
 
@@ -142,6 +142,7 @@ def _canary(config: Config) -> Iterator[str]:
 
 def _alerts(config: Config) -> Iterator[str]:
     active = {one.evaluator.name for one in config.configured_evaluators if config.works(one)}
+    defects = {one.evaluator.name: one.defect.words for one in config.configured_evaluators}
     for policy in config.alerts:
         levels = [
             f"{severity} above {precise_percent(threshold)}"
@@ -149,15 +150,15 @@ def _alerts(config: Config) -> Iterator[str]:
             if threshold is not None
         ]
         windows = ", ".join(format_duration(window.window) for window in policy.windows)
+        words = policy.defect.words if policy.defect is not None else defects.get(policy.evaluator, "")
+        rate = f"the defect rate of {policy.evaluator}" + (f" in {policy.app}" if policy.app is not None else "")
+        rate += f", a defect being {words}" if words else ""
         state = "" if policy.evaluator in active else " (silent while the evaluator is off)"
         if levels:
-            yield (
-                f"Alerts on the defect rate of {policy.evaluator}: {', '.join(levels)}, "
-                f"by the lower limit of its interval over {windows}{state}."
-            )
+            yield (f"Alerts on {rate}: {', '.join(levels)}, by the lower limit of its interval over {windows}{state}.")
         if policy.regression is not None:
             yield (
-                f"Alerts on the defect rate of {policy.evaluator}: {policy.regression_severity} when it has clearly "
+                f"Alerts on {rate}: {policy.regression_severity} when it has clearly "
                 f"risen above the week before ({policy.regression}), once three days are known{state}."
             )
     yield f"Sends alerts to: {', '.join(type(one).__name__.lower() for one in config.notify)}."

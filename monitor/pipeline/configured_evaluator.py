@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.model.outcome import DefectRule
+from monitor.model.outcome import DefectRule, Score
 from monitor.stages import Evaluator, Sampler
 
 DEFAULT_JUDGE = ""
@@ -13,10 +14,19 @@ DEFAULT_JUDGE = ""
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredEvaluator:
-    """A configured evaluator. Those with the same `group` and `judge` share one call per case."""
+    """A configured evaluator. Those with the same `group` and `judge` share one call per case.
+
+    `alert_rules` are the defect rules that alerts on it bring themselves.
+    """
 
     evaluator: Evaluator
     sampler: Sampler
     defect: DefectRule
     judge: str = DEFAULT_JUDGE
     group: str = ""
+    alert_rules: tuple[DefectRule, ...] = ()
+
+
+def defects_by(rules: Iterable[DefectRule], score: Score) -> dict[str, bool]:
+    """Tell by the name of each rule whether `score` is a defect."""
+    return {rule.name: rule.matches(score) for rule in rules}

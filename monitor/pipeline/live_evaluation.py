@@ -86,7 +86,8 @@ class LiveEvaluation:
         self._local = [one for one in scorer.evaluators if one.evaluator.cost == "local"]
         self._judged = [one for one in scorer.evaluators if one.evaluator.cost == "judge"]
         for one in scorer.evaluators:
-            counting.declare(one.evaluator, one.defect, scorer.versions[one.evaluator.name])
+            version = scorer.versions[one.evaluator.name]
+            counting.declare(one.evaluator, one.defect, version, alert_rules=one.alert_rules)
 
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0 before its first result; `increase()` misses a series that starts at 1."""

@@ -44,7 +44,7 @@ from monitor.model.outcome import (
     result_id,
 )
 from monitor.model.service_version import ServiceVersion
-from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
 from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Evaluator, Judge, Runtime, SamplingDecision
 from monitor.telemetry.events import Event
@@ -184,6 +184,7 @@ class Scorer:
             weight=1 / (case.probability * how.probability),
             level=evaluator.scale.level(scored.value) if scored else "",
             defect=bool(scored and one.defect.matches(scored)),
+            alert_defects=defects_by(one.alert_rules, scored) if scored else {},
             cost=spending,
             evaluated_at=now,
             scope=scope,

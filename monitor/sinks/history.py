@@ -97,6 +97,10 @@ class HistorySink(Sink, HistoryOptions):
         """Return the sums per hour, from the hour that contains `since` to before the one that contains `until`."""
         return await anyio.to_thread.run_sync(self._reader.hourly_sums, since, until)
 
+    async def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
+        """Return the sums by the defect rules that alerts bring themselves: by the hour, later ones by the minute."""
+        return await anyio.to_thread.run_sync(self._reader.rule_sums, since, minutes_since)
+
     async def scored_ids(self, ids: Collection[str]) -> set[str]:
         """Return the ids among `ids` that exist and are not `unscored`; none if there is no history yet."""
         return await anyio.to_thread.run_sync(self._reader.scored_ids, ids) if self._file().exists() else set()

@@ -204,6 +204,22 @@ class Series:
         "Sum of the squared weights of non-production evaluations that passed or are defects.",
         ("app", "evaluator", "version", "traffic", "outcome"),
     )
+    rule_evaluations = counter(
+        "ragmonitor_rule_evaluations",
+        "`ragmonitor_evaluations_total` again, for each alert with a defect rule of its own: `defect` is by that rule."
+        " They are the same evaluations, so do not add the two.",
+        ("app", "evaluator", "version", "defect_rule", "defect"),
+    )
+    rule_weight = counter(
+        "ragmonitor_rule_evaluation_weight",
+        "`ragmonitor_evaluation_weight_total` again, by an alert's own defect rule.",
+        ("app", "evaluator", "version", "defect_rule", "defect"),
+    )
+    rule_weight_squares = counter(
+        "ragmonitor_rule_evaluation_weight_squares",
+        "`ragmonitor_evaluation_weight_squares_total` again, by an alert's own defect rule.",
+        ("app", "evaluator", "version", "defect_rule", "defect"),
+    )
     slice_evaluations = counter(
         "ragmonitor_slice_evaluations",
         "`ragmonitor_evaluations_total` again, by each configured slice and its value (20 per app, then"
@@ -575,6 +591,16 @@ class Series:
         "ragmonitor_alert_regression_z",
         "How certain a rise of the defect rate above the previous week must be, in standard deviations, by window.",
         ("app", "evaluator", "severity", "window"),
+    )
+    rule_alert_threshold = gauge(
+        "ragmonitor_rule_alert_threshold_ratio",
+        "The configured threshold of the defect rate by an alert's own defect rule.",
+        ("app", "evaluator", "defect_rule", "severity"),
+    )
+    rule_alert_regression_z = gauge(
+        "ragmonitor_rule_alert_regression_z",
+        "`ragmonitor_alert_regression_z` for the defect rate by an alert's own defect rule.",
+        ("app", "evaluator", "defect_rule", "severity", "window"),
     )
     notifications = counter(
         "ragmonitor_notifications", "Alert notifications by receiver and outcome.", ("receiver", "outcome")

@@ -50,7 +50,7 @@ async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
         outcome=query.outcome,
         order="worst" if query.outcome in ("defect", "passed", "score") else "newest",
         scales=ends,
-        bands=_bands(context, query) if query.level else None,
+        bands=_bands(context, query),
         limit=query.limit + 1,
     )
     now = context.runtime.clock.now()
@@ -62,6 +62,7 @@ async def answers(context: PageContext, query: AnswersQuery) -> AnswersView:
         until=query.until,
         outcome=query.outcome,
         level=query.level,
+        defect_rule=query.defect_rule,
         answers=await anyio.to_thread.run_sync(_by_trace, rows[: query.limit]),  # may be megabytes
         more=len(rows) > query.limit,
         texts_kept=context.keeps_texts,
@@ -234,8 +235,17 @@ def _cut(name: str, value: object, *, cut: list[str], limit: int = TEXT) -> str:
     return text[:limit]
 
 
-def _bands(context: PageContext, query: AnswersQuery) -> dict[str, tuple[float, float]]:
-    """Return the range of scores of the requested level, by evaluator."""
+def _bands(context: PageContext, query: AnswersQuery) -> dict[str, tuple[float, float]] | None:
+    """Return the range of scores of the requested level or defect rule, by evaluator; None if there is none.
+
+    A rule that reads labels selects no range of scores.
+    """
+    if query.defect_rule:
+        rule = next(one for one in context.alert_rules(query.evaluator) if one.name == query.defect_rule)
+        bounds = {"below": (-math.inf, rule.threshold), "at_least": (rule.threshold, math.inf)}
+        return {query.evaluator: bounds[rule.kind]} if rule.kind in bounds else None
+    if not query.level:
+        return None
     found = {}
     for one in context.configured:
         scale = one.evaluator.scale

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor.alerts.policy import AlertPolicy, policy_for
+from monitor.alerts.policy import AlertPolicy, own_rules, policy_for
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.jobs.backfill.store import Missed
 from monitor.jobs.trial.queue import TrialQueue
+from monitor.model.outcome import DefectRule
 from monitor.model.service_version import VersionChange
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus
@@ -25,7 +27,7 @@ class PageContext:
 
     Attributes:
         alerts: the state of every alert.
-        policies: the configured alerts on rates.
+        policies: the configured alerts on rates; `ruled` are the sums by the defect rules that they bring themselves.
         configured: the configured evaluators; `idle` names those whose judge has no model.
         versions: the version of each configured evaluator, by name.
         models: the model that each judged evaluator asks, by name.
@@ -44,6 +46,7 @@ class PageContext:
     history: HistorySink
     alerts: Callable[[], Sequence[AlertState]]
     policies: Sequence[AlertPolicy]
+    ruled: RuleWindows
     configured: Sequence[ConfiguredEvaluator]
     idle: Sequence[str]
     versions: Mapping[str, str]
@@ -59,7 +62,14 @@ class PageContext:
     keeps_texts: bool
     trials: TrialQueue | None = None
 
-    def thresholds(self, app: str, evaluator: str) -> dict[str, float]:
-        """Return the defect rates above which an alert fires, by severity; empty where no alert is configured."""
-        policy = policy_for(self.policies, app, evaluator)
+    def alert_rules(self, evaluator: str) -> tuple[DefectRule, ...]:
+        """Return the defect rules that alerts on an evaluator bring themselves."""
+        return own_rules(self.policies).get(evaluator, ())
+
+    def thresholds(self, app: str, evaluator: str, defect: DefectRule | None = None) -> dict[str, float]:
+        """Return the defect rates above which an alert fires, by severity; empty where no alert is configured.
+
+        `defect` is the rule that an alert brings itself, None the evaluator's own.
+        """
+        policy = policy_for(self.policies, app, evaluator, defect)
         return {severity.value: rate for severity, rate in policy.thresholds.items()} if policy is not None else {}

@@ -88,6 +88,7 @@ def _alert_view(state: AlertState) -> AlertView:
         severity=state.severity.value,
         app=state.app,
         evaluator=state.evaluator,
+        defect_rule=state.labels.get("defect_rule", ""),
         version=state.labels.get("version", ""),
         since=state.since,
         summary=state.annotations.get("summary", ""),
@@ -120,7 +121,7 @@ def evaluators(context: PageContext) -> list[EvaluatorView]:
                 highest=scale.highest,
                 better=scale.better,
                 levels=[level.name for level in scale.levels],
-                defect=str(one.defect),
+                defect=one.defect.words,
                 definition=evaluator.definition,
             )
         )

@@ -146,7 +146,9 @@ class Pages:
     def _answers_query(self, query: str) -> queries.AnswersQuery:
         given = queries.read(query, queries.ANSWERS)
         now = self._context.runtime.clock.now()
-        return queries.answers(given, now, self._levels(given.get("evaluator", "")))
+        evaluator = given.get("evaluator", "")
+        rules = [rule.name for rule in self._context.alert_rules(evaluator)]
+        return queries.answers(given, now, self._levels(evaluator), rules)
 
     def _evaluators(self) -> list[str]:
         """Return the names of the configured evaluators, then those of external ones that have sent scores."""

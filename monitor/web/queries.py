@@ -50,6 +50,10 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "until": ("Results until, written like `since`. Default: now.", {"type": "string"}),
     "outcome": ("Kind of result.", {"type": "string", "enum": list(get_args(Outcome)), "default": "defect"}),
     "level": ("A level of the evaluator's scale, such as `poor`.", {"type": "string", "maxLength": _LONGEST_VALUE}),
+    "defect_rule": (
+        "The defect rule of an alert, such as `high` or `low or higher`: scores that are defects by it.",
+        {"type": "string", "maxLength": _LONGEST_VALUE},
+    ),
     "trace": ("The id of a trace, or of the row that a case came in.", {"type": "string", "maxLength": _LONGEST_VALUE}),
     "limit": (
         "Results at most.",
@@ -60,7 +64,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 
 WHY: Final = ("trace", "evaluator", "since", "app")
 OVERVIEW: Final = ("window", "app")
-ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "limit")
+ANSWERS: Final = ("app", "evaluator", "since", "until", "outcome", "level", "defect_rule", "limit")
 
 
 class BadQueryError(Exception):
@@ -78,6 +82,7 @@ class AnswersQuery:
     until: float | None = None
     outcome: Outcome = "defect"
     level: str = ""
+    defect_rule: str = ""
     limit: int = _FEW
 
 
@@ -119,8 +124,11 @@ def windows(longest: float) -> list[str]:
     return [name for name, one in WINDOWS.items() if one.seconds <= longest]
 
 
-def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> AnswersQuery:
-    """Return the requested search at the wall-clock second `now`, among these levels. Raises `BadQueryError`."""
+def answers(given: Mapping[str, str], now: float, levels: Collection[str], rules: Collection[str] = ()) -> AnswersQuery:
+    """Return the requested search at the wall-clock second `now`, among these levels and defect rules of alerts.
+
+    Raises `BadQueryError`.
+    """
     since_text = given.get("since", "24h")
     since = _time("since", since_text, now)
     until = _time("until", given["until"], now) if "until" in given else None
@@ -134,6 +142,7 @@ def answers(given: Mapping[str, str], now: float, levels: Collection[str]) -> An
         until=until,
         outcome=cast("Outcome", _one_of("outcome", given.get("outcome", "defect"), get_args(Outcome))),
         level=_one_of("level", given["level"], levels) if "level" in given else "",
+        defect_rule=_one_of("defect_rule", given["defect_rule"], rules) if "defect_rule" in given else "",
         limit=_limit(given.get("limit", str(_FEW))),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from monitor.alerts import threshold
+from monitor.alerts.policy import policies_for
 from monitor.model.external import ScoreSource
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
@@ -22,6 +23,7 @@ from monitor.web.views import (
     CorrectedRateView,
     RateState,
     RateView,
+    RuleRateView,
     SliceRateView,
     SliceView,
     TrendStepView,
@@ -77,13 +79,44 @@ def rate_view(
         corrected=_corrected(sums, quality),
         evaluated=judged,
         defects=found.defects if found else 0,
+        defect=next((one.defect.words for one in context.configured if one.evaluator.name == pair[1]), ""),
         thresholds=context.thresholds(*pair),
+        by_rule=_by_rule(context, pair, alerts, WINDOWS[window].seconds, now),
         trend=_trend(context, pair, WINDOWS[window], judged, now),
         week_before=_week_before(context, pair, now),
         changed=ChangeView(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
         slices=_by_slice(context.sliced, pair),
         unscored=dict(counters.unscored.get(pair, {})),
     )
+
+
+def _by_rule(
+    context: PageContext, pair: Pair, alerts: Sequence[AlertView], seconds: float, now: float
+) -> list[RuleRateView]:
+    """Return the rates by the defect rules of alerts, in the order of the configuration."""
+    found = []
+    for policy in policies_for(context.policies, *pair):
+        rule = policy.defect
+        windows = context.ruled.of(pair[1], rule.name) if rule is not None else None
+        if rule is None or windows is None:
+            continue
+        own = [one for one in alerts if one.defect_rule == rule.name]
+        rate = interval_95(windows.sums(*pair, min(seconds, windows.longest), now))
+        states: dict[str, RateState] = {"firing": firing_state(own), "not_enough_data": "not_enough_data", "ok": "ok"}
+        found.append(
+            RuleRateView(
+                defect_rule=rule.name,
+                defect=rule.words,
+                state=states[firing_first(own)[0].status] if own else "no_scores",
+                rate=rate.rate if rate else None,
+                lower=rate.lower if rate else None,
+                upper=rate.upper if rate else None,
+                judged=rate.judged if rate else 0,
+                defects=rate.defects if rate else 0,
+                thresholds=context.thresholds(*pair, rule),
+            )
+        )
+    return found
 
 
 def firing_first(alerts: Iterable[AlertView]) -> list[AlertView]:
@@ -107,8 +140,9 @@ def _state(pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, 
         return firing[0].severity, firing[0].description
     if not ever:
         return "no_scores", _why_no_scores(pair, counters)
-    about = [one for one in alerts if one.name == threshold.NAME] or [
-        one for one in alerts if one.status == "not_enough_data" or one.threshold is not None
+    own = [one for one in alerts if not one.defect_rule] or alerts
+    about = [one for one in own if one.name == threshold.NAME] or [
+        one for one in own if one.status == "not_enough_data" or one.threshold is not None
     ]
     if not about:
         return "no_alert", "No alert is configured for this rate."

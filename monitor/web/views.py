@@ -143,6 +143,8 @@ class AnswersView(ApiModel):
     until: float | None
     outcome: str
     level: str
+    defect_rule: str
+    """The defect rule of an alert by which the answers were chosen; empty where none was asked for."""
     answers: list[AnswerView]
     more: bool
     """Whether more than `limit` results match."""
@@ -231,6 +233,8 @@ class AlertView(ApiModel):
     """Empty where the alert is not about one app."""
     evaluator: str
     """Empty where the alert is not about one evaluator."""
+    defect_rule: str
+    """The name of the defect rule that the alert brings itself, such as `low or higher`; else empty."""
     version: str
     """The evaluator's version, where the alert is about its scores; else empty."""
     since: float
@@ -244,6 +248,22 @@ class AlertView(ApiModel):
     rate: float | None
     evaluated: int
     runbook_url: str
+
+
+class RuleRateView(ApiModel):
+    """The rate by a defect rule that an alert brings itself, over the same window."""
+
+    defect_rule: str
+    """The name of the rule, such as `low or higher`."""
+    defect: str
+    """The rule in words, such as `level low or higher (2 or more)`."""
+    state: RateState
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    judged: int
+    defects: int
+    thresholds: dict[str, float]
 
 
 class RateView(ApiModel):
@@ -270,8 +290,12 @@ class RateView(ApiModel):
     """Scored answers."""
     defects: int
     """Defective ones among the scored answers, unweighted."""
+    defect: str
+    """What counts as a defect, such as `level medium or higher (4 or more)`; empty for external scores."""
     thresholds: dict[str, float]
     """Defect rates above which an alert fires, by severity."""
+    by_rule: list[RuleRateView]
+    """The rates by the defect rules of alerts that bring their own."""
     trend: list[TrendStepView]
     """Consecutive steps of the window, oldest first, longer where few answers were scored. The last is still open."""
     week_before: WeekBeforeView | None
@@ -320,7 +344,7 @@ class EvaluatorView(ApiModel):
     better: Literal["higher", "lower"]
     levels: list[str]
     defect: str
-    """The defect rule, such as `below 3`."""
+    """The defect rule, such as `level high (6 or more)`."""
     definition: str
 
 

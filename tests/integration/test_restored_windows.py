@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from monitor.alerts.engine import AlertEngine
-from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.policy import AlertPolicy, Family
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState, AlertStatus
 from monitor.app.warm_start import fill
 from monitor.clock import ManualClock
+from monitor.model.outcome import DefectRule
 from monitor.sinks.history import HistorySink
 from monitor.statistics.change import DAY, HOUR
 from monitor.statistics.windows import Windows
@@ -114,3 +116,28 @@ async def test_a_version_that_comes_back_has_its_baseline_again(tmp_path: Path) 
     await days.pass_hours(24, 0.05, "2")
     await days.pass_hours(6, 0.25, "1")
     assert (await days.state_after_a_restart("1")).status is AlertStatus.FIRING
+
+
+async def test_sums_by_the_rule_of_an_alert_are_known_again_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock(MIDNIGHT)
+    rule = DefectRule("at_least", 6, levels=("high",))
+    policies = [AlertPolicy(evaluator="violence", defect=rule, critical=0.01, regression=Family.DEFAULT)]
+    before = RuleWindows(policies, clock)
+    history = HistorySink(path=tmp_path / "history.db")
+    async with history.open(runtime(clock)) as deliver:
+        for number in range(600):
+            clock.advance(1800)
+            one = judged(number, evaluator="violence", defect=False)
+            one = replace(one, evaluated_at=clock.now(), weight=2.0, alert_defects={"high": number % 9 == 0})
+            before.add(one, "shop", clock.now())
+            await deliver(replace(one, case=replace(one.case, app="shop")))
+        after = RuleWindows(policies, clock)
+        await fill(Windows(clock), history, clock.now(), {"violence": "v1"}, ruled=after)
+    known, restored = before.of("violence", "high"), after.of("violence", "high")
+    assert known is not None
+    assert restored is not None
+    for window in (HOUR, DAY):
+        assert restored.sums("shop", "violence", window, clock.now()) == known.sums(
+            "shop", "violence", window, clock.now()
+        )
+    assert restored.changes("shop", "violence", clock.now()) == known.changes("shop", "violence", clock.now())

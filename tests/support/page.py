@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +17,13 @@ import anyio.lowlevel
 from monitor import registry
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.state import AlertState
 from monitor.clock import ManualClock
 from monitor.config import Config
 from monitor.jobs.backfill.store import Missed
 from monitor.model.case import Case, Document, Message, Request
-from monitor.model.outcome import Cost, EvaluationResult, Evidence, Score
+from monitor.model.outcome import Cost, DefectRule, EvaluationResult, Evidence, Score
 from monitor.model.service_version import VersionChange
 from monitor.operations.diagnosis import Diagnostics
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -45,6 +46,11 @@ NOW = 1_700_000_000.0
 POLICIES = (
     AlertPolicy(evaluator="overlap_groundedness", warning=0.1, critical=0.25, regression=True),  # type: ignore[arg-type] # as YAML has it
     AlertPolicy(evaluator="groundedness", warning=0.05, critical=0.15),
+    AlertPolicy(
+        evaluator="groundedness",
+        defect=DefectRule("below", 3, levels=("mostly_ungrounded", "ungrounded")),
+        critical=0.01,
+    ),
 )
 
 
@@ -104,7 +110,9 @@ class Site:
     statuses: Mapping[str, EvaluatorStatus] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     runtime: Runtime = field(init=False)
+    policies: Sequence[AlertPolicy] = POLICIES
     windows: Windows = field(init=False)
+    ruled: RuleWindows = field(init=False)
     history: HistorySink = field(init=False)
     sliced: Sliced = field(init=False)
     states: list[AlertState] = field(default_factory=list)
@@ -118,14 +126,16 @@ class Site:
         self.windows = Windows(self.clock, baselines=True)
         self.history = HistorySink(path=self.folder / "history.db", texts="all" if self.texts else "explanations")
         self.sliced = Sliced(self.clock)
-        self.engine = AlertEngine(POLICIES, self.windows, runbooks="https://runbooks.example")
+        self.ruled = RuleWindows(self.policies, self.clock)
+        self.engine = AlertEngine(self.policies, self.windows, ruled=self.ruled, runbooks="https://runbooks.example")
         diagnostics = Diagnostics(self._config(), self.clock)
         self.context = PageContext(
             runtime=self.runtime,
             windows=self.windows,
             history=self.history,
             alerts=lambda: self.states,
-            policies=POLICIES,
+            policies=self.policies,
+            ruled=self.ruled,
             configured=[assigned(name) for name in self.evaluators],
             idle=self.idle,
             versions=dict.fromkeys(self.evaluators, "1"),

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 
 from monitor import __version__
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
+from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
 from monitor.errors import ConfigError, explain
 from monitor.quantities import Duration
@@ -63,15 +64,14 @@ class Log(Notifier):
     """Alerts as log lines and in `ragmonitor_events_total`. Always active, even if not configured."""
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Write a line when an alert fires, and when it is resolved."""
+        """Write a line when an alert fires, at level error if it is critical, and when it is resolved."""
 
         async def write(notices: Sequence[Notice]) -> None:
             for notice in notices:
                 state = notice.state
                 if notice.ended is None:
-                    runtime.events.warning(
-                        Event.ALERT_FIRING, state.annotations.get("description", ""), **dict(state.labels)
-                    )
+                    say = runtime.events.error if state.severity is Severity.CRITICAL else runtime.events.warning
+                    say(Event.ALERT_FIRING, state.annotations.get("description", ""), **dict(state.labels))
                 else:
                     lasted = round(notice.ended - state.since)
                     message = f"{state.labels['alertname']} was resolved after {lasted} s"
@@ -128,12 +128,13 @@ class Webhook(_Http):
     """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved.
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
-    "labels": {alertname, app, evaluator, severity, version},
+    "labels": {alertname, app, evaluator, severity, version, defect_rule},
     "annotations": {summary, description, runbook_url, answers_url}, "startsAt", "endsAt": RFC 3339 or null,
     "threshold", "rate", "lower", "upper", "evaluated", "defects", "window_seconds"}]}`. Rates are shares from 0 to 1;
     `lower` and `upper` are the one-sided limits at the z of the window that fired. For a regression, the threshold is
     the margin times the rate of the week before, and the limits are those of a 95 % interval. An alert that is not
-    about an app or a rate has no such labels, and null in the other fields. An alert that another one explains is held
+    about an app or a rate has no such labels, and null in the other fields; `defect_rule` is there only where the alert
+    brings its own. An alert that another one explains is held
     back while that one fires (docs/runbooks). Any response but 2xx is retried, first after 1 second and in the end
     every minute; a receiver that accepts a delivery but responds too late gets it again.
     """

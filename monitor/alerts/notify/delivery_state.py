@@ -22,7 +22,7 @@ class Notice:
     ended: float | None = None
 
 
-_Key = tuple[str, str, str, Severity]
+_Key = tuple[str, str, str, str, Severity]
 
 
 @dataclass(slots=True)
@@ -103,4 +103,4 @@ class DeliveryState:
 
 
 def _key(state: AlertState) -> _Key:
-    return state.name, state.app, state.evaluator, state.severity
+    return state.name, state.app, state.evaluator, state.labels.get("defect_rule", ""), state.severity

@@ -45,6 +45,7 @@ def render_resource(
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """Return the groups of a rules file; groups that record what others read come first."""
+    policies = [one for one in policies if one.defect is None]
     with_baselines = needs_baselines(policies)
     limits = _limits(policies)
     if with_baselines:

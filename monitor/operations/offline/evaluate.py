@@ -206,7 +206,7 @@ def _one(given: object, place: str) -> ConfiguredEvaluator:
     lacks = [name for name in _DECLARED if not hasattr(given, name)]
     if lacks:
         raise ConfigError(f"{place}: the class {type(given).__name__} does not set {', '.join(lacks)}")
-    return ConfiguredEvaluator(given, Uniform(rate=1.0), given.default_defect)
+    return ConfiguredEvaluator(given, Uniform(rate=1.0), given.default_defect.on(given.scale))
 
 
 def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:

@@ -23,11 +23,17 @@ STEP, STEPS = 10.0, 12
 _COUNTED: Final = "ragmonitor_evaluations_total"
 _WEIGHT: Final = "ragmonitor_evaluation_weight_total"
 _SQUARES: Final = "ragmonitor_evaluation_weight_squares_total"
+_RULE_COUNTED: Final = "ragmonitor_rule_evaluations_total"
+_RULE_WEIGHT: Final = "ragmonitor_rule_evaluation_weight_total"
+_RULE_SQUARES: Final = "ragmonitor_rule_evaluation_weight_squares_total"
 NAMES: Final = frozenset(
     {
         _COUNTED,
         _WEIGHT,
         _SQUARES,
+        _RULE_COUNTED,
+        _RULE_WEIGHT,
+        _RULE_SQUARES,
         "ragmonitor_unscored_total",
         "ragmonitor_evaluations_pending",
         "ragmonitor_evaluator_state",
@@ -35,6 +41,7 @@ NAMES: Final = frozenset(
         "ragmonitor_traces_total",
         "ragmonitor_traces_pending",
         "ragmonitor_alert_threshold_ratio",
+        "ragmonitor_rule_alert_threshold_ratio",
         "ragmonitor_judge_requests_total",
         "ragmonitor_judge_tokens_total",
         "ragmonitor_judge_cost_dollars_total",
@@ -48,11 +55,15 @@ NAMES: Final = frozenset(
 
 
 class RateKey(NamedTuple):
-    """What a rate is of. Results of two versions of an evaluator are never added."""
+    """What a rate is of. Results of two versions of an evaluator are never added.
+
+    `defect_rule` names the rule that an alert brings itself; empty: the evaluator's own.
+    """
 
     app: str
     evaluator: str
     version: str
+    defect_rule: str = ""
 
 
 @dataclass(slots=True)
@@ -69,7 +80,8 @@ class JudgeUsage:
 class Scrape:
     """One scrape. `at`, `started` and `oldest` are wall-clock seconds.
 
-    `thresholds`, `unscored` and `pending` are by app and evaluator, `states` by evaluator. `oldest` is when the oldest
+    `thresholds` are by app, evaluator and defect rule, `unscored` and `pending` by app and evaluator, `states` by
+    evaluator. `oldest` is when the oldest
     pending trace arrived, 0 where none is pending; `lag` is None without Kafka.
     """
 
@@ -77,7 +89,7 @@ class Scrape:
     version: str
     started: float
     rates: Mapping[RateKey, Sums]
-    thresholds: Mapping[tuple[str, str], Mapping[str, float]]
+    thresholds: Mapping[tuple[str, str, str], Mapping[str, float]]
     unscored: Mapping[tuple[str, str], int]
     pending: Mapping[tuple[str, str], int]
     ledger: Mapping[str, int]
@@ -94,7 +106,7 @@ class Scrape:
     @property
     def scored(self) -> int:
         """Results with a score since then."""
-        return sum(sums.judged for sums in self.rates.values())
+        return sum(sums.judged for key, sums in self.rates.items() if not key.defect_rule)
 
 
 def read(samples: Samples, at: float) -> Scrape:
@@ -200,14 +212,14 @@ def _between(first: Scrape, last: Scrape, key: RateKey) -> Sums:
 
 def _rates(samples: Samples) -> dict[RateKey, Sums]:
     found: defaultdict[RateKey, Sums] = defaultdict(Sums)
-    for labels, value in samples.of(_COUNTED):
+    for labels, value in [*samples.of(_COUNTED), *samples.of(_RULE_COUNTED)]:
         key, defect = _rate_key(labels)
         number = int(value)
         found[key] += Sums(judged=number, defects=number if defect else 0)
-    for labels, value in samples.of(_WEIGHT):
+    for labels, value in [*samples.of(_WEIGHT), *samples.of(_RULE_WEIGHT)]:
         key, defect = _rate_key(labels)
         found[key] += Sums(weight=value, defect_weight=value if defect else 0.0)
-    for labels, value in samples.of(_SQUARES):
+    for labels, value in [*samples.of(_SQUARES), *samples.of(_RULE_SQUARES)]:
         key, defect = _rate_key(labels)
         found[key] += Sums(defect_weight_squares=value) if defect else Sums(good_weight_squares=value)
     return dict(found)
@@ -218,10 +230,12 @@ def _rate_key(labels: Mapping[str, str]) -> tuple[RateKey, bool]:
     return RateKey(*names), labels.get("defect") == "true"
 
 
-def _thresholds(samples: Samples) -> dict[tuple[str, str], Mapping[str, float]]:
-    found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for labels, value in samples.of("ragmonitor_alert_threshold_ratio"):
-        found[labels.get("app", ""), labels.get("evaluator", "")][labels.get("severity", "")] = value
+def _thresholds(samples: Samples) -> dict[tuple[str, str, str], Mapping[str, float]]:
+    found: defaultdict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    by_rule = samples.of("ragmonitor_rule_alert_threshold_ratio")
+    for labels, value in [*samples.of("ragmonitor_alert_threshold_ratio"), *by_rule]:
+        key = (labels.get("app", ""), labels.get("evaluator", ""), labels.get("defect_rule", ""))
+        found[key][labels.get("severity", "")] = value
     return dict(found)
 
 

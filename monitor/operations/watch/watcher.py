@@ -34,7 +34,7 @@ _SURE: Final = DEFAULT_WINDOWS[0].z
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateStatus:
-    """The defect rate of one evaluator on one app.
+    """The defect rate of one evaluator on one app; `defect_rule` names an alert's own rule, else it is empty.
 
     `since_start` are the sums since the monitor started, `window` those of the time that it was watched. `trend` holds
     the defect rates of consecutive steps of 10 s, oldest first, None for a step without a score. `unscored` is counted
@@ -44,6 +44,7 @@ class RateStatus:
     app: str
     evaluator: str
     version: str
+    defect_rule: str
     state: RateState
     thresholds: Mapping[str, float]
     since_start: Sums
@@ -157,7 +158,7 @@ class Watcher:
         return RateStatus(
             **key._asdict(),
             state=self._state(newest, key, total, window),
-            thresholds=dict(newest.thresholds.get(pair, {})),
+            thresholds=dict(newest.thresholds.get((*pair, key.defect_rule), {})),
             since_start=total,
             window=window,
             trend=self._scrapes.trend(key),
@@ -169,9 +170,13 @@ class Watcher:
         """Return the state in the JSON API; else that of an alert on the window, or on all if that is too small."""
         for app in _objects(self._overview, "apps"):
             for rate in _objects(app, "rates"):
-                if (rate.get("app"), rate.get("evaluator")) == key[:2] and rate.get("state") in _STATES:
-                    return _STATES[rate["state"]]
-        thresholds = newest.thresholds.get(key[:2], {})
+                if (rate.get("app"), rate.get("evaluator")) != key[:2]:
+                    continue
+                by_rule = [one for one in _objects(rate, "by_rule") if one.get("defect_rule") == key.defect_rule]
+                shown = by_rule[0] if by_rule else {} if key.defect_rule else rate
+                if shown.get("state") in _STATES:
+                    return _STATES[shown["state"]]
+        thresholds = newest.thresholds.get((*key[:2], key.defect_rule), {})
         if not thresholds:
             return "no_alert"
         looked_at = (window if self._scrapes.long_enough else Sums(), total)
@@ -193,7 +198,7 @@ class Watcher:
         firing = [one for rate in rates for one in _objects(rate, "firing")] + _objects(self._overview, "alerts")
         seen: set[tuple[object, ...]] = set()
         for one in sorted(firing, key=lambda one: one.get("severity") != "critical"):
-            key = (one.get("name"), one.get("app"), one.get("evaluator"))
+            key = (one.get("name"), one.get("app"), one.get("evaluator"), one.get("defect_rule"))
             if key not in seen:
                 seen.add(key)
                 yield FiringAlert(

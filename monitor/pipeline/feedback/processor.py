@@ -21,7 +21,7 @@ from monitor.model.ack import Ack
 from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
-from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
 from monitor.pipeline.feedback.boost import Agreement, CaseLookup, Past, Unchosen
 from monitor.pipeline.feedback.names import ExternalEvaluator, ExternalEvaluators
 from monitor.pipeline.live_evaluation import LiveEvaluation
@@ -247,6 +247,7 @@ class FeedbackProcessor:
             weight=1 / score.probability,
             level=who.scale.level(outcome.value) if isinstance(outcome, Score) else "",
             defect=defect,
+            alert_defects=defects_by(who.alert_rules, outcome) if isinstance(outcome, Score) else {},
             evaluated_at=now,
             scope=rate_scope(on, now, self._late_after),
             score_source=who.source,

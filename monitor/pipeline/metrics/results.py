@@ -88,6 +88,7 @@ class _Declared(NamedTuple):
     version: str
     prepared: bool
     scores: Histogram | None
+    alert_rules: tuple[DefectRule, ...]
 
 
 class _EvaluatorSeries(NamedTuple):
@@ -96,6 +97,7 @@ class _EvaluatorSeries(NamedTuple):
     score: Histogram | None
     score_weighted: Counter
     cells: dict[tuple[str, bool], _Cell]
+    rule_cells: dict[tuple[str, bool], _Cell]
     late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
@@ -138,14 +140,16 @@ class ResultMetrics:
         source: ScoreSource = ScoreSource.OWN,
         shown: str = "",
         prepared: bool = True,
+        alert_rules: tuple[DefectRule, ...] = (),
     ) -> None:
         """Make the evaluator known, before its first case: its info series and its duration.
 
         `version` is the one that it has in this process, as its results have it. `defect` is None where scores of any
         level may be defects; then `shown` says in words which are. `prepared`: its series begin with each app.
+        `alert_rules` are the defect rules that alerts bring themselves.
         """
         histogram = _scores(self._metrics, evaluator)
-        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared, histogram)
+        self._known[evaluator.name] = _Declared(evaluator, defect, version, prepared, histogram, alert_rules)
         self._metrics.evaluator_info.labels(evaluator.name).info(
             {
                 "version": version,
@@ -154,7 +158,7 @@ class ResultMetrics:
                 "better": evaluator.scale.better,
                 "unit": evaluator.scale.unit,
                 "cost": evaluator.cost,
-                "defect": shown or str(defect),
+                "defect": shown or (defect.words if defect is not None else ""),
                 "source": source.value,
             }
         )
@@ -199,6 +203,8 @@ class ResultMetrics:
 
     def _count_live(self, result: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> None:
         series.cells[result.level, result.defect].add(result)
+        for rule, defect in result.alert_defects.items():
+            series.rule_cells[rule, defect].add(result)
         if series.score is not None:
             series.score.observe(outcome.value, {"trace_id": result.case.request_id[:64]})
         lowest = self._known[result.evaluator].evaluator.scale.lowest
@@ -239,7 +245,7 @@ class ResultMetrics:
         return series
 
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
-        metrics, (evaluator, defect, version, _, scores) = self._metrics, self._known[name]
+        metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
@@ -250,12 +256,20 @@ class ResultMetrics:
                     metrics.evaluation_weight.labels(*labels),
                     metrics.evaluation_weight_squares.labels(*labels),
                 )
+        of_rules = (metrics.rule_evaluations, metrics.rule_weight, metrics.rule_weight_squares)
         return _EvaluatorSeries(
             metrics.selected.labels(app, name),
             metrics.evaluations_pending.labels(app, name),
             scores.labels(app, name, version) if scores is not None else None,
             metrics.evaluation_score_weighted.labels(app, name, version),
             cells,
+            {
+                (rule.name, bad): _Cell(
+                    *(one.labels(app, name, version, rule.name, str(bad).lower()) for one in of_rules)
+                )
+                for rule in alert_rules
+                for bad in (False, True)
+            },
             _Apart.of(late, app, name, version),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
             {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},

@@ -19,7 +19,8 @@ _AT_ONCE = 500
 class MinuteSums(NamedTuple):
     """Sums over the scored results of one minute, which began at `at` (seconds since 1970).
 
-    Results of two versions of an evaluator are never in one sum.
+    Results of two versions of an evaluator are never in one sum. `rule` is the name of the alert's own defect rule by
+    which `defect` is; empty: the evaluator's.
     """
 
     at: int
@@ -30,6 +31,7 @@ class MinuteSums(NamedTuple):
     judged: int
     weight: float
     weight_squares: float
+    rule: str = ""
 
 
 Ends = tuple[float, float]
@@ -164,6 +166,21 @@ class HistoryReader:
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
             " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
             [since // 3600 * 3600, until // 3600 * 3600],
+        )
+        return [_sums(row) for row in found]
+
+    def rule_sums(self, since: float, minutes_since: float) -> list[MinuteSums]:
+        """Sums by the rules that alerts bring themselves, oldest first: by the hour, and by the minute at the end.
+
+        From the hour that contains `since`; by the minute from the hour that contains `minutes_since`.
+        """
+        began, turn = since // 3600 * 3600, minutes_since // 3600 * 3600
+        found = self._file.query(
+            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
+            " rule FROM rule_sums WHERE at >= ?1 AND at < ?2 GROUP BY 1, 2, 3, 4, 5, 9 UNION ALL"
+            " SELECT at, app, evaluator, version, defect, judged, weight, weight_squares, rule FROM rule_sums"
+            " WHERE at >= ?1 AND at >= ?2 ORDER BY 1, 2, 3, 4, 9, 5",
+            [began, turn],
         )
         return [_sums(row) for row in found]
 

@@ -28,6 +28,10 @@ CREATE TABLE IF NOT EXISTS version_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
   PRIMARY KEY (at, app, evaluator, version, defect)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rule_sums (
+  at INTEGER, app TEXT, evaluator TEXT, version TEXT, rule TEXT, defect INTEGER, judged INTEGER, weight REAL,
+  weight_squares REAL, PRIMARY KEY (at, app, evaluator, version, rule, defect)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
   PRIMARY KEY (app, evaluator, fingerprint)
@@ -40,8 +44,8 @@ CREATE INDEX IF NOT EXISTS people_by_time ON people (at);
 CREATE TABLE IF NOT EXISTS blanked (until REAL NOT NULL);
 """,
 )
-"""`past_results`: what samplers learn from after a restart. `people`: the user of a trace, by the pseudonym of
-`privacy`. `blanked`: up to when no result has a text."""
+"""`rule_sums`: sums by the defect rules that alerts bring themselves. `past_results`: what samplers learn from after a
+restart. `people`: the user of a trace, by the pseudonym of `privacy`. `blanked`: up to when no result has a text."""
 
 MINUTE: Final = 60
 PAST_RESULTS_AT_MOST: Final = 5_000
@@ -100,6 +104,13 @@ def insert(
                 " weight_squares = weight_squares + excluded.weight_squares",
                 (minute, app, one.evaluator, one.version, one.defect, one.weight, one.weight**2),
             )
+            for rule, defect in one.alert_defects.items():
+                db.execute(
+                    "INSERT INTO rule_sums VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)"
+                    " ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
+                    " weight_squares = weight_squares + excluded.weight_squares",
+                    (minute, app, one.evaluator, one.version, rule, defect, one.weight, one.weight**2),
+                )
             parts = dump(one.service_version.parts).decode()
             db.execute(
                 "INSERT INTO generations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -114,6 +125,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
     db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM rule_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
     db.execute(
         "DELETE FROM past_results WHERE at < ? OR n <= (SELECT max(n) FROM past_results) - ?",

@@ -161,7 +161,7 @@ async def test_the_log_says_once_that_an_alert_fires_and_once_that_it_is_over(ca
         inbox.put([state(False), state(False, "warning")])
         await until(lambda: len(caplog.records) == 2)
     fired, over = caplog.records
-    assert (fired.levelname, fired.event, fired.getMessage()) == ("WARNING", "alert_firing", "30 % are defective.")  # type: ignore[attr-defined]
+    assert (fired.levelname, fired.event, fired.getMessage()) == ("ERROR", "alert_firing", "30 % are defective.")  # type: ignore[attr-defined]
     assert over.event == "alert_resolved"  # type: ignore[attr-defined]
     assert fired.fields["app"] == "shop"  # type: ignore[attr-defined]
 

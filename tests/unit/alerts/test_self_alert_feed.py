@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
 from monitor.clock import ManualClock
 from monitor.model.external import ScoreSource
@@ -19,7 +20,7 @@ class World:
         self.clock = ManualClock()
         self.windows = Windows(self.clock)
         self.checks = SelfAlertChecks(Observed(self.clock))
-        self.feed = AlertFeed(self.windows, self.checks, str.upper)
+        self.feed = AlertFeed(self.windows, RuleWindows((), self.clock), self.checks, str.upper)
 
     def hear(self, number: int, **changed: object) -> None:
         for one in range(number):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import config, registry
+from monitor.alerts.policy import AlertPolicy
 from monitor.errors import ConfigError
 from monitor.model.outcome import DefectRule
 from monitor.operations.describe import describe
@@ -207,3 +209,64 @@ traffic:
     assert "health checks, http.route is /internal/*" in told
     assert "0.01 of synthetic" in told
     assert "later than 30m" in told
+
+
+HARM = """
+evaluators: [{type: violence, defect: {at_least: medium}}]
+alerts:
+"""
+
+
+def alerts_of(*entries: str) -> tuple[AlertPolicy, ...]:
+    return config.parse_text(HARM + "".join(f"  - {{evaluator: violence, {entry}}}\n" for entry in entries)).alerts
+
+
+def test_alerts_on_one_evaluator_may_each_bring_a_defect_rule_of_their_own():
+    low, high, cut = alerts_of(
+        "defect: {at_least: low}, warning: 5%",
+        "defect: {at_least: high}, critical: 0.1%",
+        "defect: {at_least: 5}, warning: 2%",
+    )
+    assert [one.defect.name for one in (low, high, cut)] == ["low or higher", "high", "5 or more"]
+
+
+def test_the_evaluator_s_own_rule_written_out_is_its_own_rule():
+    (own,) = alerts_of("defect: {at_least: 4}, warning: 5%")
+    assert own.defect is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        (["warning: 5%", "defect: {at_least: medium}, critical: 1%"], "give one of them another `defect`"),
+        (
+            ["defect: {at_least: 2}, warning: 5%", "defect: {at_least: low}, critical: 9%"],
+            "same defect rule: alerts[0]",
+        ),
+        (["defect: {at_least: severe}, warning: 5%"], "alerts[0].defect.at_least: 'severe' is neither a number nor"),
+        (["defect: {below: low}, warning: 5%"], "alerts[0].defect: on violence lower is better, so use `at_least`"),
+        (["defect: {at_least: 8}, warning: 5%"], "is not on the scale of violence"),
+        (["defect: high, warning: 5%"], "alerts[0].defect: 'high' is not one of"),
+    ],
+)
+def test_a_rule_of_an_alert_that_cannot_be_is_an_error(entries, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        alerts_of(*entries)
+
+
+def test_an_evaluator_configured_twice_names_the_way_out():
+    with pytest.raises(ConfigError, match=r"configured twice.*own `defect`: \{evaluator: violence, defect:"):
+        config.parse_text("evaluators: [{type: violence}, {type: violence, defect: {at_least: high}}]\nalerts: []")
+
+
+def test_check_names_the_level_of_each_alert():
+    said = "\n".join(
+        describe(
+            config.parse_text(
+                HARM + "  - {evaluator: violence, defect: {at_least: high}, critical: 0.1%}\n"
+                "  - {evaluator: violence, warning: 5%}\njudge: {model: openai/gpt-4o-mini}"
+            )
+        )
+    )
+    assert "rate of violence, a defect being level high (6 or more): critical above 0.1 %" in said
+    assert "rate of violence, a defect being level medium or higher (4 or more): warning above 5 %" in said

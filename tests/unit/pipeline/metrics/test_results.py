@@ -179,4 +179,4 @@ def test_what_an_evaluator_is_says_scale_unit_and_direction(scale, unit):
     (sample,) = [one for family in metrics.evaluator_info.collect() for one in family.samples]
     told = {"lowest": f"{scale.lowest:g}", "highest": f"{scale.highest:g}", "better": scale.better, "unit": unit}
     assert told.items() <= sample.labels.items()
-    assert (sample.labels["version"], sample.labels["defect"]) == ("7+0a1b", "below 0.5")
+    assert (sample.labels["version"], sample.labels["defect"]) == ("7+0a1b", "a score below 0.5")
