@@ -90,14 +90,14 @@ def test_a_critical_alert_replaces_the_warning_by_its_own_rule_and_no_other() ->
     assert held == [("low or higher", "warning")]
 
 
-def test_a_receiver_is_told_of_both_levels_and_of_the_end_of_each() -> None:
+def test_a_receiver_hears_of_both_levels_and_of_the_end_of_each() -> None:
     world, delivery = World(), DeliveryState()
     world.judge(score=7, count=100)
     firing = [one for one in world.states().values() if one.severity == "critical"]
     delivery.update(firing, 0.0, 0.0)
     due = delivery.due(0.0)
     assert {one.state.labels["defect_rule"] for one in due} == {"low or higher", "high"}
-    delivery.told(due, 0.0)
+    delivery.sent(due, 0.0)
     delivery.update(firing[:1], 1.0, 1.0)
     assert [one.state.labels["defect_rule"] for one in delivery.due(1.0)] == ["high"]
 
