@@ -72,7 +72,8 @@ def calibrate(
 
 
 def _object(one: EvaluatorCalibration) -> dict[str, Any]:
-    return {**asdict(one), "cells": [cell._asdict() for cell in one.cells]}
+    raw = {"evaluated" if key == "judged" else key: value for key, value in asdict(one.raw).items()}
+    return {**asdict(one), "raw": raw, "cells": [cell._asdict() for cell in one.cells]}
 
 
 def _lines(found: CalibrationReport) -> Iterator[str]:
