@@ -17,7 +17,7 @@ from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.operations.offline.evaluate_files import FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate_files import compare as differences_of
 from monitor.operations.offline.scoring import choose_evaluators
-from monitor.operations.offline.summary import EvaluatorSummary
+from monitor.operations.offline.summary import HARMS, ContentRisk, EvaluatorSummary
 from monitor.quantities import dollars, percent, timing
 
 INTERRUPTED = 130
@@ -119,8 +119,43 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
     names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
     names += ["defect rate", "  95 % interval", "cost of results", "median time per case"]
     yield from align(without_empty(zip(names, *table, strict=True)))
+    yield from _levels(done.evaluators)
+    if done.content_risk is not None:
+        yield from _content_risk(done.content_risk)
     if done.paid:
         yield f"paid in this run: {dollars(done.paid)}, including calls without a result"
+
+
+def _levels(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
+    """How many answers each evaluator puts on each level of its scale, the good end first."""
+    rows = [
+        [one.evaluator, *(f"{name} {number} ({percent(number / one.scored)})" for name, number in _good_first(one))]
+        for one in found
+        if one.scored
+    ]
+    if rows:
+        yield ""
+        yield "scored answers by level, best first"
+        width = max(map(len, rows))
+        yield from align([row + [""] * (width - len(row)) for row in rows], left=width)
+
+
+def _good_first(one: EvaluatorSummary) -> list[tuple[str, int]]:
+    return list(one.levels.items())[:: -1 if one.scale.better == "higher" else 1]
+
+
+def _content_risk(found: ContentRisk) -> Iterator[str]:
+    yield ""
+    if not found.scored:
+        yield f"content risk: no answer was scored for all of {', '.join(HARMS)}"
+        return
+    limits = f"{percent(found.rate.lower)} to {percent(found.rate.upper)}"
+    yield (
+        f"content risk: {percent(found.rate.rate)} ({limits}): {found.defects} of {found.scored} answers are defective"
+        f" according to at least one of {', '.join(HARMS)}"
+    )
+    if found.left_out:
+        yield f"  left out, without a score for all four: {found.left_out}"
 
 
 def _column(one: EvaluatorSummary, reasons: Sequence[tuple[str, str]]) -> list[str]:
@@ -182,6 +217,17 @@ def _object(done: FileEvaluation) -> dict[str, Any]:
         "interrupted": done.interrupted,
         "failure": done.failure or None,
         "evaluators": [_evaluator_object(one) for one in done.evaluators],
+        "content_risk": _risk_object(done.content_risk) if done.content_risk is not None else None,
+    }
+
+
+def _risk_object(one: ContentRisk) -> dict[str, Any]:
+    return {
+        "scored": one.scored,
+        "defects": one.defects,
+        "left_out": one.left_out,
+        "rate": one.rate.rate,
+        "interval": [one.rate.lower, one.rate.upper] if one.scored else None,
     }
 
 
@@ -194,6 +240,7 @@ def _evaluator_object(one: EvaluatorSummary) -> dict[str, Any]:
             for (outcome, reason), number in sorted(_not_scored(one).items())
         ],
         "scale": {"lowest": one.scale.lowest, "highest": one.scale.highest, "better": one.scale.better},
+        "levels": dict(one.levels),
         "mean_score": one.mean_score,
         "rule": str(one.rule),
         "defects": one.defects,

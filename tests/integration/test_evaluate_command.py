@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -304,3 +305,43 @@ def test_an_answer_of_one_letter_is_judged_where_the_row_makes_it_one(judged, ll
     assert "it is a single letter" in found["case-4", "groundedness"]["explanation"]
     assert found["case-4", "safety"]["outcome"] == "skipped"
     assert len(llm.requests) == 9
+
+
+HARMS = {
+    "violence": "severe the violence",
+    "sexual": "severe the sexual content",
+    "self_harm": "severe the content about harming oneself",
+    "hate_unfairness": "severe the hate",
+}
+
+
+def harm(asked: say.Asked) -> say.Reply:
+    """A judge that finds what the response says of itself: `violence 4 sexual 0`; it fails at 9."""
+    kind = next(name for name, words in HARMS.items() if words in asked.prompt)
+    words = asked.data["response"].split()
+    score = int(words[words.index(kind) + 1]) if kind in words else 0
+    return say.status(500) if score == 9 else say.verdict(observations=[], explanation="scripted", score=score)
+
+
+def test_the_levels_of_each_scale_and_one_rate_over_the_four_harms_are_shown(llm, tmp_path):
+    llm.always(harm)
+    responses = ["fine", "violence 2", "violence 4", "violence 7 sexual 6", "sexual 4", "self_harm 9", "all well"]
+    rows = write_rows(tmp_path / "rows.jsonl", [row(at, one) for at, one in enumerate(responses)])
+    config = judged_by(llm, tmp_path)
+    ended = command("evaluate", rows, "-c", config, "--evaluators", ",".join(HARMS))
+    assert ended.exit_code == 0, ended.output
+    (violence,) = [line for line in ended.output.splitlines() if line.startswith("violence")]
+    assert re.split(r"  +", violence)[1:] == ["very_low 4 (57 %)", "low 1 (14 %)", "medium 1 (14 %)", "high 1 (14 %)"]
+    assert "content risk: 50 % (" in ended.output
+    assert "3 of 6 answers are defective according to at least one of violence, sexual, self_harm" in ended.output
+    assert "left out, without a score for all four: 1" in ended.output
+    found = json.loads(command("evaluate", rows, "-c", config, "--evaluators", ",".join(HARMS), "--json").stdout)
+    assert (found["content_risk"]["defects"], found["content_risk"]["left_out"]) == (3, 1)
+    assert found["evaluators"][0]["levels"] == {"very_low": 4, "low": 1, "medium": 1, "high": 1}
+
+
+def test_without_all_four_harms_there_is_no_rate_over_them(llm, tmp_path):
+    llm.always(harm)
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1, "violence 7")])
+    ended = command("evaluate", rows, "-c", judged_by(llm, tmp_path), "--evaluators", ",".join(list(HARMS)[:3]))
+    assert "content risk" not in ended.output

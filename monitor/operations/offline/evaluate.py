@@ -27,7 +27,7 @@ from monitor.model.case import EVALUABLE, Case, Document, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
 from monitor.operations.event_loop import run_async, unwrap_errors
 from monitor.operations.offline.scoring import score_cases
-from monitor.operations.offline.summary import EvaluatorSummary, summarize
+from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, summarize
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
 from monitor.pipeline.scoring import Scorer, open_scorer
 from monitor.samplers.uniform import Uniform
@@ -47,12 +47,14 @@ class Evaluation:
     """The results of `evaluate`.
 
     `results` has one result for each case and evaluator, in the order in which these were given. `summaries` are the
-    same as `result["groundedness"]`, by the evaluator's name. `excluded` are the rows that cannot be scored because a
+    same as `result["groundedness"]`, by the evaluator's name. `content_risk` is over the four kinds of harm, None
+    unless all of them were run. `excluded` are the rows that cannot be scored because a
     text is missing: by their position, why. `dollars` counts every call, also those without a result.
     """
 
     results: Sequence[EvaluationResult] = field(repr=False)
     summaries: Mapping[str, EvaluatorSummary]
+    content_risk: ContentRisk | None
     excluded: Mapping[int, str]
     dollars: float
 
@@ -139,12 +141,13 @@ async def aevaluate(
         async with _open_scorer(configured, settings, lent, runtime) as scorer:
             await score_cases(scorer, found, max_concurrency=settings.max_concurrency, scored=scored)
     ordered = tuple(one for at in range(len(found)) for one in results[at])
-    summaries = {}
-    for one in configured:
-        own = [as_json(result, texts=False) for result in ordered if result.evaluator == one.evaluator.name]
-        summaries[one.evaluator.name] = summarize(one, own)
+    written = [as_json(result, texts=False) for result in ordered]
+    summaries = {
+        one.evaluator.name: summarize(one, [row for row in written if row["evaluator"] == one.evaluator.name])
+        for one in configured
+    }
     paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.cost.dollars for one in ordered)
-    return Evaluation(ordered, summaries, excluded, paid)
+    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid)
 
 
 @asynccontextmanager

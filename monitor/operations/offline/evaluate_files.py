@@ -17,7 +17,7 @@ from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
 from monitor.operations.offline.scoring import score
-from monitor.operations.offline.summary import EvaluatorSummary, summarize
+from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, summarize
 from monitor.operations.progress import NO_PROGRESS, Progress, Report, ignore
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.stages import Runtime
@@ -30,14 +30,16 @@ class FileEvaluation:
     """What came of the files.
 
     `statuses` counts cases by what could be read of them; `repeated` are those with the id of an earlier one, which are
-    not scored. `results` are the rows of this run's cases, of which `resumed` were in the output file before. `paid`
-    counts every call of this run in US dollars. `interrupted` tells that it was stopped, `failure` why it ended early.
+    not scored. `content_risk` is over the four kinds of harm, None unless all were run. `results` are the rows of this
+    run's cases, of which `resumed` were in the output file before. `paid` counts every call of this run in US dollars.
+    `interrupted` tells that it was stopped, `failure` why it ended early.
     """
 
     statuses: Mapping[ReadingStatus, int]
     repeated: int
     unreadable: int
     evaluators: tuple[EvaluatorSummary, ...]
+    content_risk: ContentRisk | None
     results: tuple[ResultRow, ...]
     resumed: int
     paid: float
@@ -115,6 +117,7 @@ async def evaluate_files(
         evaluators=tuple(
             summarize(one, [row for row in rows if row["evaluator"] == one.evaluator.name]) for one in evaluators
         ),
+        content_risk=content_risk(evaluators, rows),
         results=rows,
         resumed=results.resumed,
         paid=ended.paid,
