@@ -101,7 +101,7 @@ def _figures() -> list[Panel]:
 def _ledger() -> Panel:
     return curve(
         "Outcomes of traces",
-        "Traces per second by outcome; each has exactly one. `evaluated` and `no_context` were evaluated;"
+        "Traces per second by outcome; each has exactly one. `evaluated` ones were evaluated;"
         " `sampled_out` and `filtered` are by configuration; docs/concepts.md explains the others.",
         "cps",
         Query(f"{per_second('ragmonitor_traces_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
@@ -109,7 +109,6 @@ def _ledger() -> Panel:
         overrides=colours(
             {
                 "evaluated": GREEN,
-                "no_context": "semi-dark-green",
                 "sampled_out": GREY,
                 "filtered": "light-blue",
                 "expired": RED,

@@ -92,13 +92,13 @@ def _seen() -> Panel:
 
 def _without() -> Panel:
     outcome = increase(
-        "ragmonitor_traces_total", ONE_APP, 'outcome=~"no_context|content_missing|not_rag|incomplete"', by="outcome"
+        "ragmonitor_traces_total", ONE_APP, 'outcome=~"content_missing|no_request|incomplete"', by="outcome"
     )
     every = increase("ragmonitor_traces_received_total", ONE_APP, by="")
     return curve(
-        "Traces without context or content",
-        "Share of the traces received within the window without context, without content, not RAG, or incomplete."
-        " Evaluators that need no context still score cases without it.",
+        "Traces without a case",
+        "Share of the traces received within the window whose texts were not sent, that answered no question, or that"
+        " are incomplete.",
         SHARE,
         Query(f"{outcome}\n/ on () group_left ()\n({every} > 0)\n> 0", "{{outcome}}"),
         empty="none",
@@ -108,8 +108,8 @@ def _without() -> Panel:
 def _skipped() -> Panel:
     return curve(
         "Skipped evaluations by reason",
-        "Evaluations within the window that do not apply, for the chosen evaluators. `no_context` where you expect"
-        " retrieval means that it found nothing, or that the trace does not carry its result.",
+        "Evaluations within the window that do not apply, for the chosen evaluators. `no_retrieval` where you"
+        " expect one means that the trace does not show it; `context_not_recorded`, that it does not carry its texts.",
         COUNT,
         Query(f"{increase('ragmonitor_skipped_total', ONE_APP, EVALUATOR, by='reason')} > 0", "{{reason}}"),
         stacked=True,

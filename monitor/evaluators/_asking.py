@@ -14,6 +14,11 @@ from monitor.model.case import Case, Document
 from monitor.model.outcome import Scale, Score, UnscoredReason
 from monitor.stages import Judge
 
+NO_DOCUMENTS = "(none: the search found nothing)"
+"""Stands where a prompt shows documents, if there are none."""
+
+NOTHING_TO_SUPPORT = "By rule, without a judge: nothing was retrieved, so nothing supports the response."
+
 T = TypeVar("T")
 
 

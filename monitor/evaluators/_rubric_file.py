@@ -115,12 +115,17 @@ class Front(Component):
     default the bad end of the scale. `skip`: the case is skipped. `judge`: the judge is asked anyway, for a rubric that
     examines the request or the documents and only shows the response."""
 
+    nothing_retrieved: Number | None = None
+    """The score of a case whose retrieval found nothing, given without asking the judge, for a rubric that examines the
+    retrieval. By default the judge is asked, and told so. With `evidence: intents` the default is the bad end of the
+    scale; with `evidence: documents` the case is skipped."""
+
 
 @dataclass(frozen=True, slots=True)
 class RubricFile:
     """A valid rubric. `materials` are the parts of a case that the judge sees, in order.
 
-    `trivial_score` is None if a response without content is skipped.
+    `trivial_score` is None if a response without content is skipped, `nothing_retrieved` where no rule decides.
     """
 
     name: str
@@ -133,6 +138,7 @@ class RubricFile:
     evidence: Evidenced
     score: Scored
     trivial_score: float | None
+    nothing_retrieved: float | None
     materials: tuple[str, ...]
     instructions: str
 
@@ -164,6 +170,7 @@ def read_rubric(path: Path) -> RubricFile:
         evidence=front.evidence,
         score=_score(front, path),
         trivial_score=_trivial_score(front, scale, materials, path),
+        nothing_retrieved=_nothing_retrieved(front, scale, path),
         materials=materials,
         instructions=_instructions(found[2], front.scale),
     )
@@ -253,10 +260,25 @@ def _trivial_score(front: Front, scale: Scale, materials: tuple[str, ...], path:
     if given in ("skip", "judge"):
         return None
     if given is None:
-        return scale.lowest if scale.better == "higher" else scale.highest
+        return _bad_end(scale)
     if isinstance(given, str) or not scale.holds(given):
         raise ConfigError(f"{path}: trivial_score: {given} is not on the scale")
     return given
+
+
+def _nothing_retrieved(front: Front, scale: Scale, path: Path) -> float | None:
+    given = front.nothing_retrieved
+    if given is None:
+        return _bad_end(scale) if front.evidence == "intents" else None
+    if "context" not in front.needs:
+        raise ConfigError(f"{path}: nothing_retrieved: is for a rubric with `needs: [context]`")
+    if not scale.holds(given):
+        raise ConfigError(f"{path}: nothing_retrieved: {given:g} is not on the scale")
+    return given
+
+
+def _bad_end(scale: Scale) -> float:
+    return scale.lowest if scale.better == "higher" else scale.highest
 
 
 def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import JsonValue
 
@@ -14,11 +14,16 @@ from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
 from monitor.evaluators._rubric_parts import COMPUTED, KINDS, EvidenceSummary, material
 from monitor.extraction.content import why_trivial
-from monitor.model.case import Case
-from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.case import Case, ContextStatus
+from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason, without_context
 from monitor.stages import Evaluator, Judge, Question
 
 _TOKENS, _MOST_TOKENS = 1_024, 4_096
+_NOTHING_RETRIEVED: Final = """
+A retrieval took place for this request and found nothing: the list of documents in the data block `context` is empty.
+There are no other sources, so nothing that a response says of its subject is supported. A response that says no more
+than that it found nothing, or that it does not know, makes no claim.
+""".strip()
 
 
 class RubricEvaluator(Evaluator, ABC):
@@ -39,6 +44,9 @@ class RubricEvaluator(Evaluator, ABC):
         why = why_trivial(case) if "response" in rubric.needs else ""
         if why:
             return _by_rule(rubric, why)
+        if rubric.nothing_retrieved is not None and case.context_status is ContextStatus.RETRIEVED_NOTHING:
+            value = rubric.nothing_retrieved
+            return Score(value, "By rule, without a judge: nothing was retrieved.", rubric.scale.level(value))
         if judge is None:
             raise JudgeError(UnscoredReason.ERROR, f"{rubric.name} needs a judge, and there is none")
         shown = await fitted(material(case, rubric.materials), case.retrieved_context, judge)
@@ -50,8 +58,8 @@ def _lacking(rubric: RubricFile, case: Case) -> SkippedReason | None:
     """Return why the rubric does not apply, beyond what the pipeline checks; None if it does."""
     if "reference" in rubric.needs and not (case.expected_response or "").strip():
         return SkippedReason.NO_REFERENCE  # the pipeline accepts a case that has only expected documents
-    if rubric.evidence in ("intents", "documents") and not case.retrieved_context:
-        return SkippedReason.NO_CONTEXT
+    if rubric.evidence in ("intents", "documents") and rubric.nothing_retrieved is None and not case.retrieved_context:
+        return without_context(case) or SkippedReason.NO_DOCUMENTS
     if "query" in rubric.materials and "response" not in rubric.materials and not case.request.query.strip():
         return SkippedReason.NO_REQUEST
     return None
@@ -66,9 +74,12 @@ def _by_rule(rubric: RubricFile, why: str) -> Outcome:
 
 def _question(rubric: RubricFile, case: Case, shown: Shown) -> Question:
     tokens = _TOKENS + KINDS[rubric.evidence].tokens(case)
+    more = shown.instructions
+    if "context" in rubric.materials and case.context_status is ContextStatus.RETRIEVED_NOTHING:
+        more = _NOTHING_RETRIEVED
     return Question(
         name=rubric.name,
-        instructions=f"{rubric.instructions}\n\n{shown.instructions}" if shown.instructions else rubric.instructions,
+        instructions=f"{rubric.instructions}\n\n{more}" if more else rubric.instructions,
         material=shown.material,
         schema=_schema(rubric, case),
         max_tokens=min(tokens, _MOST_TOKENS),
@@ -107,9 +118,9 @@ def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, An
 
 
 _NOTHING: Mapping[str, SkippedReason] = {
-    "claims": SkippedReason.NO_RESPONSE,
+    "claims": SkippedReason.NO_CLAIMS,
     "intents": SkippedReason.NO_REQUEST,
-    "documents": SkippedReason.NO_CONTEXT,
+    "documents": SkippedReason.NO_DOCUMENTS,
 }
 """Why a case is skipped that has no such evidence: a share of nothing is neither good nor bad."""
 

@@ -11,7 +11,16 @@ import anyio.to_thread
 from pydantic import Field
 
 from monitor.errors import JudgeError
-from monitor.evaluators._asking import asked, context_of, joined, malformed, together, trivial, without
+from monitor.evaluators._asking import (
+    NOTHING_TO_SUPPORT,
+    asked,
+    context_of,
+    joined,
+    malformed,
+    together,
+    trivial,
+    without,
+)
 from monitor.evaluators._claims import Claim, claims_of, spread
 from monitor.model.case import Case, Document, Message
 from monitor.model.outcome import (
@@ -69,13 +78,14 @@ class FactCheck(Evaluator):
         """Check each claim. Skipped if the response claims nothing. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
-        if not context_of(case):
-            return Skipped(SkippedReason.NO_CONTEXT)
         found = await anyio.to_thread.run_sync(claims_of, case.response)
         if not found:
-            return Skipped(SkippedReason.NO_RESPONSE)
-        checker = asked(judge, self.name)
+            return Skipped(SkippedReason.NO_CLAIMS)
         chosen = spread(found, self.claims)
+        if not context_of(case):
+            absent = tuple(Evidence(claim.text, "absent", claim.start, claim.end) for claim in chosen)
+            return Score(0.0, NOTHING_TO_SUPPORT, self.scale.level(0.0), absent)
+        checker = asked(judge, self.name)
         pieces = self._pieces(case.retrieved_context, chosen, checker.max_characters)
         answers = await together([partial(self._supported, checker, claim, pieces) for claim in chosen])
         value = sum(answers) / len(answers)

@@ -6,8 +6,11 @@ import json
 import math
 from typing import Any, ClassVar, Final, Literal
 
+import anyio.to_thread
+
 from monitor.errors import JudgeError
-from monitor.evaluators._asking import asked, context_of, malformed, trivial
+from monitor.evaluators._asking import NOTHING_TO_SUPPORT, asked, context_of, malformed, trivial
+from monitor.evaluators._claims import claims_of
 from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
@@ -46,7 +49,9 @@ class Hhem(Evaluator):
             return worthless
         context = context_of(case)
         if not context:
-            return Skipped(SkippedReason.NO_CONTEXT)
+            if not await anyio.to_thread.run_sync(claims_of, case.response):
+                return Skipped(SkippedReason.NO_CLAIMS)
+            return Score(0.0, NOTHING_TO_SUPPORT, self.scale.level(0.0))
         query = case.request.query.strip() if self.question else ""
         premise = Message("premise", f"{context}\n\n{query}" if query else context)
         prompt = Prompt(self.name, (premise, Message("hypothesis", case.response.strip())))

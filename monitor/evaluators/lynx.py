@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any, ClassVar, Final, Literal, NoReturn
 
-from monitor.evaluators._asking import asked, context_of, malformed, trivial, without
+from monitor.evaluators._asking import NO_DOCUMENTS, asked, context_of, malformed, trivial, without
 from monitor.evaluators._explain import one_line
 from monitor.model.case import Case, Message
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 # The model knows the headings, the dashes and the keys of the answer; the sentences are our own.
@@ -65,11 +65,9 @@ class Lynx(Evaluator):
         """Ask for the verdict. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
-        if not context_of(case):
-            return Skipped(SkippedReason.NO_CONTEXT)
         text = _TASK.format(
             question=without(_HEADINGS, case.request.query.strip()),
-            document=without(_HEADINGS, context_of(case)),
+            document=without(_HEADINGS, context_of(case) or NO_DOCUMENTS),
             answer=without(_HEADINGS, case.response),
         )
         prompt = Prompt(self.name, (Message("user", text),))

@@ -47,14 +47,12 @@ class OverlapGroundedness(Evaluator):
     defective ones are below it. A starting point: labels from your own service give a better threshold."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if it has no context, or no content word to search for."""
+        """Score `case`. Skipped if the response has no content word. An empty context supports nothing."""
         context = [sentences_of_keys(text) for text in _read(case.retrieved_context)]
-        if not any(context):
-            return Skipped(SkippedReason.NO_CONTEXT)
         found = [word for offset, text in _windows(case.response) for word in _shifted(words(text), offset)]
         content = [word for word in found if word.content]
         if not content:
-            return Skipped(SkippedReason.NO_RESPONSE)
+            return Skipped(SkippedReason.NO_CLAIMS if case.response.strip() else SkippedReason.NO_RESPONSE)
         measured = _measure(content, list(chain.from_iterable(context)))
         value = measured.value()
         absent = _stretches(found, measured.known)

@@ -8,10 +8,10 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from monitor.errors import JudgeError
-from monitor.evaluators._asking import asked, context_of, malformed, trivial, without
+from monitor.evaluators._asking import NO_DOCUMENTS, asked, context_of, malformed, trivial, without
 from monitor.evaluators._explain import one_line
 from monitor.model.case import Case, Message
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, UnscoredReason, without_context
 from monitor.stages import Evaluator, Judge, Measures, Prompt
 
 # The model knows the headings, their order and the mark of the result; the sentences are our own.
@@ -84,14 +84,14 @@ class PrometheusRubric(Evaluator):
     """What a response of each score is like, from 1 (worst) to 5 (best)."""
 
     context: bool = True
-    """Whether to show the retrieved documents. If so, a case without any is skipped."""
+    """Whether to show the retrieved documents. If so, a case without a retrieval, or without its texts, is skipped."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
         """Ask for the grade. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
-        if self.context and not context_of(case):
-            return Skipped(SkippedReason.NO_CONTEXT)
+        if self.context and (lacking := without_context(case)) is not None:
+            return Skipped(lacking)
         prompt = Prompt(self.name, (Message("user", self._prompt(case)),))
         value, feedback = read_grade((await asked(judge, self.name).ask(prompt)).data["text"])
         return Score(value, one_line(feedback) or "The judge gave no feedback.", self.scale.level(value))
@@ -99,7 +99,9 @@ class PrometheusRubric(Evaluator):
     def _prompt(self, case: Case) -> str:
         instruction = case.request.query.strip() or "(no question is known)"
         if self.context:
-            instruction = f"{_FROM_DOCUMENTS}\n\nDocuments:\n{context_of(case)}\n\nQuestion: {instruction}"
+            instruction = (
+                f"{_FROM_DOCUMENTS}\n\nDocuments:\n{context_of(case) or NO_DOCUMENTS}\n\nQuestion: {instruction}"
+            )
         reference = (case.expected_response or "").strip()
         return _TASK.format(
             reference=", a reference answer that deserves a score of 5" if reference else "",

@@ -52,15 +52,13 @@ class RetrievalOverlap(Evaluator):
     definition: ClassVar[str] = "our own: the largest share of the question's distinct content words in one document"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if it has no context, or if the question has no content word."""
+        """Score `case`. Skipped if the question has no content word. A search that found nothing scores 0."""
         documents = [document.content for document in case.retrieved_context]
         total = sum(map(len, documents))
-        if not total or not any(map(str.strip, documents)):
-            return Skipped(SkippedReason.NO_CONTEXT)
         asked = _asked(case.request.query[:QUESTION_CHARACTERS])
         if not asked:
             return Skipped(SkippedReason.NO_REQUEST)
-        share = min(1.0, CONTEXT_CHARACTERS / total)
+        share = min(1.0, CONTEXT_CHARACTERS / max(total, 1))
         best: set[str] = set()
         for text in documents:
             keys = {key for sentence in sentences_of_keys(text[: int(len(text) * share) + 1]) for key in sentence}

@@ -15,7 +15,7 @@ from monitor.extraction.feedback import telemetry
 from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
 from monitor.extraction.request import Answered, Call, StatedRequest
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, Joined, Reading, ReadingStatus
+from monitor.model.case import Case, ContextStatus, Joined, Reading, ReadingStatus
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
 
@@ -76,7 +76,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
 
 
 def _reading(trace: Trace, forest: Forest, status: ReadingStatus, case: Case, why: str) -> Reading:
-    feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NOT_RAG)
+    feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
     return Reading(status, case, why, _joined(forest), feedback)
 
 
@@ -98,6 +98,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
         request=asked.request,
         retrieved_context=given.documents,
         context_source=given.source,
+        context_status=given.status,
         prompt=last.messages if last else (),
         response=answered.response or "",
         model=model.text if model else (last.model if last else ""),
@@ -142,14 +143,14 @@ def _status(trace: Trace, forest: Forest, made: _Made) -> _Status:
         or _missing_texts(made, forest)
         or _cut(made)
     )
-    return fault or (ReadingStatus.READY if made.given.finding == "found" else ReadingStatus.NO_CONTEXT, "")
+    return fault or (ReadingStatus.READY, _unrecorded(made, forest))
 
 
 def _unrecognised(forest: Forest) -> _Status:
     """Return the status of a trace in which no convention recognises a span."""
     if not forest.roots and forest.strays:
         return ReadingStatus.INCOMPLETE, "log records of a model came, their spans did not"
-    return ReadingStatus.NOT_RAG, ""
+    return ReadingStatus.NO_REQUEST, ""
 
 
 def _missing_spans(trace: Trace, forest: Forest) -> _Status | None:
@@ -211,23 +212,29 @@ def _failed(forest: Forest, found: Sequence[Call], request: Answered) -> _Status
 
 
 def _missing_texts(made: _Made, forest: Forest) -> _Status | None:
-    """Return the status of a trace without a RAG request, or without the texts of one; None otherwise."""
+    """Return the status of a trace without a request, or without the texts of one; None otherwise."""
     case, request, given = made.case, made.answered, made.given
     unanswered = request.response is None
-    if request.last is None and unanswered and given.finding != "unsent":
-        return ReadingStatus.NOT_RAG, ""
+    if request.last is None and unanswered and given.status is not ContextStatus.NOT_RECORDED:
+        return ReadingStatus.NO_REQUEST, ""
     if unanswered or not case.request.query:
         asked, said = "" if case.request.query else "question", "" if case.response else "answer"
         missing = " and ".join(filter(None, (asked, said)))
         return ReadingStatus.CONTENT_MISSING, f"the texts of {missing} were not sent{_left_out(forest, made.limit)}"
-    if given.finding == "unsent":
-        return (
-            ReadingStatus.CONTENT_MISSING,
-            f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}",
-        )
-    if given.finding == "none" and made.limit and request.last is not None and not request.last.messages:
+    stated = request.source is not None and request.source.node.seen and "response" in request.source.node.seen.stated
+    if given.status is ContextStatus.NO_RETRIEVAL and request.last is None and not stated:
+        return ReadingStatus.NO_REQUEST, ""  # any function has an input and an output
+    unread = made.limit and request.last is not None and not request.last.messages
+    if given.status is ContextStatus.NO_RETRIEVAL and unread:  # documents may have stood in the prompt
         return ReadingStatus.CONTENT_MISSING, f"the texts of the prompt were not sent{_left_out(forest, made.limit)}"
-    return (ReadingStatus.NOT_RAG, "") if given.finding == "none" else None
+    return None
+
+
+def _unrecorded(made: _Made, forest: Forest) -> str:
+    """Why evaluators that need the context cannot judge a case that others can; empty where they can."""
+    if made.given.status is not ContextStatus.NOT_RECORDED:
+        return ""
+    return f"the texts of the retrieved documents were not sent{_left_out(forest, made.limit)}"
 
 
 def _left_out(forest: Forest, limit: int) -> str:
@@ -243,11 +250,6 @@ def _cuts(limit: int) -> str:
 
 
 def _cut(made: _Made) -> _Status | None:
-    """Return `content_missing` where the sender cut a text: claims about the rest would look unsupported."""
-    case, last = made.case, made.answered.last
-    texts = [case.request.query, case.response]
-    texts += [document.content for document in case.retrieved_context]
-    if case.context_source == "prompt" and last is not None:
-        texts += [message.content for message in last.messages]
-    cut = made.limit and any(len(text) == made.limit for text in texts)
+    """Return `content_missing` where a length limit of the sender has cut the question or the answer."""
+    cut = made.limit and made.limit in (len(made.case.request.query), len(made.case.response))
     return (ReadingStatus.CONTENT_MISSING, _cuts(made.limit)) if cut else None

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.extraction import documents, evidence, prompt
 from monitor.extraction.forest import Forest, Node
 from monitor.extraction.request import Answered, Call, feeding
 from monitor.extraction.template import PromptTemplate
-from monitor.model.case import ContextSource, Document, Message
+from monitor.model.case import ContextSource, ContextStatus, Document, Message
 
 _LOOK_BACK: Final = 100
 """Most earlier stages that a reranking may have drawn on."""
 
 
 class Context(NamedTuple):
-    """The documents and their source.
-
-    `finding` is `found`, `empty` (a retrieval found nothing), `unsent` (a retrieval took place but its texts were not
-    sent) or `none` (no sign of a retrieval).
-    """
+    """The documents, where they came from, and how. With `not_recorded` some of them have no text, or all."""
 
     documents: tuple[Document, ...]
     source: ContextSource
-    finding: Literal["found", "empty", "unsent", "none"]
+    status: ContextStatus
+
+
+_NOTHING: Final = Context((), "none", ContextStatus.RETRIEVED_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +57,56 @@ def read(
     """Find the context of the answer from the calls in `found`, the spans around the answer, and all retrievals.
 
     `limit` is the number of characters at which the trace's texts were cut, 0 where they were not: a document missing
-    from a prompt that was cut may have been in it. `templates` are the service's own prompts.
+    from a prompt that was cut may have been in it, and what a cut document lacks would look unsupported. `templates`
+    are the service's own prompts.
     """
+    given = _read(forest, found, answered, limit, templates)
+    texts = [document.content for document in given.documents]
+    if given.source == "prompt" and answered.last is not None:
+        texts += [message.content for message in answered.last.messages]
+    cut = limit and any(len(text) == limit for text in texts)
+    return given._replace(status=ContextStatus.NOT_RECORDED) if cut else given
+
+
+def _read(
+    forest: Forest, found: Sequence[Call], answered: Answered, limit: int, templates: Sequence[PromptTemplate]
+) -> Context:
     last = answered.last
-    mapped = _stated(forest)
-    if mapped.took_place and all(document.content for document in mapped.documents):
-        return Context(mapped.documents, "spans", "found") if mapped.documents else Context((), "none", "empty")
-    evident = mapped if mapped.took_place else _retrieved(forest)
+    evident = mapped = _stated(forest)
+    if mapped.documents and all(document.content for document in mapped.documents):
+        return _found(mapped.documents)
+    if not evident.took_place:
+        evident = _retrieved(forest)
     if not evident.took_place:
         evident = _of_tools(forest)
     if not evident.took_place:
         evident = _of_state(answered.around)
     if evident.took_place and evident.known and not evident.documents:
-        return Context((), "none", "empty")
+        return _NOTHING
     with_text = tuple(document for document in evident.documents if document.content)
     used = feeding(found, last) if last else []
     whole = not any(limit and len(m.content) == limit for call in used for m in call.messages)
     if with_text and whole and evident.known and not evident.lost:
         in_prompt = evidence.reached(with_text, [call.prompt for call in used])
         if in_prompt:
-            return Context(in_prompt, "spans", "found")
+            return _found(in_prompt)
     marked = _in_prompt(last, evident, templates) if last and (whole or not with_text) else None
     if marked is not None:
         return marked
     if with_text and evident.known and not evident.lost:
-        return Context(with_text, "spans", "found")
-    return Context((), "none", "unsent" if evident.took_place else "none")
+        return _found(with_text)
+    return _unread(evident)
+
+
+def _unread(evident: Retrieved) -> Context:
+    """What there is to say where no text of a context came."""
+    if not evident.took_place:
+        return Context((), "none", ContextStatus.NO_RETRIEVAL)
+    return Context(evident.documents, "spans" if evident.documents else "none", ContextStatus.NOT_RECORDED)
+
+
+def _found(found: tuple[Document, ...]) -> Context:
+    return Context(found, "spans", ContextStatus.RETRIEVED)
 
 
 def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
@@ -98,13 +121,13 @@ def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplat
             return None
         blocks = [text for text in results if not documents.says_none(text)]
     if not blocks:
-        return Context((), "none", "empty")
+        return _NOTHING
     by_text = {evidence.folded(document.content): document for document in evident.documents if document.content}
     found = [by_text.get(evidence.folded(block), Document(block)) for block in blocks]
     if not by_text and len(evident.documents) == len(found):  # ids were sent without texts, in the same order
         pairs = zip(found, evident.documents, strict=True)
         found = [Document(text.content, stated.doc_uri, stated.doc_id, stated.score) for text, stated in pairs]
-    return Context(evidence.merge([found]), "prompt", "found")
+    return Context(evidence.merge([found]), "prompt", ContextStatus.RETRIEVED)
 
 
 def _instructing(call: Call) -> list[Message]:

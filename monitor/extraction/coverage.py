@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.extraction.rows.shapes import SHAPES
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import ContextStatus, Reading, ReadingStatus
 
 FIELDS: Final = ("question", "context", "answer", "model", "session", "tokens")
 """Fields of a request. Without the first three it cannot be evaluated; the others are for slices and costs."""
@@ -33,22 +33,29 @@ class Coverage:
 
 
 def came(reading: Reading) -> tuple[str, ...] | None:
-    """Return the fields that a request arrived with; a retrieval that found nothing counts as context, too.
+    """Return the fields that a request arrived with. Context is missing only where one was retrieved and not recorded.
 
     Return None for a trace without a request, or for a request that its service did not answer.
     """
-    if reading.status not in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT, ReadingStatus.CONTENT_MISSING):
+    if reading.status not in (ReadingStatus.READY, ReadingStatus.CONTENT_MISSING):
         return None
     case = reading.case
     there = {
         "question": bool(case.request.query),
-        "context": bool(case.retrieved_context) or reading.status is ReadingStatus.NO_CONTEXT,
+        "context": _has_context(reading),
         "answer": bool(case.response) or reading.status is not ReadingStatus.CONTENT_MISSING,
         "model": bool(case.model),
         "session": bool(case.session_id),
         "tokens": case.usage.total_tokens is not None,
     }
     return tuple(name for name in FIELDS if there[name])
+
+
+def _has_context(reading: Reading) -> bool:
+    """Of a request without texts it is not known whether there was a retrieval."""
+    if reading.status is ReadingStatus.CONTENT_MISSING:
+        return any(one.content for one in reading.case.retrieved_context)
+    return reading.case.context_status is not ContextStatus.NOT_RECORDED
 
 
 def collect(readings: Iterable[Reading]) -> Mapping[tuple[str, str], Coverage]:

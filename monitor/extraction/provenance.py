@@ -16,7 +16,7 @@ from monitor.extraction import evidence, forest, request, values
 from monitor.extraction.compose import Composed, compose
 from monitor.extraction.forest import FieldSource, Forest, Node, mapped, outermost, saying
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Reading
+from monitor.model.case import ContextStatus, Reading
 from monitor.model.span import Value
 from monitor.model.trace import Trace
 from monitor.stages import Convention, Observation
@@ -121,7 +121,7 @@ def _of_context(composed: Composed, trees: Forest) -> Sequence[FieldSource]:
     shares = evidence.sharing(given.documents)
     for role in _ROLES:
         own = [one for one in holding if one.node.seen and one.node.seen.kind in role]
-        if given.finding == "empty":
+        if given.status is ContextStatus.RETRIEVED_NOTHING:
             telling = [one for one in own if not _documents(one)]
         else:
             telling = [one for one in own if shares(_documents(one))]

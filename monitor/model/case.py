@@ -15,18 +15,23 @@ ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
 
 
 class ReadingStatus(StrEnum):
-    """What could be read of a trace. `ready` and `no_context` can be judged, the others cannot."""
+    """What could be read of a trace or a row. Evaluators run on `ready` requests only."""
 
-    READY = "ready"
-    NO_CONTEXT = "no_context"  # a retrieval took place and found nothing
-    CONTENT_MISSING = "content_missing"  # a RAG request, but its texts were not sent
+    READY = "ready"  # a question and its answer, with or without context
+    CONTENT_MISSING = "content_missing"  # a question was answered, but its texts were not sent
     FAILED_REQUEST = "failed_request"  # the service itself failed to answer
-    NOT_RAG = "not_rag"  # no question was answered here: indexing, health checks, agent creation
+    NO_REQUEST = "no_request"  # no question was answered here: indexing, health checks, agent creation
     INCOMPLETE = "incomplete"  # a part of the trace never arrived
 
 
-EVALUABLE: Final = frozenset({ReadingStatus.READY, ReadingStatus.NO_CONTEXT})
-"""The statuses of requests that evaluators run on."""
+class ContextStatus(StrEnum):
+    """How the context of a case came about. An empty context is a context: only the last two keep it from judges."""
+
+    RETRIEVED = "retrieved"  # documents or the results of tools
+    RETRIEVED_NOTHING = "retrieved_nothing"  # a retrieval took place and found nothing
+    NO_RETRIEVAL = "no_retrieval"  # the model answered without one
+    NOT_RECORDED = "not_recorded"  # a retrieval took place, and not all of its texts were sent
+
 
 RESPONSE_ID: Final = "gen_ai.response.id"
 """The attribute with the provider's id of the answer, where the evaluated span has it."""
@@ -80,6 +85,9 @@ class Usage:
 class Case:
     """One request, the context that was retrieved for it, and the answer. `Case.from_texts` builds one from texts.
 
+    `context_status` says how the context came about. Left out, it follows from the documents: `retrieved` with some,
+    `no_retrieval` without any. A status that contradicts them is corrected.
+
     `request_id` is the trace id (hex) or the id of a row; `span_id` is the generation that results are attached to.
     `probability` (0 < p <= 1) is that with which the case was kept; its inverse is the weight of the case in all rates.
     `answered_at` is the wall-clock second at which the answer ended, 0 if unknown; `seconds` is how long it took.
@@ -90,6 +98,7 @@ class Case:
     request: Request = field(default_factory=Request)
     retrieved_context: tuple[Document, ...] = ()
     context_source: ContextSource = "none"
+    context_status: ContextStatus = ContextStatus.NO_RETRIEVAL
     prompt: tuple[Message, ...] = ()
     response: str = ""
     model: str = ""
@@ -108,12 +117,19 @@ class Case:
     seconds: float | None = None
     traffic: Traffic = Traffic.PRODUCTION
 
+    def __post_init__(self) -> None:
+        """Make the status of the context agree with the documents."""
+        if self.retrieved_context and self.context_status is not ContextStatus.NOT_RECORDED:
+            object.__setattr__(self, "context_status", ContextStatus.RETRIEVED)
+        elif not self.retrieved_context and self.context_status is ContextStatus.RETRIEVED:
+            object.__setattr__(self, "context_status", ContextStatus.RETRIEVED_NOTHING)
+
     @classmethod
     def from_texts(
         cls,
         query: str,
         response: str,
-        retrieved_context: Iterable[str | Document] = (),
+        retrieved_context: Iterable[str | Document] | None = None,
         *,
         history: Iterable[Message] = (),
         expected_response: str | None = None,
@@ -123,6 +139,7 @@ class Case:
     ) -> Case:
         """Build a case from a question, its answer, and the documents that were retrieved.
 
+        An empty list of documents means that a retrieval found nothing; None, that there was no retrieval.
         Without a `request_id` it is a hash of all texts: the same texts give the same case. Raises `TypeError` for
         anything that is no text where one is expected.
         """
@@ -131,7 +148,7 @@ class Case:
                 raise TypeError(f"{name} must be a text, not {type(text).__name__}")
         if expected_response is not None and not isinstance(expected_response, str):
             raise TypeError(f"expected_response must be a text or None, not {type(expected_response).__name__}")
-        found = _documents("retrieved_context", retrieved_context)
+        found = _documents("retrieved_context", () if retrieved_context is None else retrieved_context)
         expected = None
         if expected_retrieved_context is not None:
             expected = _documents("expected_retrieved_context", expected_retrieved_context)
@@ -139,12 +156,13 @@ class Case:
         if not all(isinstance(one, Message) for one in turns):
             raise TypeError("history must be a list of `Message`")
         listed = [[astuple(one) for one in part] for part in (turns, found, expected or ())]
-        texts = json.dumps([query, response, expected_response, *listed, expected is None])
+        texts = json.dumps([query, response, expected_response, *listed, expected is None, retrieved_context is None])
         return cls(
             request_id=request_id or hashlib.blake2b(texts.encode(), digest_size=16).hexdigest(),
             request=Request(query, turns),
             retrieved_context=found,
             context_source="row" if found else "none",
+            context_status=ContextStatus.NO_RETRIEVAL if retrieved_context is None else ContextStatus.RETRIEVED,
             response=response,
             app=app,
             expected_response=expected_response,
@@ -173,6 +191,7 @@ class Case:
                 for d in self.retrieved_context
             ],
             "context_source": self.context_source,
+            "context_status": str(self.context_status),
             "response": self.response,
             "model": self.model,
             "usage": {
@@ -209,6 +228,8 @@ class Joined(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What the conventions made of one trace: a status, the case as far as it could be read, and why not further.
+
+    A `ready` case has an `error`, too, where the texts of its documents were not sent.
 
     `joined` are the spans that were looked at, from the root downwards, the first few dozen; `external_scores` are
     those of the request that its own trace carries.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from monitor.model.case import Case
+from monitor.model.case import Case, ContextStatus
 from monitor.model.external import ScoreSource
 from monitor.model.service_version import ServiceVersion
 
@@ -17,12 +17,22 @@ from monitor.model.service_version import ServiceVersion
 class SkippedReason(StrEnum):
     """Why an evaluator does not apply to a case. A closed set."""
 
-    NO_CONTEXT = "no_context"
+    CONTEXT_NOT_RECORDED = "context_not_recorded"
+    NO_CLAIMS = "no_claims"
+    NO_DOCUMENTS = "no_documents"
     NO_HISTORY = "no_history"
     NO_PROMPT = "no_prompt"
     NO_REFERENCE = "no_reference"
     NO_REQUEST = "no_request"
     NO_RESPONSE = "no_response"
+    NO_RETRIEVAL = "no_retrieval"
+
+
+def without_context(case: Case) -> SkippedReason | None:
+    """Return why nothing that needs the context can be said of a case; None if it can, even if that is empty."""
+    if case.context_status is ContextStatus.NO_RETRIEVAL:
+        return SkippedReason.NO_RETRIEVAL
+    return SkippedReason.CONTEXT_NOT_RECORDED if case.context_status is ContextStatus.NOT_RECORDED else None
 
 
 class UnscoredReason(StrEnum):

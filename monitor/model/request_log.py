@@ -47,7 +47,8 @@ class RequestRecord:
     `outcome` is where it ended in the ledger, empty while in progress; `detail` adds the missing part, the missing
     texts or the option that dropped it. `closed` says why its trace was closed, empty for a row. `probability` is that
     of head sampling, `draw` the hash value that evaluators' probabilities are compared with, 0 to 1. `spans` and
-    `records` count what arrived, `joined` are the first spans. Times are in seconds since the epoch.
+    `records` count what arrived, `joined` are the first spans. `context` is a `ContextStatus`, empty where nothing was
+    read. Times are in seconds since the epoch.
     """
 
     request_id: str
@@ -64,6 +65,7 @@ class RequestRecord:
     spans: int = 0
     records: int = 0
     traffic: str = ""
+    context: str = ""
     joined: tuple[Joined, ...] = ()
     decisions: tuple[EvaluatorDecision, ...] = ()
 

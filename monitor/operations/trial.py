@@ -12,7 +12,7 @@ from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.trial import run
 from monitor.jobs.trial.run import TrialResult, TrialRun, of_row
-from monitor.model.case import EVALUABLE, Case, Reading
+from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.operations.progress import Report, ignore
@@ -54,11 +54,11 @@ def _in_file(config: Config, path: Path, number: int | None, report: Report) -> 
     for reading in CaseFiles([path], config.extraction, report=report).readings():
         seen += 1
         if number is None:
-            if reading.status in EVALUABLE:
+            if reading.status is ReadingStatus.READY:
                 return reading.case
             why = f"none of its {seen} can be evaluated; the last one is {_status(reading)}"
         elif seen == number:
-            if reading.status in EVALUABLE:
+            if reading.status is ReadingStatus.READY:
                 return reading.case
             raise ConfigError(f"case: number {number} of {path} cannot be evaluated: {_status(reading)}")
     if number is not None and seen:

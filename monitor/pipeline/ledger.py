@@ -24,9 +24,8 @@ class TraceOutcome(StrEnum):
 
     SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
     FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
-    NOT_RAG = "not_rag"
+    NO_REQUEST = "no_request"  # no question was answered: indexing, health checks, creation of an agent
     INCOMPLETE = "incomplete"
-    NO_CONTEXT = "no_context"  # judged, by the evaluators that need no context
     CONTENT_MISSING = "content_missing"
     FAILED_REQUEST = "failed_request"
     OWN_TELEMETRY = "own_telemetry"  # the monitor's own telemetry: never judged

@@ -16,7 +16,7 @@ from prometheus_client import Counter, Histogram
 from monitor.errors import TooLarge
 from monitor.extraction import compose, coverage
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import EVALUABLE, Reading, ReadingStatus
+from monitor.model.case import Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -95,10 +95,9 @@ _LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so
 
 _OUTCOMES = {
     ReadingStatus.READY: TraceOutcome.EVALUATED,
-    ReadingStatus.NO_CONTEXT: TraceOutcome.NO_CONTEXT,
     ReadingStatus.CONTENT_MISSING: TraceOutcome.CONTENT_MISSING,
     ReadingStatus.FAILED_REQUEST: TraceOutcome.FAILED_REQUEST,
-    ReadingStatus.NOT_RAG: TraceOutcome.NOT_RAG,
+    ReadingStatus.NO_REQUEST: TraceOutcome.NO_REQUEST,
     ReadingStatus.INCOMPLETE: TraceOutcome.INCOMPLETE,
 }
 
@@ -156,7 +155,7 @@ class Readers:
                 return TraceOutcome.FORGOTTEN
             work.about(reading.case.request_id, reading.case.span_id)
         self._readings.count(reading)
-        if reading.status not in EVALUABLE:
+        if reading.status is not ReadingStatus.READY:
             if self._feedback is not None:
                 await self._feedback.before_sampling(reading)
             return _OUTCOMES[reading.status]

@@ -42,6 +42,7 @@ from monitor.model.outcome import (
     Unscored,
     UnscoredReason,
     result_id,
+    without_context,
 )
 from monitor.model.service_version import ServiceVersion
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
@@ -296,8 +297,8 @@ def _version(one: ConfiguredEvaluator, evaluators: Sequence[ConfiguredEvaluator]
 def skip_reason(evaluator: Evaluator, case: Case) -> SkippedReason | None:
     """Return why the evaluator does not apply to the case; None if it does."""
     needs = evaluator.needs
-    if "context" in needs and not case.retrieved_context:
-        return SkippedReason.NO_CONTEXT
+    if "context" in needs and (lacking := without_context(case)) is not None:
+        return lacking
     if "history" in needs and not case.request.history:
         return SkippedReason.NO_HISTORY
     if "reference" in needs and case.expected_response is None and case.expected_retrieved_context is None:

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from monitor.extraction import slices
-from monitor.model.case import EVALUABLE, Case, Reading, Traffic
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.outcome import RateScope
 from monitor.pipeline.ledger import TraceOutcome
 from monitor.quantities import Duration, Rate
@@ -141,7 +141,7 @@ class TrafficRules:
         if self._dropped_by(case):
             return TraceOutcome.FILTERED
         traffic = self.class_of(case)
-        rate = self._settings.rates.get(traffic, 1.0) if reading.status in EVALUABLE else 1.0
+        rate = self._settings.rates.get(traffic, 1.0) if reading.status is ReadingStatus.READY else 1.0
         if rate < 1 and not consistent_sampling.chosen(case.request_id, self._salt, rate):
             return TraceOutcome.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:

@@ -25,7 +25,7 @@ class TraceCounts:
 
     @property
     def not_evaluated(self) -> str:
-        """How the others ended: `3 not_rag, 1 incomplete`."""
+        """How the others ended: `3 no_request, 1 incomplete`."""
         parts = [f"{number} {outcome}" for outcome, number in self.ended.items() if outcome != "evaluated"]
         return ", ".join([*parts, f"{self.pending} pending"] if self.pending else parts)
 

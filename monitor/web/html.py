@@ -28,9 +28,8 @@ STATES: Final[Mapping[str, str]] = {
 OUTCOMES: Final[Mapping[str, str]] = {
     "sampled_out": "sampled out",
     "filtered": "filtered",
-    "not_rag": "not RAG",
+    "no_request": "no request",
     "incomplete": "incomplete",
-    "no_context": "evaluated without context",
     "content_missing": "content missing",
     "failed_request": "failed requests",
     "own_telemetry": "own telemetry",

@@ -34,16 +34,20 @@ def test_recorded_traffic_is_read_as_it_was(setup: str) -> None:
     by_id = {row["request_id"]: row for row in rows}
     for trace_id, facts in expected(setup).items():
         row = by_id[trace_id]
-        status = facts.get("status") or ("ready" if facts["contexts"] else "no_context")
+        status = facts.get("status") or "ready"
         if facts["error"] and not facts.get("status"):
             status = "failed_request"
             assert row["error"]
-        assert row["status"] == status, facts
-        if status not in ("ready", "no_context"):
+        unrecorded = status == "not_recorded"
+        assert row["status"] == ("ready" if unrecorded else status), facts
+        if row["status"] != "ready":
             continue
+        came = "retrieved" if facts["contexts"] else "retrieved_nothing"
+        assert row["context_status"] == ("not_recorded" if unrecorded else came)
         assert row["request"] == {"query": facts["question"], "history": facts["history"]}
         assert flat(row["response"]) == flat(facts["answer"])
-        assert [flat(c["content"]) for c in row["retrieved_context"]] == [flat(text) for text in facts["contexts"]]
+        if not unrecorded:
+            assert [flat(c["content"]) for c in row["retrieved_context"]] == [flat(text) for text in facts["contexts"]]
         if row["model"]:
             assert row["model"] in (facts["model"], facts["request_model"])
         if facts["case"] != "streaming":  # a streamed answer may come without counts
@@ -61,8 +65,8 @@ def test_traces_come_in_the_order_of_their_first_arrival() -> None:
 def test_a_row_has_all_documented_fields() -> None:
     rows, _, _ = run(CAPTURES / "openai__otel_genai__span")
     wanted = (
-        "request_id status request retrieved_context context_source response model usage session_id user_id app "
-        "convention error"
+        "request_id status request retrieved_context context_source context_status response model usage session_id "
+        "user_id app convention error"
     )
     assert list(rows[0]) == wanted.split()
     assert set(rows[0]["usage"]) == {"input_tokens", "output_tokens", "total_tokens"}

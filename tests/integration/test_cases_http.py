@@ -104,9 +104,9 @@ def test_each_row_ends_in_its_own_place(tmp_path: Path) -> None:
             for at, value in monitor.samples()["ragmonitor_traces_total"]
             if at["source"] == "cases" and at["app"] == "bakery" and value
         }
-        assert outcomes == {"evaluated": 1, "sampled_out": 1, "no_context": 1, "content_missing": 1, "invalid": 2}
+        assert outcomes == {"evaluated": 2, "sampled_out": 1, "content_missing": 1, "invalid": 2}
         assert monitor.total("ragmonitor_rows_total", outcome="duplicate") == 3
-        assert monitor.total("ragmonitor_evaluation_weight_total", app="bakery") == 2.0
+        assert monitor.total("ragmonitor_evaluation_weight_total", app="bakery") == 4.0
 
 
 def test_the_app_is_the_rows_own_else_the_senders_else_unknown(tmp_path: Path) -> None:

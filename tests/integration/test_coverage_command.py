@@ -106,7 +106,7 @@ def test_a_mapping_in_the_configuration_is_tried_on_a_capture(tmp_path: Path) ->
     config = tmp_path / "config.yaml"
     config.write_text("extraction: {attributes: {question: acme.q, answer: acme.a, documents: acme.docs}}")
     plain = run("cases", str(tmp_path / "001.json"))
-    assert json.loads(plain.stdout)["status"] == "not_rag"
+    assert json.loads(plain.stdout)["status"] == "no_request"
     mapped = run("cases", "-c", str(config), str(tmp_path / "001.json"))
     assert json.loads(mapped.stdout)["status"] == "ready"
     told = run("cases", "--explain", "-c", str(config), str(tmp_path / "001.json"))

@@ -70,15 +70,15 @@ def test_no_case_is_left_out_by_the_sampling_of_the_running_monitor(judged, llm,
 
 def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
     llm.then(answers(1), say.truncated(), say.truncated())
-    given = [row(0), row(1, f"{GOOD} Really."), row(2, BAD), {**row(3), "contexts": []}]
+    given = [row(0), row(1, f"{GOOD} Really."), row(2, BAD), {**row(3), "contexts": None}]
     given.append({**row(4), "response": None})
     rows = write_rows(tmp_path / "rows.jsonl", given)
     config = judged_by(llm, tmp_path, max_concurrency=1)
     ended = command("evaluate", rows, "-c", config)
-    assert ended.output.startswith("5 cases: 3 ready, 1 no_context, 1 content_missing\n")
+    assert ended.output.startswith("5 cases: 4 ready, 1 content_missing\n")
     table = cells(ended.output)
     assert table["scored"] == ["3", "2"]
-    assert table["skipped: no_context"] == ["1", "1"]
+    assert table["skipped: no_retrieval"] == ["1", "1"]
     assert table["unscored: truncated"] == ["-", "1"]
     assert table["mean score"][1] == "3"  # of 1 and 5: an unscored one is neither 0 nor in the mean
     assert table["defects"] == ["1 (below 0.45)", "1 (below 3)"]

@@ -47,7 +47,9 @@ def carry(monitor: MonitorProcess, *targets: str, kind: str = "EVALUATOR", withi
 
 
 def ended(monitor: MonitorProcess, number: float) -> None:
-    wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="not_rag") == number, 20, "the carrier's end")
+    wait_until(
+        lambda: monitor.total("ragmonitor_traces_total", outcome="no_request") == number, 20, "the carrier's end"
+    )
 
 
 DOWN = {
@@ -81,7 +83,7 @@ def test_it_weighs_what_the_carrier_weighs_and_needs_no_kept_target(tmp_path: Pa
         for number in range(64):
             carry(monitor, f"{number + 1:032x}", **DOWN)
         ended(monitor, 64 - monitor.total("ragmonitor_traces_total", outcome="sampled_out"))
-        kept = monitor.total("ragmonitor_traces_total", outcome="not_rag")
+        kept = monitor.total("ragmonitor_traces_total", outcome="no_request")
         assert 8 < kept < 56
         assert monitor.total("ragmonitor_evaluation_weight_total", evaluator="user_feedback") == 2 * kept
 

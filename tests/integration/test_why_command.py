@@ -79,7 +79,7 @@ def ended(monitor: MonitorProcess, number: int) -> None:
 
 
 GOOD_ONE, HEALTH, DROPPED, RARE, WORDLESS, REDONE = map(name, range(1, 7))
-BARE, NOT_RAG, INCOMPLETE, FAILED, TOO_LARGE, OPEN = map(name, range(7, 13))
+BARE, NO_REQUEST, INCOMPLETE, FAILED, TOO_LARGE, OPEN = map(name, range(7, 13))
 SAMPLED_OUT = name(13, LEFT_OUT)
 UNLUCKY = drawn(0.3, 100)
 CHAIN = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": GOOD}
@@ -120,7 +120,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
         )
         send_spans(
             monitor,
-            span(NOT_RAG, 1, {"db.system": "postgresql"}),
+            span(NO_REQUEST, 1, {"db.system": "postgresql"}),
             span(INCOMPLETE, 1, CHAIN),
             span(INCOMPLETE, 3, FOUND, parent=2),
             span(FAILED, 1, {"openinference.span.kind": "CHAIN", "input.value": QUESTION}, failed=True),
@@ -140,7 +140,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess]:
         (RARE, "sampled_out", "traffic.rates.synthetic", "traffic.rates.synthetic: at least 0."),
         (WORDLESS, "content_missing", "the row has no answer", "the rows that are sent"),
         (SAMPLED_OUT, "sampled_out", "sampling.traces is 0.5", "sampling.traces: at least 1"),
-        (NOT_RAG, "not_rag", "not a RAG request", "extraction.attributes"),
+        (NO_REQUEST, "no_request", "not a request", "extraction.attributes"),
         (
             INCOMPLETE,
             "incomplete",
@@ -174,7 +174,7 @@ def test_a_trace_that_was_judged_shows_its_spans_and_each_step_of_each_evaluator
     [
         (GOOD_ONE, "groundedness", "off", "judge.model"),
         (GOOD_ONE, "f1_score", "does_not_apply", ""),
-        (BARE, "overlap_groundedness", "does_not_apply", "extraction.attributes.documents"),
+        (BARE, "overlap_groundedness", "evaluated", ""),
         (UNLUCKY, "response_length", "not_chosen", "evaluators[1].sample: at least 0."),
         (GOOD_ONE, "nobody", "not_asked", "evaluators: - type: nobody"),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monitor import registry
 from monitor.extraction import compose
 from monitor.extraction.forest import ask
-from monitor.model.case import EVALUABLE, ReadingStatus
+from monitor.model.case import ReadingStatus
 from monitor.model.span import LogRecord, Origin, Part, Span, SpanEvent, Value
 from monitor.model.trace import Trace
 from monitor.stages import Convention, Observation
@@ -218,7 +218,7 @@ def test_a_trace_with_parts_missing_still_gets_a_status(
     kept = data.draw(st.lists(st.sampled_from(range(len(parts))), unique=True))
     reading = read_parts(trace_id, [parts[at] for at in kept])
     assert reading.status in ReadingStatus
-    if reading.status in EVALUABLE and not any(parts[at].is_root for at in kept):
+    if reading.status is ReadingStatus.READY and not any(parts[at].is_root for at in kept):
         spans = decoded(trace_id, [parts[at] for at in kept]).spans
         seen = [one for span in spans if (one := ask(span, (), CONVENTIONS)) is not None]
         assert any(one.query and (one.response or one.error) for one in seen), "what was asked and answered is a guess"

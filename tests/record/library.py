@@ -42,7 +42,8 @@ def asked(case: dict[str, Any], **also: Any) -> None:
     ways the application was written), `contexts` (texts that really reached the prompt, where that is not
     `case["documents"]`), `trace_id` (hex, where one request makes several traces), `session_id` (None where the
     set-up does not send it), `history`, `question`, `answer`, `model`, `total_tokens`; `status`, where what is sent
-    cannot be read in full (`content_missing`, `incomplete`, `not_rag`) although the application has answered.
+    cannot be read in full (`content_missing`, `incomplete`, `no_request`) although the application has answered, or
+    `not_recorded` where only texts of documents are missing.
     """
     body = json.dumps({"case": case["name"], **also}).encode()
     request = urllib.request.Request(os.environ["FACTS_URL"], body, {"content-type": "application/json"})

@@ -8,7 +8,7 @@ from typing import Final
 
 from monitor.extraction import documents, messages, prompt, values
 from monitor.extraction.rows.mlflow_trace import TraceRow
-from monitor.model.case import ContextSource, Document, Message, ReadingStatus, Request, Usage
+from monitor.model.case import ContextSource, ContextStatus, Document, Message, ReadingStatus, Request, Usage
 from monitor.model.span import Value
 
 Fields = Mapping[str, Value]
@@ -23,14 +23,16 @@ _HISTORY: Final = ("history", "chat_history")
 class Said:
     """The statements of a row. None means that the row does not say; empty means that it says there is none.
 
-    The text of a document without content was not sent. `traced` supplies what the row does not state. `verdict` is the
-    status of an earlier reading and its reason, where the row carries one.
+    The text of a document without content was not sent. `context_status` is set where the row says how its context came
+    about. `traced` supplies what the row does not state. `verdict` is the status of an earlier reading and its reason,
+    where the row carries one.
     """
 
     request: Request | None = None
     response: str | None = None
     documents: tuple[Document, ...] | None = None
     context_source: ContextSource = "row"
+    context_status: ContextStatus | None = None
     expected_response: str | None = None
     expected_documents: tuple[Document, ...] | None = None
     usage: Usage = field(default_factory=Usage)

@@ -15,7 +15,7 @@ from monitor.extraction import slices, values
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
 from monitor.extraction.rows.shapes import SHAPES, Shape
-from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus
+from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -64,8 +64,15 @@ def read(
     whole = read_trace(replace(traced.trace, app=row.app, source=source)) if traced is not None else None
     base = whole.case if whole is not None else Case(request_id=row.request_id, usage=said.usage)
     if said.documents is not None:
-        shown = tuple(document for document in said.documents if document.content or document.doc_id)
-        base = replace(base, retrieved_context=shown, context_source=said.context_source if shown else "none")
+        shown = tuple(
+            document for document in said.documents if document.content or document.doc_id or document.doc_uri
+        )
+        base = replace(
+            base,
+            retrieved_context=shown,
+            context_source=said.context_source if shown else "none",
+            context_status=said.context_status or _context_status(said.documents),
+        )
     case = replace(
         base,
         request_id=row.request_id,
@@ -88,7 +95,7 @@ def read(
 
 
 def _status(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatus, str]:
-    if said.verdict is not None and said.verdict[0] not in EVALUABLE:
+    if said.verdict is not None and said.verdict[0] is not ReadingStatus.READY:
         return said.verdict
     if whole is not None and said.request is None and said.response is None and said.documents is None:
         return whole.status, whole.error
@@ -97,27 +104,30 @@ def _status(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatu
         return whole.status, whole.error
     if missing:
         return ReadingStatus.CONTENT_MISSING, f"the row has no {' and no '.join(missing)}"
+    return ReadingStatus.READY, _unrecorded(said, whole) if case.context_status is ContextStatus.NOT_RECORDED else ""
+
+
+def _unrecorded(said: Said, whole: Reading | None) -> str:
+    """Why the context is not known, though question and answer are."""
+    if said.verdict is not None:
+        return said.verdict[1]
     given = said.documents or ()
     lost = sum(not document.content for document in given)
     if lost:
-        return ReadingStatus.CONTENT_MISSING, f"the texts of {lost} of {len(given)} retrieved documents are missing"
-    return _with_context(said, whole, case), ""
+        return f"the texts of {lost} of {len(given)} retrieved documents are missing"
+    return whole.error if whole is not None else ""
 
 
 def _leaves_open(whole: Reading) -> bool:
     """Return whether the row may override its trace's status: a trace may lack a retrieval that the row reports."""
-    return whole.status in (ReadingStatus.READY, ReadingStatus.NO_CONTEXT, ReadingStatus.NOT_RAG)
+    return whole.status in (ReadingStatus.READY, ReadingStatus.NO_REQUEST)
 
 
-def _with_context(said: Said, whole: Reading | None, case: Case) -> ReadingStatus:
-    """Return the status of a complete row: `no_context` only if it is known that nothing was found, else `ready`."""
-    if case.retrieved_context:
-        return ReadingStatus.READY
-    if said.verdict is not None:
-        return said.verdict[0]
-    if said.documents is not None or (whole is not None and whole.status is ReadingStatus.NO_CONTEXT):
-        return ReadingStatus.NO_CONTEXT
-    return ReadingStatus.READY
+def _context_status(stated: tuple[Document, ...]) -> ContextStatus:
+    """Return how a context came about that a row states."""
+    if all(document.content for document in stated):
+        return ContextStatus.RETRIEVED if stated else ContextStatus.RETRIEVED_NOTHING
+    return ContextStatus.NOT_RECORDED
 
 
 def _shape(row: Fields) -> Shape:

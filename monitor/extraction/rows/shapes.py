@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from monitor.extraction import messages, values
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
-from monitor.model.case import Document, Message, ReadingStatus, Request, Usage
+from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Request, Usage
 from monitor.model.span import Value
 
 _AGENT_MARKS: Final = ("request", "trace", "retrieved_context", "expected_retrieved_context", "expected_facts")
@@ -84,6 +84,7 @@ def _case(row: Fields) -> Said:
             _document(one) for one in values.elements(row.get("retrieved_context")) or () if isinstance(one, Mapping)
         ),
         context_source=source,  # type: ignore[arg-type] # one of the literals: the line above says so
+        context_status=next((one for one in ContextStatus if one == row.get("context_status")), None),
         expected_response=fields.reference(row.get("expected_response")),
         expected_documents=fields.context(row.get("expected_retrieved_context")),
         usage=Usage(*counts),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from monitor.errors import InvalidData
-from monitor.model.case import Case, Document, Message, Request, Traffic, Usage
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, Usage
 from monitor.model.outcome import result_id
 
 
@@ -84,6 +84,7 @@ def _case(given: dict[str, Any]) -> Case:
             "prompt": _messages(given["prompt"]),
             "usage": Usage(**given["usage"]),
             "expected_retrieved_context": None if expected is None else _documents(expected),
+            "context_status": ContextStatus(given["context_status"]),
             "traffic": Traffic(given["traffic"]),
         }
     )

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from monitor import registry
 from monitor.errors import ConfigError, InvalidData
 from monitor.extraction import compose, rows
-from monitor.model.case import EVALUABLE, Case
+from monitor.model.case import Case, ReadingStatus
 from monitor.quantities import Rate, parse_duration
 from monitor.stages import Component
 
@@ -44,7 +44,7 @@ def load(path: Path | None) -> dict[str, Case]:
     cases = {}
     for number, row in enumerate(found.rows, 1):
         reading = rows.read(row, read_trace, source="canary")
-        if reading.status not in EVALUABLE:
+        if reading.status is not ReadingStatus.READY:
             raise ConfigError(f"{place}: row {number} cannot be evaluated: {reading.error or reading.status}")
         case = replace(reading.case, app="canary")
         cases[_id(case)] = case

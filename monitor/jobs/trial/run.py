@@ -6,19 +6,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
-from monitor.model.case import Case
+from monitor.model.case import Case, ReadingStatus
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import REPEAT_STEP, open_scorer
 from monitor.stages import Runtime
 from monitor.telemetry.metrics import total
+
+_TEXTS: Final = (
+    "request",
+    "retrieved_context",
+    "context_status",
+    "response",
+    "model",
+    "session_id",
+    "user_id",
+)
 
 
 def of_row(row: Mapping[str, Any]) -> Case | None:
@@ -28,9 +38,10 @@ def of_row(row: Mapping[str, Any]) -> Case | None:
     """
     if "response" not in row:
         return None
-    own = {key: row.get(key) for key in ("request", "retrieved_context", "response", "model", "session_id", "user_id")}
+    own = {key: row.get(key) for key in _TEXTS}
     given: dict[str, Any] = {
         "request_id": row.get("trace_id"),
+        "status": ReadingStatus.READY,
         **own,
         "usage": {},
         "context_source": "row",

@@ -13,7 +13,7 @@ from monitor import registry
 from monitor.config import Config
 from monitor.errors import ConfigError, InvalidData, TooLarge
 from monitor.extraction import compose, rows
-from monitor.model.case import EVALUABLE, Case, Reading
+from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import SOURCE, Row
 from monitor.model.span import SpanBatch
 from monitor.model.trace import Closed
@@ -101,7 +101,7 @@ class Replay:
         except Exception:  # noqa: BLE001 - one request that cannot be read must not stop the others
             self.unreadable += 1
             return
-        if isinstance(reading, Reading) and reading.status in EVALUABLE:
+        if isinstance(reading, Reading) and reading.status is ReadingStatus.READY:
             yield reading.case
 
 
@@ -110,7 +110,7 @@ def from_files(config: Config, paths: Sequence[Path], replay: Replay, *, report:
     found, rules = CaseFiles(paths, config.extraction, report=report), LiveRules(config)
     for one in found.found():
         admitted = rules.admit(found.read(one), one.trace_state)
-        if isinstance(admitted, Reading) and admitted.status in EVALUABLE:
+        if isinstance(admitted, Reading) and admitted.status is ReadingStatus.READY:
             yield admitted.case
     replay.unreadable += found.unreadable
 

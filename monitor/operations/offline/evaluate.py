@@ -23,7 +23,7 @@ from monitor.errors import ConfigError, InvalidData, explain
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
 from monitor.judge.settings import JudgeSettings
-from monitor.model.case import EVALUABLE, Case, Document, Request
+from monitor.model.case import Case, Document, ReadingStatus, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
 from monitor.operations.event_loop import run_async, unwrap_errors
 from monitor.operations.offline.scoring import score_cases
@@ -230,7 +230,7 @@ def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
         except InvalidData as error:
             raise InvalidData(f"cases[{at}]: {error}") from None
         reading = rows.read(row, partial(compose.read, conventions=registry.conventions()), source="python")
-        if reading.status in EVALUABLE:
+        if reading.status is ReadingStatus.READY:
             found.append(reading.case)
         else:
             excluded[at] = reading.error or str(reading.status)

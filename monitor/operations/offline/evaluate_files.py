@@ -11,7 +11,7 @@ import anyio
 
 from monitor.config import Config
 from monitor.errors import MonitorError
-from monitor.model.case import EVALUABLE, Case, ReadingStatus
+from monitor.model.case import Case, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.operations.event_loop import unwrap_errors
 from monitor.operations.offline.files import CaseFiles
@@ -146,7 +146,7 @@ def _read(config: Config, paths: Sequence[Path], report: Report, progress: Progr
         files = CaseFiles(paths, config.extraction, report=report, advance=advance)
         for reading in files.readings():
             done.statuses[reading.status] += 1
-            if reading.status in EVALUABLE:
+            if reading.status is ReadingStatus.READY:
                 key = (reading.case.request_id, reading.case.span_id)
                 done.repeated += key in cases
                 cases.setdefault(key, reading.case)

@@ -15,7 +15,7 @@ from monitor import registry
 from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import EVALUABLE, Case, Reading
+from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import Row
 from monitor.operations.offline.row_files import Advance, read_rows
 from monitor.operations.progress import Report
@@ -88,7 +88,7 @@ def _label(place: str, row: Row) -> tuple[bool, str]:
 def _can_be_scored(reading: Reading) -> bool:
     """Tell whether there is an answer, and every document's text; the question may be missing."""
     case = reading.case
-    return reading.status in EVALUABLE or (
+    return reading.status is ReadingStatus.READY or (
         not case.request.query and bool(case.response) and all(one.content for one in case.retrieved_context)
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.case import Case, Traffic
+from monitor.model.case import Case, ContextStatus, Traffic
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
 from monitor.operations.diagnosis import BUDGETS
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -31,7 +31,7 @@ LISTED: Final = 20
 _MAX_RECORDS: Final = 20_000  # the newest: they are held in memory, and are enough to stand for the others
 
 _MINUTE: Final = 60.0
-_EVALUATED: Final = (TraceOutcome.EVALUATED, TraceOutcome.NO_CONTEXT)
+_NO_CONTEXT: Final = (ContextStatus.NO_RETRIEVAL, ContextStatus.NOT_RECORDED)
 _AT_INGEST: Final = (TraceOutcome.INVALID, TraceOutcome.OWN_TELEMETRY, TraceOutcome.EXPIRED, TraceOutcome.FORGOTTEN)
 """Outcomes that no rate changes, and that mostly leave no record in the request log."""
 
@@ -220,7 +220,7 @@ def _weights(
 def _sorted(config: Config, record: RequestRecord) -> str:
     """Return the outcome of a request that head sampling keeps; `kept` if it would reach the evaluators."""
     left_out = record.outcome == TraceOutcome.SAMPLED_OUT
-    if record.outcome not in _EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
+    if record.outcome != TraceOutcome.EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
         return record.outcome
     named = record.detail.removeprefix(_BY_CLASS) if left_out else record.traffic
     traffic = next((one for one in Traffic if one == named), Traffic.PRODUCTION)
@@ -278,7 +278,7 @@ def _count(
 def _does_not_apply(one: ConfiguredEvaluator, record: RequestRecord, decision: EvaluatorDecision | None) -> bool:
     if decision is not None:
         return bool(decision.missing) or decision.repeated
-    return record.outcome == TraceOutcome.NO_CONTEXT and "context" in one.evaluator.needs
+    return record.context in _NO_CONTEXT and "context" in one.evaluator.needs
 
 
 def _probability(

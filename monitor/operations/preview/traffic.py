@@ -11,7 +11,7 @@ from typing import Any, Final
 from monitor.config import Config
 from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.trial.run import of_row
-from monitor.model.case import EVALUABLE, Case, Traffic
+from monitor.model.case import Case, ReadingStatus, Traffic
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
@@ -64,7 +64,7 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
         admitted = rules.admit(reading, found.trace_state)
         if isinstance(admitted, TraceOutcome):
             done.outcomes[str(admitted)] += 1
-        elif admitted.status not in EVALUABLE:
+        elif admitted.status is not ReadingStatus.READY:
             done.outcomes[str(admitted.status)] += 1
         else:
             done.outcomes[KEPT] += 1

@@ -18,7 +18,7 @@ import anyio
 from monitor.extraction import slices as facts
 from monitor.extraction.feedback import FeedbackSettings
 from monitor.model.ack import Ack
-from monitor.model.case import EVALUABLE, Case, Reading, ReadingStatus, Traffic
+from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.external import FAULTS, ExternalScore, ScoreSource
 from monitor.model.outcome import EvaluationResult, Score, result_id
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator, defects_by
@@ -118,9 +118,9 @@ class FeedbackProcessor:
         """
         if reading.external_scores:
             await self._process_in_trace(reading.external_scores, reading.case)
-        if reading.status in EVALUABLE:
+        if reading.status is ReadingStatus.READY:
             return self._boost(reading.case)
-        if reading.status is not ReadingStatus.NOT_RAG:
+        if reading.status is not ReadingStatus.NO_REQUEST:
             self._known.remember(reading.case)
         return 0.0
 

@@ -48,6 +48,7 @@ class RequestNote:
         if isinstance(reading, Reading):
             detail = reading.error if reading.status in _OWN_WORDS else ""
             self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
+            self._facts["context"] = reading.case.context_status.value if reading.status is ReadingStatus.READY else ""
 
     def left_out(self, detail: str) -> None:
         """Note that the request was filtered by the option `detail`."""

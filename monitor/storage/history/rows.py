@@ -92,7 +92,7 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         row["origin"] = result.origin
     if texts and result.score_source is ScoreSource.OWN:  # the answer of an external score is no longer available
         whole = case.as_row()
-        row |= {key: whole[key] for key in ("request", "retrieved_context", "response", "user_id")}
+        row |= {key: whole[key] for key in ("request", "retrieved_context", "context_status", "response", "user_id")}
     return row
 
 

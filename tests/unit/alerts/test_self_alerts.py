@@ -65,7 +65,7 @@ def test_few_without_a_verdict_and_what_does_not_apply_are_no_trouble() -> None:
     world.see(98, SCORED)
     world.see(2, TIMEOUT)
     world.see(1, TIMEOUT, app="bank")
-    world.see(500, Skipped(SkippedReason.NO_CONTEXT))
+    world.see(500, Skipped(SkippedReason.NO_RETRIEVAL))
     assert world.firing() == []
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from monitor.conventions.gen_ai import GenAI
-from monitor.model.case import Document, Message, ReadingStatus, Usage
+from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Usage
 from monitor.model.span import LogRecord, Span, SpanEvent, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -150,7 +150,7 @@ def test_where_a_limit_has_broken_the_json_of_a_span_its_event_says_what_was_sen
 
 
 @pytest.mark.parametrize("mark", ["Context:\n[1] ", ""])
-def test_a_prompt_that_was_cut_is_never_judged_as_if_it_were_whole(mark: str) -> None:
+def test_documents_of_a_prompt_that_was_cut_are_never_taken_for_whole(mark: str) -> None:
     build, text = Builder(), "Refunds are granted within 30 days. " * 10
     asked = json.dumps([{"role": "user", "content": "Why?"}])
     root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow", "gen_ai.input.messages": asked})
@@ -161,13 +161,13 @@ def test_a_prompt_that_was_cut_is_never_judged_as_if_it_were_whole(mark: str) ->
     texts: dict[str, Value] = {"gen_ai.input.messages": sent, "gen_ai.output.messages": SAID}
     build.log("gen_ai.client.inference.operation.details", chat, attributes=texts)
     reading = build.read()
-    assert reading.status is ReadingStatus.CONTENT_MISSING
+    assert (reading.status, reading.case.context_status) == (ReadingStatus.READY, ContextStatus.NOT_RECORDED)
     assert "cuts attribute values at 200 characters" in reading.error
 
 
-@pytest.mark.parametrize(("failed", "status"), [(True, ReadingStatus.READY), (False, ReadingStatus.CONTENT_MISSING)])
+@pytest.mark.parametrize(("failed", "status"), [(True, ContextStatus.RETRIEVED), (False, ContextStatus.NOT_RECORDED)])
 def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known(
-    failed: bool, status: ReadingStatus
+    failed: bool, status: ContextStatus
 ) -> None:
     build, texts = Builder(), {"gen_ai.input.messages": json.dumps(SENT), "gen_ai.output.messages": json.dumps(SAID)}
     root = build.span("ask", {"gen_ai.operation.name": "invoke_workflow"})
@@ -175,10 +175,10 @@ def test_what_one_retrieval_found_is_the_context_only_where_the_others_are_known
     build.span("search", {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": found}, root)
     build.span("web", {"gen_ai.operation.name": "retrieval"}, root, status="error" if failed else "unset")
     build.span("chat", {"gen_ai.operation.name": "chat", **texts}, root)
-    assert build.read().status is status
+    assert build.read().case.context_status is status
 
 
-@pytest.mark.parametrize(("length", "status"), [(200, ReadingStatus.CONTENT_MISSING), (None, ReadingStatus.NOT_RAG)])
+@pytest.mark.parametrize(("length", "status"), [(200, ReadingStatus.CONTENT_MISSING), (None, ReadingStatus.READY)])
 def test_whether_a_prompt_that_was_cut_away_held_documents_stays_open(
     length: int | None, status: ReadingStatus
 ) -> None:

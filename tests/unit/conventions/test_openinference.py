@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.conventions.openinference import OpenInference
-from monitor.model.case import Document, Message, ReadingStatus, Usage
+from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Usage
 from monitor.model.span import Span, SpanEvent, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder, documents
@@ -274,12 +274,12 @@ def test_without_its_own_output_a_request_is_answered_by_the_call_in_another_dia
 @pytest.mark.parametrize(
     ("prompt", "status", "texts"),
     [
-        ("Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?", ReadingStatus.READY, ["One.", "Two."]),
-        ("One.\nTwo.\nWhy?", ReadingStatus.CONTENT_MISSING, []),
+        ("Context:\n[1] One.\n[2] Two.\n\nQuestion: Why?", ContextStatus.RETRIEVED, ["One.", "Two."]),
+        ("One.\nTwo.\nWhy?", ContextStatus.NOT_RECORDED, ["One."]),
     ],
 )
-def test_a_retriever_that_lost_documents_is_made_up_for_by_the_prompt_or_not_judged(
-    prompt: str, status: ReadingStatus, texts: list[str]
+def test_a_retriever_that_lost_documents_is_made_up_for_by_the_prompt_or_not_recorded(
+    prompt: str, status: ContextStatus, texts: list[str]
 ) -> None:
     build = Builder()
     root = build.oi("CHAIN", {"input.value": "Why?", "output.value": "Because."})
@@ -287,7 +287,7 @@ def test_a_retriever_that_lost_documents_is_made_up_for_by_the_prompt_or_not_jud
     build.spans[-1] = replace(build.spans[-1], dropped_attributes=2)
     genai_chat(build, root, prompt, "Because.")
     reading = build.read()
-    assert (reading.status, [d.content for d in reading.case.retrieved_context]) == (status, texts)
+    assert (reading.case.context_status, [d.content for d in reading.case.retrieved_context]) == (status, texts)
 
 
 def test_a_request_whose_retriever_fails_has_failed_whatever_its_steps_have_put_out() -> None:

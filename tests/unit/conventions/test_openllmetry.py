@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.conventions.openllmetry import OpenLLMetry
-from monitor.model.case import Document, Message, ReadingStatus, Usage
+from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Usage
 from monitor.model.span import LogRecord, Span, SpanStatus, Value
 from monitor.stages import Observation
 from tests.support.traces import Builder
@@ -217,7 +217,8 @@ def test_a_trace_of_the_older_words_without_a_retriever_becomes_a_case(documents
     build.span("ChatOpenAI.chat", call(f"Answer.\n\nContext:\n{context}", "Why refunds?", "Because."), generate)
     reading = build.read()
     case = reading.case
-    assert reading.status == (ReadingStatus.READY if documents else ReadingStatus.NO_CONTEXT)
+    came = ContextStatus.RETRIEVED if documents else ContextStatus.RETRIEVED_NOTHING
+    assert (reading.status, case.context_status) == (ReadingStatus.READY, came)
     assert (case.request.query, case.response, case.session_id) == ("Why refunds?", "Because.", "s")
     assert case.retrieved_context == ((Document(TEXT, "u", "a"),) if documents else ())
     assert (case.usage, case.convention) == (Usage(5, 2, 7), "openllmetry")
@@ -253,7 +254,7 @@ def test_what_one_search_found_is_not_the_context_where_another_was_cut() -> Non
     build.span("find.task", search_task(None, TEXT), root)
     build.span("find.task", search_task(60, "Helmets cost two euros a day, bikes ten."), root)
     build.span("openai.chat", call("Be brief.", "Why?", "Because."), root)
-    assert build.read().status is ReadingStatus.CONTENT_MISSING
+    assert build.read().case.context_status is ContextStatus.NOT_RECORDED
 
 
 @pytest.mark.parametrize(

@@ -241,11 +241,22 @@ async def test_claims_beyond_the_cap_are_counted_in_the_explanation():
 
 async def test_a_response_that_claims_nothing_is_skipped_without_asking():
     judge = checker(lambda *_: pytest.fail("asked"))
-    assert await outcome("Hello! How can I help?", MOONS, judge=judge) == Skipped(SkippedReason.NO_RESPONSE)
+    assert await outcome("Hello! How can I help?", MOONS, judge=judge) == Skipped(SkippedReason.NO_CLAIMS)
 
 
-async def test_documents_without_text_are_no_context():
-    assert await outcome(MOONS, " ", judge=checker(lambda *_: True)) == Skipped(SkippedReason.NO_CONTEXT)
+@pytest.mark.parametrize("contexts", [(), (" ",)])
+async def test_where_nothing_was_retrieved_every_claim_is_absent_without_asking(contexts):
+    found = await score(MOONS, *contexts, judge=checker(lambda *_: pytest.fail("asked")))
+    assert (found.value, found.label) == (0.0, "unsupported")
+    assert [(one.claim, one.verdict) for one in found.evidence] == [
+        ("Mars has two moons.", "absent"),
+        ("They were discovered in 1877 by Asaph Hall.", "absent"),
+    ]
+
+
+async def test_an_honest_i_do_not_know_about_nothing_claims_nothing():
+    judge = checker(lambda *_: pytest.fail("asked"))
+    assert await outcome("I do not know.", judge=judge) == Skipped(SkippedReason.NO_CLAIMS)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -135,8 +136,17 @@ async def test_the_question_may_be_left_out(query, question):
     assert judge.questions[0].messages[0] == Message("premise", "first")
 
 
-async def test_documents_without_text_are_no_context():
-    assert await Hhem().evaluate(case(" "), classifier()) == Skipped(SkippedReason.NO_CONTEXT)
+@pytest.mark.parametrize("contexts", [(), (" ",)])
+async def test_what_a_response_claims_about_nothing_is_unsupported_without_asking(contexts):
+    judge = classifier()
+    found = await Hhem().evaluate(case(*contexts), judge)
+    assert isinstance(found, Score)
+    assert (found.value, found.label, judge.questions) == (0.0, "inconsistent", [])
+
+
+async def test_an_honest_i_do_not_know_about_nothing_claims_nothing():
+    unsure = replace(case(), response="I do not know.")
+    assert await Hhem().evaluate(unsure, classifier()) == Skipped(SkippedReason.NO_CLAIMS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from monitor.errors import JudgeError
 from monitor.evaluators.lynx import Lynx, read_pass_fail
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.outcome import Score, UnscoredReason
 from monitor.testing import ScriptedJudge
 from tests.support.work import assert_linear
 
@@ -144,8 +144,10 @@ async def test_the_answer_cannot_forge_a_document(end):
     assert len([line for line in lines if re.match(r"(DOCUMENT|ANSWER)\s*:", line)]) == 2
 
 
-async def test_documents_without_text_are_no_context():
-    assert await Lynx().evaluate(case("Mars has two moons.", " \n"), judge_of("")) == Skipped(SkippedReason.NO_CONTEXT)
+async def test_where_nothing_was_retrieved_the_prompt_says_so():
+    judge = judge_of('{"REASONING": ["Nothing is there."], "SCORE": "FAIL"}')
+    assert isinstance(await Lynx().evaluate(case("Mars has two moons.", " \n"), judge), Score)
+    assert "(none: the search found nothing)" in judge.questions[0].messages[0].content
 
 
 async def test_a_fail_is_a_defect_and_a_pass_is_none():

@@ -78,11 +78,14 @@ class TestScore:
 
     @pytest.mark.parametrize("response", ["", "   ", "\u2026", "Yes.", "No!", "\U0001f44d", "It is."])
     async def test_an_answer_without_content_is_skipped_not_scored(self, response: str) -> None:
-        assert await outcome(response, LIBRARY) == Skipped(SkippedReason.NO_RESPONSE)
+        reason = SkippedReason.NO_CLAIMS if response.strip() else SkippedReason.NO_RESPONSE
+        assert await outcome(response, LIBRARY) == Skipped(reason)
 
     @pytest.mark.parametrize("contexts", [(), ("",), (" \n", "...")])
-    async def test_without_context_it_is_skipped_not_scored(self, contexts: tuple[str, ...]) -> None:
-        assert await outcome("Books may be kept.", *contexts) == Skipped(SkippedReason.NO_CONTEXT)
+    async def test_an_empty_context_supports_nothing(self, contexts: tuple[str, ...]) -> None:
+        found = await score("Books may be kept for 7 weeks.", *contexts)
+        assert (found.value, found.label) == (0.0, "unsupported")
+        assert [one.claim for one in found.evidence] == ["Books may be kept for 7 weeks"]
 
     async def test_the_explanation_counts_what_was_found(self) -> None:
         found = await score("Books may be kept for nine weeks in Oslo.", LIBRARY)

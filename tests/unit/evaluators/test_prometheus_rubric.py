@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators.prometheus_rubric import PrometheusRubric, read_grade
-from monitor.model.case import Case, Document, Request
+from monitor.model.case import Case, ContextStatus, Document, Request
 from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
@@ -170,7 +170,19 @@ async def test_the_grade_becomes_a_score_with_the_feedback_as_explanation():
     assert found == Score(4, "It is there.", "score_4")
 
 
-async def test_without_documents_it_is_skipped_unless_it_needs_none():
-    bare = Case(**{**_fields(CASE), "retrieved_context": ()})
-    assert await PrometheusRubric().evaluate(bare, graded()) == Skipped(SkippedReason.NO_CONTEXT)
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (ContextStatus.NO_RETRIEVAL, SkippedReason.NO_RETRIEVAL),
+        (ContextStatus.NOT_RECORDED, SkippedReason.CONTEXT_NOT_RECORDED),
+    ],
+)
+async def test_without_a_known_context_it_is_skipped_unless_it_needs_none(status, reason):
+    bare = Case(**{**_fields(CASE), "retrieved_context": (), "context_status": status})
+    assert await PrometheusRubric().evaluate(bare, graded()) == Skipped(reason)
     assert isinstance(await PrometheusRubric(context=False).evaluate(bare, graded()), Score)
+
+
+async def test_where_nothing_was_retrieved_the_prompt_says_so():
+    empty = Case(**{**_fields(CASE), "retrieved_context": (), "context_status": ContextStatus.RETRIEVED_NOTHING})
+    assert "(none: the search found nothing)" in await prompt_of(empty)

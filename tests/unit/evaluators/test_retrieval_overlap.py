@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.evaluators.retrieval_overlap import RetrievalOverlap
-from monitor.model.outcome import Skipped, SkippedReason
+from monitor.model.outcome import Skipped
 from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, outcome, score
 
 pytestmark = pytest.mark.anyio
@@ -50,8 +50,10 @@ async def test_the_evidence_is_the_words_that_the_best_document_lacks() -> None:
 
 
 @pytest.mark.parametrize("contexts", [[], [""], [" ", "\n"]])
-async def test_an_empty_context_is_skipped(contexts: list[str]) -> None:
-    assert await outcome(RetrievalOverlap(), query="library", contexts=contexts) == Skipped(SkippedReason.NO_CONTEXT)
+async def test_a_search_that_found_nothing_scores_zero(contexts: list[str]) -> None:
+    found = await score(RetrievalOverlap(), query="library hours", contexts=contexts)
+    assert (found.value, found.label) == (0.0, "unrelated")
+    assert [one.claim for one in found.evidence] == ["library", "hours"]
 
 
 @pytest.mark.parametrize("query", ["", "?", "What is it?", "Why?"])

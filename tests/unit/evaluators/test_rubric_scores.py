@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.errors import ConfigError
+from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators._rubric_parts import COMPUTED, KINDS
 from monitor.evaluators.rubric import from_file
 from monitor.judge.codec import VerdictFault, read_verdict
-from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Score, Skipped, SkippedReason
+from monitor.model.case import Case, ContextStatus, Document, Request
+from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
 from tests.support.rubrics import shipped
@@ -104,7 +105,7 @@ async def test_a_score_is_counted_from_the_evidence(name, answer, value, says):
 @pytest.mark.parametrize(
     ("name", "answer", "reason"),
     [
-        ("faithfulness", claims(), SkippedReason.NO_RESPONSE),
+        ("faithfulness", claims(), SkippedReason.NO_CLAIMS),
         ("retrieval", intents(), SkippedReason.NO_REQUEST),
     ],
 )
@@ -275,10 +276,57 @@ async def test_a_case_without_a_question_is_skipped_by_who_looks_at_nothing_else
     assert isinstance(await shipped(name).evaluate(case, ScriptedJudge([])), Skipped)
 
 
-@pytest.mark.parametrize("name", ["retrieval", "chunk_relevance"])
-async def test_without_documents_there_is_nothing_to_number(name):
-    case = Case(request_id="1", request=CASE.request, response="Two.")
-    assert await shipped(name).evaluate(case, ScriptedJudge([])) == Skipped(SkippedReason.NO_CONTEXT)
+EMPTY = replace(CASE, retrieved_context=(), context_status=ContextStatus.RETRIEVED_NOTHING)
+
+
+@pytest.mark.parametrize(("name", "value"), [("retrieval", 1), ("context_sufficiency", 0), ("indirect_attack", 0)])
+async def test_where_nothing_was_retrieved_a_rule_decides_without_the_judge(name, value):
+    found = await shipped(name).evaluate(EMPTY, ScriptedJudge([]))
+    assert isinstance(found, Score)
+    assert (found.value, found.explanation) == (value, "By rule, without a judge: nothing was retrieved.")
+
+
+async def test_intents_of_a_rubric_of_your_own_are_unanswered_where_nothing_was_retrieved(tmp_path):
+    found = await from_file(write(tmp_path, RUBRIC))().evaluate(EMPTY, ScriptedJudge([]))
+    assert isinstance(found, Score)
+    assert (found.value, found.label) == (0, "low")
+
+
+async def test_where_nothing_was_retrieved_there_are_no_documents_to_rate():
+    assert await shipped("chunk_relevance").evaluate(EMPTY, ScriptedJudge([])) == Skipped(SkippedReason.NO_DOCUMENTS)
+
+
+@pytest.mark.parametrize("name", ["groundedness", "faithfulness", "relevancy", "completeness"])
+async def test_where_nothing_was_retrieved_the_judge_is_told_that_there_are_no_sources(name):
+    judge = ScriptedJudge([JudgeError(UnscoredReason.TIMEOUT, "enough")])
+    with pytest.raises(JudgeError):
+        await shipped(name).evaluate(EMPTY, judge)
+    (question,) = judge.questions
+    assert question.material["context"] == "[]"
+    assert "the list of documents in the data block `context` is empty" in question.instructions
+
+
+async def test_a_claim_about_nothing_is_unsupported_and_none_is_no_defect():
+    evaluator = shipped("faithfulness")
+    invented = {"claims": [{"quote": "Two.", "verdict": "absent", "note": "n"}], "explanation": "Nothing says so."}
+    found = await evaluator.evaluate(EMPTY, ScriptedJudge([invented]))
+    assert isinstance(found, Score)
+    assert (found.value, evaluator.default_defect.matches(found)) == (0.0, True)
+    honest = replace(EMPTY, response="I could not find anything on that.")
+    silent = ScriptedJudge([{"claims": [], "explanation": "It claims nothing."}])
+    assert await evaluator.evaluate(honest, silent) == Skipped(SkippedReason.NO_CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("score: answered_intents", "score: answered_intents\nnothing_retrieved: 11"), "11 is not on the scale"),
+        (("needs: [context]", "needs: []\nnothing_retrieved: 0"), r"needs: \[context\]"),
+    ],
+)
+def test_a_rule_for_empty_retrievals_must_be_on_the_scale_of_a_rubric_that_needs_context(tmp_path, change, told):
+    with pytest.raises(ConfigError, match=told):
+        from_file(write(tmp_path, RUBRIC.replace(*change)))
 
 
 @pytest.mark.parametrize("name", ["correctness", "similarity"])

@@ -7,7 +7,7 @@ import pytest
 from monitor import registry
 from monitor.extraction import compose
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import ContextStatus, Reading, ReadingStatus
 from monitor.model.trace import Closed
 from tests.support.traces import Builder, documents
 
@@ -64,7 +64,7 @@ def test_parts_are_whole_where_the_configuration_says_that_parents_are_elsewhere
 def test_a_prompt_is_taken_apart_by_the_services_own_template() -> None:
     build = Builder()
     build.llm("Du kennst nur dies >> One. Two. << und wirst gefragt >> Why? <<", "Because.")
-    assert read(build).status is ReadingStatus.NOT_RAG
+    assert read(build).case.context_status is ContextStatus.NO_RETRIEVAL
     template = "Du kennst nur dies >> {context} << und wirst gefragt >> {question} <<\n"
     reading = read(build, prompt_templates=[template])
     assert reading.status is ReadingStatus.READY
@@ -83,4 +83,5 @@ def test_a_template_of_the_system_prompt_leaves_the_question_to_the_user_message
 def test_a_template_filled_with_nothing_is_an_empty_retrieval() -> None:
     build = Builder()
     build.llm("Facts: \nAsked: Why?", "I do not know.")
-    assert read(build, prompt_templates=["Facts: {context}\nAsked: {question}"]).status is ReadingStatus.NO_CONTEXT
+    reading = read(build, prompt_templates=["Facts: {context}\nAsked: {question}"])
+    assert (reading.status, reading.case.context_status) == (ReadingStatus.READY, ContextStatus.RETRIEVED_NOTHING)

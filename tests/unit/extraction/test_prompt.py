@@ -81,7 +81,7 @@ def test_a_system_prompt_holds_a_context_up_to_its_end() -> None:
     assert found.blocks == ("Question: A?\nAnswer: B.",)
 
 
-def test_a_template_that_was_not_filled_in_is_no_context() -> None:
+def test_a_template_that_was_not_filled_in_holds_no_documents() -> None:
     assert prompt.split("Context:\n{context}\n\nQuestion:\n{question}", asks=False) is None
 
 

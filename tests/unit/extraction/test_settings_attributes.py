@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from monitor import registry
 from monitor.extraction import compose
 from monitor.extraction.settings import AttributeMap, ExtractionSettings
-from monitor.model.case import Document, Message, Reading, ReadingStatus, Usage
+from monitor.model.case import ContextStatus, Document, Message, Reading, ReadingStatus, Usage
 from tests.support.traces import Builder, documents
 
 
@@ -38,7 +38,7 @@ def test_one_span_with_everything_is_a_case() -> None:
 def test_without_the_mapping_the_same_span_says_nothing() -> None:
     build = Builder()
     build.span("ask", {"acme.q": "Why?", "acme.reply": "Because."})
-    assert build.read().status is ReadingStatus.NOT_RAG
+    assert build.read().status is ReadingStatus.NO_REQUEST
 
 
 def test_fields_may_stand_on_several_spans() -> None:
@@ -76,7 +76,15 @@ def test_what_is_not_mapped_is_still_read_by_the_dialects() -> None:
 def test_documents_mapped_to_nothing_are_an_empty_retrieval(empty: Any) -> None:
     build = Builder()
     build.span("ask", {"acme.q": "Why?", "acme.hits": empty, "acme.reply": "I do not know."})
-    assert read(build, **ACME).status is ReadingStatus.NO_CONTEXT
+    reading = read(build, **ACME)
+    assert (reading.status, reading.case.context_status) == (ReadingStatus.READY, ContextStatus.RETRIEVED_NOTHING)
+
+
+def test_a_mapped_question_and_answer_are_a_request_even_where_no_model_was_called() -> None:
+    build = Builder()
+    build.span("cached", {"acme.q": "Why?", "acme.reply": "Because."})
+    reading = read(build, **ACME)
+    assert (reading.status, reading.case.context_status) == (ReadingStatus.READY, ContextStatus.NO_RETRIEVAL)
 
 
 def test_a_prompt_alone_is_taken_apart() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.model.case import Case, Document, Message, Request
+from monitor.model.case import Case, ContextStatus, Document, Message, Request
 
 
 def test_the_length_of_a_case_counts_each_of_its_texts_once():
@@ -43,10 +43,37 @@ def test_a_case_from_texts_says_what_they_say():
     assert Case.from_texts("q", "r").context_source == "none"
 
 
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (["one"], ContextStatus.RETRIEVED),
+        ([], ContextStatus.RETRIEVED_NOTHING),
+        (None, ContextStatus.NO_RETRIEVAL),
+    ],
+)
+def test_an_empty_list_of_documents_is_a_retrieval_that_found_nothing_and_none_is_no_retrieval(given, status):
+    case = Case.from_texts("q", "r", given)
+    assert (case.context_status, case.as_row()["context_status"]) == (status, status.value)
+
+
+@pytest.mark.parametrize("status", ContextStatus)
+def test_the_status_of_a_context_never_contradicts_its_documents(status):
+    some = Case(request_id="1", retrieved_context=(Document("d"),), context_status=status).context_status
+    none = Case(request_id="1", context_status=status).context_status
+    assert some in (ContextStatus.RETRIEVED, ContextStatus.NOT_RECORDED)
+    assert none is not ContextStatus.RETRIEVED
+    assert (
+        (some is ContextStatus.NOT_RECORDED)
+        == (none is ContextStatus.NOT_RECORDED)
+        == (status is ContextStatus.NOT_RECORDED)
+    )
+
+
 def test_the_same_texts_give_the_same_id_and_others_another():
     same = [Case.from_texts("q", "r", ["d"]).request_id for _ in range(2)]
     others = [
         Case.from_texts("q", "r"),
+        Case.from_texts("q", "r", []),
         Case.from_texts("q", "r", ["d", "d"]),
         Case.from_texts("q", "r", [Document("d", "https://example.com")]),
         Case.from_texts("q", "r", ["d"], history=[Message("user", "h")]),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from monitor.extraction.coverage import FIELDS
-from monitor.model.case import Case, Document, Reading, ReadingStatus, Request, Usage
+from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus, Request, Usage
 from monitor.pipeline.read import ExtractionMetrics
 from tests.support.runtime import runtime, total
 
@@ -48,12 +48,20 @@ def test_what_did_not_come_is_a_series_at_zero():
     assert came(metrics) == {**dict.fromkeys(FIELDS, 0), "model": 1}
 
 
-def test_a_retrieval_that_found_nothing_came_with_its_context():
-    metrics = counted(Reading(ReadingStatus.NO_CONTEXT, replace(WHOLE, retrieved_context=())))
-    assert came(metrics)["context"] == 1
+@pytest.mark.parametrize(
+    ("status", "number"),
+    [
+        (ContextStatus.RETRIEVED_NOTHING, 1),
+        (ContextStatus.NO_RETRIEVAL, 1),
+        (ContextStatus.NOT_RECORDED, 0),
+    ],
+)
+def test_only_a_context_that_was_not_recorded_did_not_come(status, number):
+    metrics = counted(Reading(ReadingStatus.READY, replace(WHOLE, retrieved_context=(), context_status=status)))
+    assert came(metrics)["context"] == number
 
 
-@pytest.mark.parametrize("status", [ReadingStatus.FAILED_REQUEST, ReadingStatus.NOT_RAG, ReadingStatus.INCOMPLETE])
+@pytest.mark.parametrize("status", [ReadingStatus.FAILED_REQUEST, ReadingStatus.NO_REQUEST, ReadingStatus.INCOMPLETE])
 def test_what_is_no_answered_request_is_not_counted(status):
     metrics = counted(Reading(status, WHOLE))
     assert total(metrics, "ragmonitor_extracted_requests_total") == 0

@@ -36,7 +36,7 @@ async def test_a_receipt_of_nothing_new_settles_at_once(tmp_path):
         await until(lambda: at.settled == ["first"])
         await at.spans(1, ack=at.ack("again"))
         assert at.settled == ["first", "again"]
-        assert at.outcome("not_rag") == at.balanced() == 1
+        assert at.outcome("no_request") == at.balanced() == 1
 
 
 async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_when_it_comes_back(tmp_path):
@@ -47,7 +47,7 @@ async def test_an_open_trace_that_is_handed_over_is_counted_so_and_begins_anew_w
         assert first.void
         assert at.outcome("handed_over") == at.balanced() == 2
         await at.spans(1, ack=at.ack("second"))
-        await until(lambda: at.outcome("not_rag") == 1)
+        await until(lambda: at.outcome("no_request") == 1)
         assert at.settled == ["second"]
         assert at.balanced() == 3
         assert total(at.metrics, "ragmonitor_open_traces_bytes") == 0
@@ -59,7 +59,7 @@ async def test_only_what_hangs_on_a_void_receipt_is_handed_over(tmp_path):
         await at.spans(1, ack=gone)
         await at.spans(2, ack=at.ack("stays"))
         Handed.intake.hand_over([gone])
-        await until(lambda: at.outcome("not_rag") == 1)
+        await until(lambda: at.outcome("no_request") == 1)
         assert at.settled == ["stays"]
 
 

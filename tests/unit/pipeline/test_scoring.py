@@ -107,7 +107,7 @@ async def test_a_local_evaluator_that_waits_is_a_fault_and_not_a_hang():
 
 
 async def test_a_case_without_context_is_skipped_by_those_who_need_it():
-    assert (await score_one(LocalEvaluator(), case(context=""))).outcome == Skipped(SkippedReason.NO_CONTEXT)
+    assert (await score_one(LocalEvaluator(), case(context=""))).outcome == Skipped(SkippedReason.NO_RETRIEVAL)
 
 
 async def test_a_fact_that_a_local_evaluator_finds_is_an_attribute_of_the_case_for_the_judged_ones():

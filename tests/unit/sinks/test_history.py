@@ -77,12 +77,12 @@ async def test_only_scores_enter_the_worst_and_the_sums(history: HistorySink) ->
     await deliver(
         history,
         judged(1, outcome=Unscored(UnscoredReason.TIMEOUT, "30 s"), level="", defect=False),
-        judged(2, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
+        judged(2, outcome=Skipped(SkippedReason.NO_RETRIEVAL), level="", defect=False),
     )
     assert await history.worst() == []
     assert await history.sums_since(0) == []
     assert [(row["outcome"], row["reason"]) for row in await history.results()] == [
-        ("skipped", "no_context"),
+        ("skipped", "no_retrieval"),
         ("unscored", "timeout"),
     ]
 

@@ -27,7 +27,7 @@ async def history(tmp_path):
         await deliver(judged(4, 6.0, evaluator="violence", defect=True))
         await deliver(judged(5, 0.0, evaluator="violence", defect=False))
         await deliver(judged(6, outcome=Unscored(UnscoredReason.TIMEOUT), defect=False))
-        await deliver(judged(7, outcome=Skipped(SkippedReason.NO_CONTEXT), defect=False))
+        await deliver(judged(7, outcome=Skipped(SkippedReason.NO_RETRIEVAL), defect=False))
         yield history
 
 

@@ -83,13 +83,13 @@ async def test_no_verdict_is_explained_by_what_came_in_its_place(site):
 
 async def test_an_app_that_was_never_judged_has_no_rates_but_its_ledger(site):
     ledger = Ledger(site.runtime.metrics)
-    for outcome in (TraceOutcome.NOT_RAG, TraceOutcome.NOT_RAG, TraceOutcome.INCOMPLETE):
+    for outcome in (TraceOutcome.NO_REQUEST, TraceOutcome.NO_REQUEST, TraceOutcome.INCOMPLETE):
         ledger.received("cart", "otlp_http")
         ledger.ended("cart", "otlp_http", outcome)
     ledger.received("cart", "otlp_http")
     (app,) = (await seen(site)).apps
     assert (app.state, app.rates, app.received, app.pending) == ("no_scores", [], 4, 1)
-    assert app.ended == {"not_rag": 2, "incomplete": 1}
+    assert app.ended == {"no_request": 2, "incomplete": 1}
 
 
 async def test_the_gravest_comes_first(site):

@@ -33,7 +33,7 @@ class Cause(StrEnum):
     OPEN = "open"  # more of the trace is expected
     SAMPLED_OUT = "sampled_out"
     FILTERED = "filtered"
-    NOT_RAG = "not_rag"
+    NO_REQUEST = "no_request"
     INCOMPLETE = "incomplete"
     CONTENT_MISSING = "content_missing"
     FAILED_REQUEST = "failed_request"

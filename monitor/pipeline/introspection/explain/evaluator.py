@@ -27,7 +27,7 @@ from monitor.quantities import human_duration
 
 _MANY: Final = 0.1
 """Share of evaluations without a score that is worth mentioning even if there are scores."""
-_EVALUABLE: Final = ("evaluated", "no_context")
+_EVALUATED: Final = "evaluated"
 
 
 class _OutcomeSums:
@@ -45,7 +45,7 @@ class _OutcomeSums:
                 if not step.step.startswith("missing"):
                     self.expected += expected
         self.received = sum(self.outcomes.values())
-        self.evaluable = sum(self.outcomes[one] for one in _EVALUABLE)
+        self.evaluable = self.outcomes[_EVALUATED]
         self.missing = self._by_reason("missing")
         self.skipped = self._by_reason("skipped")
         self.unscored = self._by_reason("unscored")
@@ -244,7 +244,7 @@ def _nothing_arrived(facts: EvaluatorFacts, counts: _OutcomeSums, setup: Monitor
     if counts.evaluable:
         text = f"It did not run: it was not running while others evaluated {several(counts.evaluable, 'case')}"
         return ExplanationStep("", text, cause=Cause.NOT_RECORDED)
-    others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome not in _EVALUABLE]
+    others = [(outcome, number) for outcome, number in counts.outcomes.most_common() if outcome != _EVALUATED]
     if not others:
         if facts.pending:
             text = f"It has not run yet: {several(facts.pending, 'request')} in progress, none has ended"

@@ -57,8 +57,8 @@ def _of_incomplete(detail: str, setup: MonitorSetup) -> str:
 
 
 _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
-    "not_rag": (
-        "it is not a RAG request: no dialect finds a question with retrieved context and an answer in it",
+    "no_request": (
+        "it is not a request: no dialect finds in it a question that was answered",
         "extraction.attributes: the span attributes that hold question, documents and answer",
     ),
     "incomplete": ("part of the trace never arrived", ""),
@@ -83,11 +83,11 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "forgotten": ("it was erased on request (`rag-monitor forget`)", ""),
     "handed_over": ("its partition moved to another replica, which receives and evaluates it: ask that replica", ""),
 }
-OUTCOMES: Final = ("sampled_out", "filtered", "no_context", "evaluated", *_OUTCOMES)
+OUTCOMES: Final = ("sampled_out", "filtered", "evaluated", *_OUTCOMES)
 """Every outcome that is explained: those of the ledger."""
 
 CAUSE_OF_OUTCOME: Final[Mapping[str, Cause]] = {
-    outcome: Cause(outcome) for outcome in OUTCOMES if outcome not in ("evaluated", "no_context")
+    outcome: Cause(outcome) for outcome in OUTCOMES if outcome != "evaluated"
 }
 
 
@@ -99,9 +99,15 @@ def of_skipped(reason: str) -> Reason:
 
 
 _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
-    SkippedReason.NO_CONTEXT: (
-        "it needs retrieved context, and the case has none",
+    SkippedReason.NO_CLAIMS: ("it examines what an answer claims, and this one claims nothing", ""),
+    SkippedReason.NO_DOCUMENTS: ("it rates the retrieved documents, and the retrieval found none", ""),
+    SkippedReason.NO_RETRIEVAL: (
+        "it needs a context, and the model answered without any retrieval",
         "extraction.attributes.documents: the attribute that holds the documents, if the service retrieves any",
+    ),
+    SkippedReason.CONTEXT_NOT_RECORDED: (
+        "it needs the texts of the retrieved documents, and they were not sent",
+        "in the service: record them; `rag-monitor coverage` says how",
     ),
     SkippedReason.NO_HISTORY: ("it needs earlier turns of the conversation, and there are none", ""),
     SkippedReason.NO_PROMPT: ("it needs the prompt that the service sent, and the trace does not have it", ""),

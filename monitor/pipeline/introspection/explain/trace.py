@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from monitor.model.case import ContextStatus
 from monitor.model.request_log import RequestRecord
 from monitor.pipeline.introspection.explain import (
     Cause,
@@ -114,10 +115,15 @@ def _spans(request: RequestRecord) -> str:
     return f": {'; '.join(shown[:_SHOWN])}{f'; and {left} more' if left > 0 else ''}"
 
 
+_CONTEXT: Final[Mapping[str, str]] = {
+    ContextStatus.RETRIEVED_NOTHING: "; retrieval found nothing",
+    ContextStatus.NO_RETRIEVAL: "; there was no retrieval",
+    ContextStatus.NOT_RECORDED: "; the texts of the retrieved documents were not sent",
+}
+
+
 def _extracted(request: RequestRecord) -> ExplanationStep:
-    text = "a question and an answer"
-    if request.outcome == "no_context":
-        text += "; retrieval found nothing"
+    text = f"a question and an answer{_CONTEXT.get(request.context, '')}"
     if request.traffic not in ("", "production"):
         text += f"; its traffic class is {request.traffic}, so it is in no live rate"
     return ExplanationStep("extracted", text)

@@ -103,7 +103,8 @@ for flavour in FLAVOURS:
         if flavour == "bare":
             facts["session_id"] = None
         if not case.get("error") and (CONTENT == "NO_CONTENT" or (CUT and case["documents"])):
-            facts["status"] = "content_missing"
+            asked_whole = CONTENT == "SPAN_AND_EVENT" and flavour == "util_genai" and not case["history"]
+            facts["status"] = "not_recorded" if asked_whole else "content_missing"
         asked(case, **facts)
 traces.shutdown()
 logs.shutdown()

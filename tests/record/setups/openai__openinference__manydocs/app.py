@@ -85,6 +85,6 @@ for each in ("plain", "follow_up", "empty"):
     run(each, "helper", helper)
 run("plain", "raw", raw)
 # Neither the spans nor the prompt say any more which sixty texts were given.
-run("plain", "unmarked", helper, UNMARKED, "{text}", status="content_missing")
-run("plain", "raw_unmarked", raw, UNMARKED, "{text}", status="content_missing")
+run("plain", "unmarked", helper, UNMARKED, "{text}", status="not_recorded")
+run("plain", "raw_unmarked", raw, UNMARKED, "{text}", status="not_recorded")
 provider.shutdown()

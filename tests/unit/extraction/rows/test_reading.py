@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.extraction.rows.shapes import SHAPES
-from monitor.model.case import EVALUABLE, Case, Document, Message, Reading, ReadingStatus, Request, Usage
+from monitor.model.case import Case, ContextStatus, Document, Message, Reading, ReadingStatus, Request, Usage
 from monitor.operations.offline.files import CaseFiles
 from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents, reading
@@ -28,15 +28,17 @@ TRACES = sorted(MLFLOW.glob("*.trace.json"))
 # -- statuses
 
 
-def test_a_retrieval_that_found_nothing_is_no_context() -> None:
-    for empty in ([], "", "No results."):
-        assert reading({**FULL, "retrieved_context": empty}).status is ReadingStatus.NO_CONTEXT
+@pytest.mark.parametrize("empty", [[], "", "No results.", {"documents": []}])
+def test_a_retrieval_that_found_nothing_is_ready_and_says_so(empty: Any) -> None:
+    found = reading({**FULL, "retrieved_context": empty})
+    assert (found.status, found.case.context_status) == (ReadingStatus.READY, ContextStatus.RETRIEVED_NOTHING)
 
 
-def test_a_row_that_says_nothing_of_a_context_is_ready_for_evaluators_that_need_none() -> None:
+def test_a_row_that_says_nothing_of_a_context_had_no_retrieval() -> None:
     for row in ({"request": "Why?", "response": "So."}, {**FULL, "retrieved_context": None}):
         found = reading(row)
         assert (found.status, contents(found), found.case.context_source) == (ReadingStatus.READY, [], "none")
+        assert found.case.context_status is ContextStatus.NO_RETRIEVAL
 
 
 @pytest.mark.parametrize("missing", [None, "", "  ", [], {}, 5])
@@ -46,10 +48,10 @@ def test_without_question_or_answer_the_content_is_missing(name: str, told: str,
     assert (found.status, found.error) == (ReadingStatus.CONTENT_MISSING, f"the row has no {told}")
 
 
-def test_documents_without_their_text_are_missing_content() -> None:
+def test_documents_without_their_text_are_a_context_that_was_not_recorded() -> None:
     for lost in ([{"doc_uri": "u"}], [{"content": "Text."}, {"doc_id": "7"}], [{"doc_uri": "u"}, {"content": "x"}]):
         found = reading({**FULL, "retrieved_context": lost})
-        assert found.status is ReadingStatus.CONTENT_MISSING
+        assert (found.status, found.case.context_status) == (ReadingStatus.READY, ContextStatus.NOT_RECORDED)
         assert f"1 of {len(lost)} retrieved documents" in found.error
 
 
@@ -132,6 +134,7 @@ READINGS = st.builds(
             st.builds(Document, WORDS, TEXT, TEXT, st.none() | st.floats(-1e9, 1e9)), min_size=1, max_size=4
         ).map(tuple),
         context_source=st.sampled_from(["spans", "prompt", "row"]),
+        context_status=st.sampled_from(ContextStatus),
         response=TEXT,
         model=LABEL,
         usage=st.builds(Usage, COUNT, COUNT, COUNT),
@@ -147,10 +150,11 @@ READINGS = st.builds(
 @given(READINGS)
 def test_what_cases_prints_is_read_again_word_for_word(printed: Reading) -> None:
     case = printed.case
-    if printed.status in EVALUABLE:  # such a case has a question and an answer, and a context unless none was found
+    if printed.status is ReadingStatus.READY:  # such a case has a question and an answer, and mostly no error
         if not (case.request.query and case.response):
             return
-        printed = Reading(ReadingStatus.READY, case)
+        error = printed.error if case.context_status is ContextStatus.NOT_RECORDED else ""
+        printed = Reading(ReadingStatus.READY, case, error)
     assert reading(printed.as_row()).as_row() == printed.as_row()
 
 
@@ -173,7 +177,8 @@ def test_an_mlflow_trace_is_a_row(path: Path) -> None:
     if facts["error"]:
         assert found.status is ReadingStatus.FAILED_REQUEST
         return
-    assert found.status is (ReadingStatus.READY if facts["contexts"] else ReadingStatus.NO_CONTEXT)
+    came = ContextStatus.RETRIEVED if facts["contexts"] else ContextStatus.RETRIEVED_NOTHING
+    assert (found.status, found.case.context_status) == (ReadingStatus.READY, came)
     assert found.case.request.query == facts["question"]
     assert [{"role": m.role, "content": m.content} for m in found.case.request.history] == facts["history"]
     assert (found.case.response, contents(found)) == (facts["answer"], facts["contexts"])
@@ -204,7 +209,7 @@ def test_an_answer_that_failed_is_failed_in_a_row_with_its_trace_too() -> None:
 @pytest.mark.parametrize("trace", ["no trace", {"info": {}}, {"info": {}, "data": {"spans": [1, {}, None]}}, 5])
 def test_a_trace_that_is_none_leaves_the_row_as_it_is(trace: Any) -> None:
     assert reading({**FULL, "trace": trace}).status is ReadingStatus.READY
-    assert reading({"trace": trace}).status in (ReadingStatus.CONTENT_MISSING, ReadingStatus.NOT_RAG)
+    assert reading({"trace": trace}).status in (ReadingStatus.CONTENT_MISSING, ReadingStatus.NO_REQUEST)
 
 
 # -- anything at all

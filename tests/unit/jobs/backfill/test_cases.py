@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
 from monitor.jobs.backfill.cases import BackfillOrigin, Item, dump, load
-from monitor.model.case import Case, Document, Message, Request, Traffic, Usage
+from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, Usage
 
 TEXT = st.text(st.characters(codec=None), max_size=20)  # half surrogate pairs among them
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
@@ -20,6 +20,7 @@ FIELDS = dict(  # noqa: C408 - the fields by their names
     request=st.builds(Request, TEXT, MESSAGES),
     retrieved_context=DOCUMENTS,
     context_source=st.sampled_from(["spans", "prompt", "row", "none"]),
+    context_status=st.sampled_from(ContextStatus),
     prompt=MESSAGES,
     response=TEXT,
     model=TEXT,

@@ -43,7 +43,7 @@ def test_results_stand_in_the_order_of_cases_and_then_of_evaluators() -> None:
 def test_a_summary_has_the_numbers_and_intervals_of_the_product() -> None:
     found = evaluate([case(), case(BAD), case(), Case.from_texts("?", "!")], ["overlap_groundedness"])
     one = found["overlap_groundedness"]
-    assert (one.scored, one.defects, one.skipped, one.unscored) == (3, 1, {"no_context": 1}, {})
+    assert (one.scored, one.defects, one.skipped, one.unscored) == (3, 1, {"no_retrieval": 1}, {})
     rate = interval_95(Sums(3, 1, 3.0, 1.0, 1.0, 2.0))
     assert rate is not None
     shown = one.defect_rate
@@ -117,7 +117,7 @@ def test_whatever_is_no_good_score_is_a_problem() -> None:
     assert evaluate(given, [JudgedEvaluator()], judge=ScriptedJudge(answers)).problems == [
         "case 0: judged is 1 (below 3): because",
         "case 1: judged is unscored: timeout: no answer within 30 s",
-        "case 3: judged is skipped: no_context",
+        "case 3: judged is skipped: no_retrieval",
     ]
     assert not evaluate(given[:1], [JudgedEvaluator()], judge=ScriptedJudge([scored(5)])).problems
 

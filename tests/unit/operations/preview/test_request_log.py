@@ -123,7 +123,7 @@ def test_each_evaluator_chooses_by_the_hash_with_the_configured_salt(tmp_path):
 
 def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
     missing = [
-        record(n, decisions=(EvaluatorDecision(evaluator="groundedness", missing="no_context"),)) for n in range(10)
+        record(n, decisions=(EvaluatorDecision(evaluator="groundedness", missing="no_retrieval"),)) for n in range(10)
     ]
     repeated = [
         record(n, decisions=(EvaluatorDecision(evaluator="groundedness", repeated=True),)) for n in range(10, 15)
@@ -131,7 +131,7 @@ def test_what_an_evaluator_did_not_apply_to_it_does_not_choose(tmp_path):
     rest = [record(n, decisions=(EvaluatorDecision(evaluator="groundedness", chosen=True),)) for n in range(15, 20)]
     found = told(tmp_path, missing + repeated + rest).evaluators["groundedness"]
     assert (found.applies, found.selected, found.assumed) == (5, 5, False)
-    bare = told(tmp_path, [record(1, outcome="no_context"), record(2)]).evaluators["groundedness"]
+    bare = told(tmp_path, [record(1, outcome="no_retrieval"), record(2)]).evaluators["groundedness"]
     assert (bare.applies, bare.assumed) == (1, True)
 
 

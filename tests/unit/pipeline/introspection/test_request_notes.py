@@ -172,8 +172,8 @@ async def test_a_case_that_was_not_chosen_keeps_the_probability():
 async def test_an_evaluator_that_does_not_apply_keeps_what_is_missing(sampler):
     bare = Case(request_id="ab" * 16, app="shop", request=Request("q"), response="r")
     record, keeper = await noted(case=bare, sampler=sampler)
-    assert [one.missing for one in record.decisions] == ["no_context", "no_context"]
-    assert RequestStep("shop", "", "judged", "missing:no_context") in keeper.steps
+    assert [one.missing for one in record.decisions] == ["no_retrieval", "no_retrieval"]
+    assert RequestStep("shop", "", "judged", "missing:no_retrieval") in keeper.steps
 
 
 async def test_a_case_that_was_judged_before_is_noted_as_such():

@@ -127,7 +127,7 @@ def test_weight_and_its_square_are_summed_for_scores():
     ("outcome", "series"),
     [
         (Unscored(UnscoredReason.TIMEOUT), "ragmonitor_unscored_total"),
-        (Skipped(SkippedReason.NO_CONTEXT), "ragmonitor_skipped_total"),
+        (Skipped(SkippedReason.NO_RETRIEVAL), "ragmonitor_skipped_total"),
     ],
 )
 def test_what_was_not_scored_adds_to_no_weight(outcome, series):
@@ -142,7 +142,7 @@ def test_what_was_not_scored_adds_to_no_weight(outcome, series):
 def test_selected_is_scored_and_unscored_and_skipped_and_pending():
     """Rule J2 of the judge."""
     made, metrics = counting()
-    for outcome in (Score(1, "x"), Unscored(UnscoredReason.BUDGET), Skipped(SkippedReason.NO_CONTEXT), None):
+    for outcome in (Score(1, "x"), Unscored(UnscoredReason.BUDGET), Skipped(SkippedReason.NO_RETRIEVAL), None):
         made.selected("shop", "steps")
         if outcome:
             made.finished(judged(outcome), 0.1)

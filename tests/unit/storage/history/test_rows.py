@@ -43,7 +43,7 @@ RESULTS = [
     ),
     judged(3, selection=Selection(1.0, 1.0), cost=Cost("m", 0.01, 100, 20, 1.5, 2)),
     judged(7, outcome=Score(1.0, "fine", contradicts=True)),
-    judged(4, outcome=Skipped(SkippedReason.NO_CONTEXT), level="", defect=False),
+    judged(4, outcome=Skipped(SkippedReason.NO_RETRIEVAL), level="", defect=False),
     judged(5, outcome=Unscored(UnscoredReason.TIMEOUT, "after 60 s"), level="", defect=False, scope=RateScope.LATE),
     replace(judged(6), case=replace(judged(6).case, attributes={"prompt.version": "7"}, traffic=Traffic.SYNTHETIC)),
 ]
@@ -81,7 +81,7 @@ def test_a_row_teaches_what_the_sampler_learned() -> None:
     "result",
     [
         judged(1, outcome=Unscored(UnscoredReason.TIMEOUT), selection=CHOSEN),
-        judged(1, outcome=Skipped(SkippedReason.NO_CONTEXT), selection=CHOSEN),
+        judged(1, outcome=Skipped(SkippedReason.NO_RETRIEVAL), selection=CHOSEN),
         replace(judged(1, value=1.0, selection=CHOSEN), case=replace(judged(1).case, traffic=Traffic.INTERNAL)),
     ],
 )

@@ -35,18 +35,18 @@ def facts(outcomes=(), steps=(), **fields) -> EvaluatorFacts:
     [
         (facts(), Cause.NO_TRACES, "no request ended", ""),
         (
-            facts({"not_rag": 9, "incomplete": 2}),
-            Cause.NOT_RAG,
-            "for 9: it is not a RAG request",
+            facts({"no_request": 9, "incomplete": 2}),
+            Cause.NO_REQUEST,
+            "for 9: it is not a request",
             "extraction.attributes",
         ),
         (facts({"sampled_out": 500}), Cause.SAMPLED_OUT, "left out 500 of 500 requests", "traffic.rates"),
         (facts({"filtered": 5}), Cause.FILTERED, "left out 5 of 5 requests", "traffic.drop"),
         (facts({"evaluated": 5}), Cause.NOT_RECORDED, "not running while others evaluated 5 cases", ""),
         (
-            facts({"evaluated": 5}, {"missing:no_context": 5}),
+            facts({"evaluated": 5}, {"missing:no_retrieval": 5}),
             Cause.DOES_NOT_APPLY,
-            "applies to none of 5 cases: it needs retrieved context",
+            "applies to none of 5 cases: it needs a context, and the model answered without any retrieval",
             "extraction.attributes.documents",
         ),
         (

@@ -23,7 +23,7 @@ def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
     assert set(reasons.OUTCOMES) == {outcome.value for outcome in TraceOutcome}
     told = {outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SETUP).text for outcome in reasons.CAUSE_OF_OUTCOME}
     assert len(set(told.values())) == len(told)
-    assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in TraceOutcome} - {"evaluated", "no_context"}
+    assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in TraceOutcome} - {"evaluated", "no_retrieval"}
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))
