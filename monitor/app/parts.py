@@ -23,6 +23,7 @@ from monitor.config.sections import StorageSettings
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
+from monitor.judge.setup import place_of
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
@@ -143,7 +144,8 @@ async def _open_judges(
     for name, settings in config.all_judges.items():
         if settings.model is not None:
             pause = Pause.of(name, settings, runtime)
-            opening = open_judge(settings, runtime, rng=random.Random(), begin=begin, pause=pause)
+            place = place_of(name)
+            opening = open_judge(settings, runtime, rng=random.Random(), begin=begin, pause=pause, place=place)
             found[name] = await stack.enter_async_context(opening)
     return found
 

@@ -11,6 +11,7 @@ from monitor import config as configuration
 from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import echo_json, echo_lines
 from monitor.errors import ConfigError
+from monitor.operations.check import warnings
 from monitor.operations.describe import describe, evaluators
 
 
@@ -21,10 +22,14 @@ def check(
         bool, typer.Option("--json", help="Print one JSON object, also when the configuration is wrong.")
     ] = False,
 ) -> None:
-    """Validate a configuration and say what it will do. Exit status 2 when it is wrong."""
+    """Validate a configuration and say what it will do. Exit status 2 when it is wrong.
+
+    Warns of what the monitor would start with but could not do, such as asking a judge without an API key.
+    """
     name = str(config or "the defaults")
     try:
         loaded = configuration.load(config)
+        warned = list(warnings(loaded))
         sentences = list(describe(loaded))
     except ConfigError as error:
         if not as_json:
@@ -33,6 +38,7 @@ def check(
         raise typer.Exit(2) from None
     if as_json:
         summaries = [asdict(one) for one in evaluators(loaded)]
-        echo_json({"config": name, "valid": True, "does": sentences, "evaluators": summaries})
+        echo_json({"config": name, "valid": True, "warnings": warned, "does": sentences, "evaluators": summaries})
     else:
-        echo_lines([f"{name}: valid", *sentences])
+        but = f", with {len(warned)} warning{'s' if len(warned) > 1 else ''}" if warned else ""
+        echo_lines([f"{name}: valid{but}", *(f"warning: {one}" for one in warned), *sentences])

@@ -71,6 +71,7 @@ def _object(tried: TrialResult) -> dict[str, Any]:
         ],
         "scored": len(tried.scored),
         "flips": tried.flips,
+        "remedy": tried.remedy or None,
         "dollars": tried.dollars,
     }
 
@@ -180,5 +181,7 @@ def _summary(tried: TrialResult) -> Iterator[str]:
     )
     for why, many in without.most_common():
         yield f"no score in {many} of {number}: {why}"
+    if tried.remedy:
+        yield f"to fix it: {tried.remedy}"
     if tried.settings is not None:
         yield f"cost: {dollars(tried.dollars) if tried.dollars else 'nothing, or the price is unknown'}"

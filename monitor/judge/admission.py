@@ -41,18 +41,18 @@ class Pass:
         """Report that the call was answered."""
         self._report(True)
 
-    def failed(self) -> None:
-        """Report that the model, or the network on the way to it, failed."""
-        self._report(False)
+    def failed(self, why: str = "") -> None:
+        """Report that the model, or the network on the way to it, failed, and why."""
+        self._report(False, why)
 
     def left(self) -> None:
         """Report that the call did not take place, or that its end says nothing about the model."""
         self._report(None)
 
-    def _report(self, well: bool | None) -> None:
+    def _report(self, well: bool | None, why: str = "") -> None:
         if not self._reported:
             self._reported = True
-            self._breaker._ended(well, self.probe)  # noqa: SLF001 - two halves of one thing
+            self._breaker._ended(well, self.probe, why)  # noqa: SLF001 - two halves of one thing
 
 
 class Breaker:
@@ -64,8 +64,10 @@ class Breaker:
     def __init__(self, clock: Clock, changed: Callable[[bool], None] = lambda _open: None) -> None:
         self._clock = clock
         self._changed = changed
-        self._calls: deque[tuple[float, bool]] = deque()
+        self._calls: deque[tuple[float, bool, str]] = deque()
         self._failed = 0
+        self.cause = ""
+        """Why it opened: what the first of the failed calls met. Empty while it is closed, and if that is unknown."""
         self._next_probe: float | None = None  # None while closed
         self._probing = False
         self._moved = asyncio.Event()
@@ -94,27 +96,28 @@ class Breaker:
         """Wait until it closes, opens again, or a probe ends. Does not wake when the time for a probe comes."""
         await self._moved.wait()
 
-    def trip(self, seconds: float = PROBE_EVERY) -> None:
+    def trip(self, seconds: float = PROBE_EVERY, why: str = "") -> None:
         """Open now, and allow no probe for `seconds`."""
         was_open = self.is_open
+        self.cause = self.cause or next((one for _, _, one in self._calls if one), why)
         until = self._clock.monotonic() + seconds
         self._next_probe = max(self._next_probe or until, until)
         if not was_open:
             self._changed(True)
         self._move()
 
-    def _ended(self, well: bool | None, probe: bool) -> None:
+    def _ended(self, well: bool | None, probe: bool, why: str) -> None:
         if probe:
             self._probing = False
             if well:
                 self._close()
             self._move()
         elif well is not None:
-            self._record(failed=not well)
+            self._record(failed=not well, why=why)
 
-    def _record(self, *, failed: bool) -> None:
+    def _record(self, *, failed: bool, why: str) -> None:
         now = self._clock.monotonic()
-        self._calls.append((now, failed))
+        self._calls.append((now, failed, why))
         self._failed += failed
         while self._calls[0][0] < now - WINDOW:
             self._failed -= self._calls.popleft()[1]
@@ -126,6 +129,7 @@ class Breaker:
         self._next_probe = None
         self._calls.clear()
         self._failed = 0
+        self.cause = ""
         self._changed(False)
 
     def _move(self) -> None:
@@ -182,7 +186,9 @@ class Admission:
             left = deadline - self._clock.monotonic()
             until_probe = self._breaker.opens_in
             if left <= 0 or until_probe > left:
-                raise JudgeError(UnscoredReason.BREAKER_OPEN, "calls have been held back after failures for too long")
+                why = f": {self._breaker.cause}" if self._breaker.cause else ""
+                message = f"calls have been held back after failures for too long{why}"
+                raise JudgeError(UnscoredReason.BREAKER_OPEN, message)
             with anyio.move_on_after(until_probe or left):
                 await self._breaker.moved()
         return held

@@ -19,10 +19,13 @@ _LONGEST: Final = 64 * 1024  # bytes: credentials in JSON are some thousand
 class ApiKey:
     """The API key of one judge. Never logged; no file stays open.
 
-    `failed` is called once, with the reason, when the file can no longer be read.
+    `failed` is called once, with the reason, when the file can no longer be read. `place` is the judge's section.
     """
 
-    def __init__(self, settings: JudgeSettings, failed: Callable[[str], None] = lambda _why: None) -> None:
+    def __init__(
+        self, settings: JudgeSettings, failed: Callable[[str], None] = lambda _why: None, *, place: str = "judge"
+    ) -> None:
+        self._place = place
         self._given = settings.api_key.get_secret_value() if settings.api_key is not None else None
         self._path = settings.api_key_file
         self._tell = failed
@@ -39,7 +42,7 @@ class ApiKey:
             try:
                 self._given = self._read()
             except (OSError, ValueError) as error:
-                raise ConfigError(f"judge.api_key_file: {self._path}: {_told(error)}") from None
+                raise ConfigError(f"{self._place}.api_key_file: {self._path}: {_told(error)}") from None
 
     async def refresh(self) -> bool:
         """Read the file again and return whether the key changed. A file that cannot be read changes nothing."""

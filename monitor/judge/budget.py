@@ -23,6 +23,7 @@ from monitor.stages.replica_share import ReplicaShare
 from monitor.statistics.limits import CalendarCap
 
 _LIST = "model_prices_and_context_window_backup.json"
+_PROVIDERS = "provider_endpoints_support_backup.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Tariff:
         return input_tokens * self.input + output_tokens * self.output
 
 
-def tariff(settings: JudgeSettings) -> Tariff | None:
+def tariff(settings: JudgeSettings, place: str = "judge") -> Tariff | None:
     """Return the price of the configured model; None if it is unknown.
 
     Raises `ConfigError` if it is unknown and a budget is in dollars: such a budget would never be spent.
@@ -47,10 +48,24 @@ def tariff(settings: JudgeSettings) -> Tariff | None:
     found = _listed(settings.model or "")
     if found is None and settings.budget.in_dollars:
         raise ConfigError(
-            f"judge.budget is in dollars, but LiteLLM knows no price for judge.model {settings.model!r}; "
-            "set judge.price {input_per_million, output_per_million}, or a budget in evaluations_per_day"
+            f"{place}.budget: it is in dollars, but LiteLLM knows no price for {place}.model {settings.model!r}; "
+            f"set {place}.price {{input_per_million, output_per_million}}, or a budget in evaluations_per_day"
         )
     return found
+
+
+def is_listed(model: str) -> bool:
+    """Tell whether litellm's lists have the model, or at least the provider that its name begins with."""
+    provider, slash, name = model.partition("/")
+    if not slash:
+        return model in _list()
+    return bool(name) and provider in _providers()
+
+
+@functools.cache
+def _providers() -> frozenset[str]:
+    of_models = {str(entry.get("litellm_provider")) for entry in _list().values() if isinstance(entry, dict)}
+    return frozenset(of_models.union(_read(_PROVIDERS).get("providers", ())))
 
 
 def _listed(model: str) -> Tariff | None:
@@ -70,9 +85,13 @@ def _listed(model: str) -> Tariff | None:
 
 @functools.cache
 def _list() -> dict[str, Any]:
+    return _read(_LIST)
+
+
+def _read(name: str) -> dict[str, Any]:
     spec = importlib.util.find_spec("litellm")
     for base in (spec.submodule_search_locations or ()) if spec is not None else ():
-        path = Path(base) / _LIST
+        path = Path(base) / name
         if path.is_file():
             found: dict[str, Any] = json.loads(path.read_bytes())
             return found

@@ -120,6 +120,11 @@ class Caller:
         """Whether the breaker is open."""
         return self._breaker.is_open
 
+    @property
+    def held_back_by(self) -> str:
+        """What the first of the calls met that opened the breaker; empty while it is closed."""
+        return self._breaker.cause
+
     async def call(
         self, question: Question | Prompt, form: RequestForm, deadline: float, usage: QuestionUsage
     ) -> tuple[dict[str, Any], str]:
@@ -201,14 +206,15 @@ class Caller:
         if not fault.sick:
             held.succeeded()
             return
-        held.failed()
+        held.failed(str(fault))
         if fault.retry_after is not None and fault.retry_after > self._max_retry_after:
-            self._breaker.trip(fault.retry_after)
+            self._breaker.trip(fault.retry_after, str(fault))
 
     def _breaker_changed(self, is_open: bool) -> None:
         self._metrics.breaker(is_open)
         if is_open:
-            message = "calls to the judge are held back after failures; the monitor probes it until it answers"
+            why = f" ({self._breaker.cause})" if self._breaker.cause else ""
+            message = f"calls to the judge are held back after failures{why}; the monitor probes it until it answers"
             self._events.warning(Event.JUDGE_BREAKER_OPENED, message, model=self._model)
         else:
             self._events.info(Event.JUDGE_BREAKER_CLOSED, "the judge answers again", model=self._model)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from monitor.judge.api_key import ApiKey
 from monitor.judge.provider import Loadable, ModelCall, Reply
 from monitor.judge.retry import CallFault, classify
 from monitor.judge.settings import CLASSIFIER, JudgeSettings
+from monitor.judge.words import secrets_of
 from monitor.model.outcome import UnscoredReason
 
 HHEM: Final = "vectara/hallucination_evaluation_model"
@@ -31,22 +33,22 @@ _LONGEST_REPLY: Final = 1024 * 1024  # bytes
 # Characters of a pair in this process, about 5,000 tokens: attention needs memory by their square, gigabytes here.
 LONGEST_PAIR: Final = 20_000
 _TOO_LARGE: Final = 413
+_LONGEST_WORDS: Final = 4000  # bytes of an error's body that are looked at
 
 
 def open_classifier(settings: JudgeSettings, clock: Clock, key: ApiKey | None = None) -> Loadable:
-    """Return the provider for a model named `classifier/...`.
+    """Return the provider for a model named `classifier/...`."""
+    return InProcess(settings) if settings.api_base is None else OverHTTP(settings, clock, key)
 
-    Raises `ConfigError` if it is to run in this process and the packages for that are not installed.
-    """
-    if settings.api_base is not None:
-        return OverHTTP(settings, clock, key)
-    for package in ("transformers", "torch"):
+
+def check_classifier(settings: JudgeSettings, place: str) -> None:
+    """Raise `ConfigError` if it is to run in this process and the packages for that are not installed."""
+    for package in ("transformers", "torch") if settings.api_base is None else ():
         if importlib.util.find_spec(package) is None:
             raise ConfigError(
-                f"judge.model: {settings.model!r} without api_base runs in this process, and the package {package} is "
-                "missing: install rag-monitor[hhem], or give the api_base of a server"
+                f"{place}.model: {settings.model!r} without `api_base` runs in this process, and the package {package}"
+                f" is missing: install rag-monitor[hhem], or set {place}.api_base to the address of a server"
             )
-    return InProcess(settings)
 
 
 class OverHTTP:
@@ -82,11 +84,11 @@ class OverHTTP:
         except CallFault:
             raise
         except Exception as error:  # noqa: BLE001 - the one call site of this client maps all its exceptions
-            raise classify(error, self._clock.now()) from None
+            raise self._fault(error, call) from None
         if response.status_code == _TOO_LARGE:
             raise CallFault(UnscoredReason.TOO_LARGE, "longer than the classifier accepts (HTTP 413)")
         if not response.is_success:
-            raise classify(_Refused(response), self._clock.now()) from None
+            raise self._fault(_Refused(response, raw), call) from None
         try:
             scores = json.loads(raw)
         except (ValueError, RecursionError):
@@ -95,6 +97,10 @@ class OverHTTP:
             message = "the classifier's reply is not a JSON list"
             raise CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
         return Reply(json.dumps(scores), "stop")
+
+    def _fault(self, error: Exception, call: ModelCall) -> CallFault:
+        sent = [str(message["content"]) for message in call.messages]
+        return classify(error, self._clock.now(), secrets=secrets_of(os.environ, self._key.current), prompt=sent)
 
 
 class InProcess:
@@ -148,8 +154,8 @@ class InProcess:
 class _Refused(Exception):  # noqa: N818 - a response, in the form that `classify` reads
     """An HTTP response whose status is not a success."""
 
-    def __init__(self, response: Any) -> None:
-        super().__init__()
+    def __init__(self, response: Any, body: bytes) -> None:
+        super().__init__(body[:_LONGEST_WORDS].decode("utf-8", "replace"))
         self.status_code = int(response.status_code)
         self.litellm_response_headers = dict(response.headers)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import random
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -23,13 +24,14 @@ from monitor.judge.api_key import ApiKey
 from monitor.judge.budget import BudgetTracker
 from monitor.judge.cache import Cache, question_key
 from monitor.judge.call import Caller, JudgeMetrics, QuestionUsage
-from monitor.judge.classifier import open_classifier
+from monitor.judge.classifier import check_classifier, open_classifier
 from monitor.judge.codec import RequestForm, VerdictFault
-from monitor.judge.litellm_provider import LiteLLM
+from monitor.judge.litellm_provider import LiteLLM, provider_fault
 from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable, Provider
 from monitor.judge.retry import CallFault, backoff
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import SAID, PauseCause, before_a_call, remedy
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime, Verdict
 from monitor.telemetry.events import Event
@@ -47,28 +49,30 @@ async def open_judge(
     begin: anyio.Event | None = None,
     seam: Callable[[Loadable], Loadable] = lambda provider: provider,
     pause: Pause | None = None,
+    place: str = "judge",
 ) -> AsyncIterator[JudgeClient]:
     """Open a judge for the life of the context. Returns at once; the first question waits until the provider is loaded.
 
     Loading takes seconds of processor time, so it waits for `begin`, which is set when the receivers listen. `seam` may
     wrap the provider, for example in a `Recording`. Pass `pause` to observe the judge's pause; then the question whose
-    refusal begins a pause ends as `paused` too, not only those after it. Leaving the context ends open questions with
-    `JudgeError(shutdown)`. Raises `ConfigError` if no model is configured, if a package is missing, if the key file
-    holds no key, or if there is a budget in dollars and the model's price is unknown.
+    refusal begins a pause ends as `paused` too, not only those after it; and the judge is paused from the beginning
+    where it lacks a key. `place` is its section, such as `judges.small`. Leaving the context ends open questions with
+    `JudgeError(shutdown)`. Raises `ConfigError` where the judge can never work, as `check_judge_settings` does.
     """
-    if settings.model is None:
-        raise ConfigError("judge.model: judged evaluators need a model, such as `openai/gpt-4o-mini`")
-    tariff = await anyio.to_thread.run_sync(budget.tariff, settings)
+    tariff = await anyio.to_thread.run_sync(check_judge_settings, settings, place)
 
     def key_failed(why: str) -> None:
         message = "the judge's key file cannot be read; the last key that was read stays in use"
         runtime.events.warning(Event.JUDGE_KEY_FAILED, message, model=settings.model, error=why)
 
-    key = ApiKey(settings, key_failed)
+    key = ApiKey(settings, key_failed, place=place)
     await anyio.to_thread.run_sync(key.load)
     made = open_classifier if settings.is_classifier else LiteLLM
     provider = seam(made(settings, runtime.clock, key))
     client = JudgeClient(settings, runtime, provider, tariff, rng=rng, pause=pause, key=key)
+    missing = before_a_call(settings, os.environ, place)
+    if pause is not None and missing is not None:
+        pause.refused(missing.cause, missing.why)
 
     async def load() -> None:
         if begin is not None:
@@ -91,6 +95,26 @@ async def open_judge(
                 await task
         with anyio.CancelScope(shield=True):
             await provider.aclose()
+
+
+def check_judge_settings(settings: JudgeSettings, place: str) -> budget.Tariff | None:
+    """Raise `ConfigError` for a judge that can never work, and return the price of its model. Needs no network.
+
+    It has no model, no provider knows the model, a package is missing, the key file holds no key, or there is a budget
+    in dollars and the price is unknown. `place` is its section. Takes milliseconds, or seconds for a model that is in
+    no list. Call from a thread.
+    """
+    if settings.model is None:
+        raise ConfigError(f"{place}.model: judged evaluators need a model, such as `openai/gpt-4o-mini`")
+    ApiKey(settings, place=place).load()
+    if settings.is_classifier:
+        check_classifier(settings, place)
+    elif not budget.is_listed(settings.model):
+        words = provider_fault(settings.model, settings.api_base)
+        if words:
+            what = remedy(PauseCause.NO_PROVIDER, place, model=settings.model)
+            raise ConfigError(f'{place}.model: {SAID[PauseCause.NO_PROVIDER]}: "{words}"; {what}')
+    return budget.tariff(settings, place)
 
 
 async def _beside(work: Callable[[], object]) -> None:
@@ -164,8 +188,16 @@ class JudgeClient:
         """Whether the circuit breaker is open."""
         return self._caller.held_back
 
+    @property
+    def held_back_by(self) -> str:
+        """What the first of the calls met that opened the circuit breaker; empty while it is closed."""
+        return self._caller.held_back_by
+
     def ready(self) -> None:
         """Let calls be made from now on."""
+        self._loaded.set()
+        if self.pause.now is not None:
+            return  # it was not ready from the beginning, and that was said
         cost = "" if self._priced else "; its price is unknown, so its cost is reported as 0"
         self._events.info(
             Event.JUDGE_READY,
@@ -174,7 +206,6 @@ class JudgeClient:
             temperature=self._settings.temperature,
             seed=self._settings.seed,
         )
-        self._loaded.set()
 
     def broken(self, why: str) -> None:
         """End all questions with `why` from now on: no call can be made."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib
 import logging
 import os
 import threading
@@ -14,6 +16,7 @@ from monitor.judge.api_key import ApiKey
 from monitor.judge.provider import ModelCall, Reply
 from monitor.judge.retry import CallFault, classify
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.words import own_words, secrets_of
 from monitor.model.outcome import UnscoredReason
 
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -68,6 +71,7 @@ class LiteLLM:
         )
         with _warming:
             if not _warmed:
+                _follow_no_redirects()
                 asyncio.run(_warm(litellm))
                 _warmed.append(True)
         self._litellm = litellm
@@ -109,7 +113,9 @@ class LiteLLM:
             raise
         except Exception as error:  # noqa: BLE001 - litellm also raises plain IndexError and the like
             # Drop the cause: its text may contain the key or the prompt.
-            raise classify(error, self._clock.now()) from None
+            hidden = secrets_of(os.environ, self._key.current)
+            sent = [str(message.get("content") or "") for message in call.messages if message.get("role") != "system"]
+            raise classify(error, self._clock.now(), secrets=hidden, prompt=sent) from None
 
 
 def _imported() -> Any:
@@ -119,6 +125,23 @@ def _imported() -> Any:
     import litellm  # noqa: PLC0415 - takes seconds
 
     return litellm
+
+
+def _follow_no_redirects() -> None:
+    """Have litellm's own client, which it uses for most providers, follow no redirect either."""
+    handler = importlib.import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
+    handler.__init__ = functools.partialmethod(handler.__init__, follow_redirects=False)
+
+
+def provider_fault(model: str, api_base: str | None) -> str:
+    """Return why litellm cannot tell whose model it is, in its words; empty where it can. Imports litellm."""
+    litellm = _imported()
+    litellm.suppress_debug_info = True  # it prints to the terminal
+    try:
+        litellm.get_llm_provider(model=model, api_base=api_base)
+    except Exception as error:  # noqa: BLE001 - as for a call
+        return own_words(error) or type(error).__name__
+    return ""
 
 
 def takes(model: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""Pauses a judge whose provider refuses until someone acts. Only a probe is sent now and then.
+"""Pauses a judge that cannot answer until someone acts. Only a probe is sent now and then.
 
-The circuit breaker is for a provider that is down and recovers by itself. Here nothing recovers until a key is
+The circuit breaker is for a provider that is down and recovers by itself. Here nothing recovers until a key is set or
 replaced, a bill is paid or the model's name is corrected. No evaluation waits for that: each ends at once, as `paused`.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 import anyio
@@ -16,6 +15,7 @@ import anyio
 from monitor.clock import Clock
 from monitor.errors import JudgeError
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import PauseCause, place_of, remedy
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Runtime
 from monitor.telemetry.events import Event, Events
@@ -24,14 +24,6 @@ FIRST_PROBE: Final = 15.0
 """Seconds from the beginning of a pause to its first probe. Each further probe waits twice as long."""
 LAST_PROBE: Final = 300.0
 """The longest wait between two probes, in seconds."""
-
-
-class PauseCause(StrEnum):
-    """Why a provider refuses until someone acts. A closed set."""
-
-    REFUSED = "refused"  # the key
-    UNPAID = "unpaid"
-    GONE = "gone"  # the model, the deployment, or the address
 
 
 class Paused(NamedTuple):
@@ -71,7 +63,7 @@ class Pause:
         return cls(
             runtime.clock,
             runtime.events,
-            place=f"judges.{name}" if name else "judge",
+            place=place_of(name),
             model=settings.model or "",
             key_file=settings.api_key_file is not None,
         )
@@ -110,7 +102,7 @@ class Pause:
             raise self.fault()
 
     def refused(self, cause: PauseCause, why: str) -> None:
-        """Begin a pause, or continue one: a call was refused for `cause`. `why` says how, in our own words."""
+        """Begin a pause, or continue one: a call was refused for `cause`, or is known to fail. `why` says how."""
         before = self._now
         if before is None:
             self._wait, self._next_probe = FIRST_PROBE, self._clock.monotonic() + FIRST_PROBE
@@ -118,7 +110,8 @@ class Pause:
                 scope.cancel()
         if before is None or before.cause is not cause:
             since, missed = (before.since, before.missed) if before else (self._clock.now(), 0)
-            self._now = Paused(cause, since, why, self._remedy(cause), missed)
+            what = remedy(cause, self._place, model=self._model, key_file=self._key_file)
+            self._now = Paused(cause, since, why, what, missed)
             self._events.error(
                 Event.JUDGE_PAUSED,
                 f"the judge is paused: {why}. To fix it: {self._now.remedy}",
@@ -160,19 +153,3 @@ class Pause:
     def fault(self) -> JudgeError:
         """Return the error for a question that is not asked."""
         return JudgeError(UnscoredReason.PAUSED, f"the judge is paused: {self._now.why}" if self._now else "paused")
-
-    def _remedy(self, cause: PauseCause) -> str:
-        place = self._place
-        if cause is PauseCause.UNPAID:
-            return f"pay the provider of {place} or raise the account's limit; the judge then resumes by itself"
-        if cause is PauseCause.GONE:
-            return (
-                f"check {place}.model and {place}.api_base, and whether the provider still offers the model; restart"
-                " the monitor after changing them"
-            )
-        if self._key_file:
-            return f"write a valid key to the file in {place}.api_key_file; the judge then resumes by itself"
-        return (
-            f"set a valid {place}.api_key and restart the monitor (with {place}.api_key_file a new key needs no"
-            " restart), or grant the key the missing permission at the provider; the judge then resumes by itself"
-        )

@@ -5,14 +5,21 @@ Faults are classified here and handled in one loop (`client.py`). litellm's own 
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
 import re
+import socket
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from monitor.errors import JudgeError
-from monitor.judge.pause import PauseCause
+from monitor.judge.setup import SAID, UNREACHABLE, PauseCause
+from monitor.judge.words import own_words
 from monitor.model.outcome import UnscoredReason
 
 _BASE, _LONGEST = 0.5, 20.0  # seconds
@@ -38,6 +45,25 @@ _CONTEXT = re.compile(
 )
 _FILTER = re.compile(r"content.?(filter|policy|management)|responsible.?ai", re.IGNORECASE)
 _FORMAT = re.compile(r"response.?format|json.?schema|structured.?output", re.IGNORECASE)
+# In litellm's words and the SDKs', before anything is sent.
+_NO_PROVIDER = re.compile(r"LLM Provider NOT provided", re.IGNORECASE)
+_NO_ADDRESS = re.compile(
+    r"(must provide|is required|missing|not (set|provided)).{0,60}\b(base_url|azure_endpoint|api_base|api base)\b"
+    r"|\b(base_url|azure_endpoint|api_base|api base)\b.{0,40}(is required|must be|missing|not (set|provided))",
+    re.IGNORECASE,
+)
+_NO_KEY = re.compile(
+    r"missing credentials|missing .{0,30}api.?key|no (api )?key (is )?(set|provided|found)|api.?key.{0,30}(is required"
+    r"|must be set|(is|are) not (set|provided|found)|is missing)|unable to locate credentials|no credentials"
+    r"|(could not|cannot|unable to) .{0,20}(find|load|locate).{0,20}credentials",
+    re.IGNORECASE,
+)
+_NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"})
+_RECEIVED = re.compile(
+    r"Original Response:|Received:|[Ii]nvalid response|Unexpected string response|Unable to get json"
+)
+_BROKEN = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ServerDisconnectedError", "ClientPayloadError"})
+_DEEPEST = 12  # exceptions in a row that are looked at
 
 
 class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed call, not a crash
@@ -45,7 +71,7 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
 
     Args:
         reason: the reason counted if no further call succeeds.
-        message: the fault in our own words. No text of the provider: it may repeat the prompt or the key.
+        message: the fault in our own words, perhaps followed by the provider's, cleaned by `own_words`.
         again: whether a retry may succeed.
         sick: whether it is a sign of the provider's bad health. Such faults open the circuit breaker.
         pauses: why no call can succeed until someone acts; None if one may.
@@ -72,14 +98,27 @@ class CallFault(JudgeError):  # noqa: N818 - named like VerdictFault: a failed c
         self.pauses = pauses
 
 
-def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a table of faults, in order
-    """Map an exception from litellm to a fault. `now` is in wall-clock seconds, for a `Retry-After` that is a date."""
+def classify(  # noqa: PLR0911 - a table of faults, in order
+    error: Exception, now: float, *, secrets: Iterable[str] = (), prompt: Iterable[str] = ()
+) -> CallFault:
+    """Map an exception of the one call site to a fault.
+
+    `now` is in wall-clock seconds, for a `Retry-After` that is a date. The message ends with the provider's own words,
+    without `secrets`, and without all that repeats a text of `prompt`.
+    """
+    chain = _chain(error)
+    words = own_words(error, secrets=secrets, prompt=prompt)
+    said = f': "{words}"' if words else ""
+    unanswered = None if _is_answered(error, chain) else _unanswered(error, chain, said)
+    if unanswered is not None:
+        return unanswered
     status = getattr(error, "status_code", None)
-    what = f"{type(error).__name__}" + (f", HTTP {status}" if isinstance(status, int) else "")
     reply = f"{error} {getattr(error, 'body', '')}"
     if not isinstance(status, int):
         # litellm raises a plain IndexError or TypeError for a reply that is JSON but no completion.
-        return CallFault(UnscoredReason.PROVIDER_ERROR, f"no usable completion ({what})", again=True, sick=True)
+        message = f"no usable completion ({type(error).__name__})"
+        return CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
+    what = f" (HTTP {status}){said}" if _is_answered(error, chain) else said
     lasting = _lasting(status, reply, error, what)
     if lasting is not None:
         return lasting
@@ -88,34 +127,120 @@ def classify(error: Exception, now: float) -> CallFault:  # noqa: PLR0911 - a ta
             status, UnscoredReason.PROVIDER_ERROR
         )
         wait = retry_after(getattr(error, "litellm_response_headers", None), now)
-        return CallFault(reason, f"the provider failed ({what})", again=True, sick=True, retry_after=wait)
+        return CallFault(reason, f"the provider failed{what}", again=True, sick=True, retry_after=wait)
     if type(error).__name__ == "ContextWindowExceededError" or (
         status == HTTPStatus.BAD_REQUEST and _CONTEXT.search(reply)
     ):
-        return CallFault(UnscoredReason.TOO_LARGE, f"longer than the model's context ({what})")
+        return CallFault(UnscoredReason.TOO_LARGE, f"longer than the model's context{what}")
     if type(error).__name__ == "ContentPolicyViolationError" or (
         status == HTTPStatus.BAD_REQUEST and _FILTER.search(reply)
     ):
-        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
+        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter{what}")
     if status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY) and _FORMAT.search(reply):
-        return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output ({what})", plain=True)
-    return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider rejects the call ({what})")
+        return CallFault(UnscoredReason.PROVIDER_ERROR, f"no structured output{what}", plain=True)
+    return CallFault(UnscoredReason.PROVIDER_ERROR, f"the provider rejects the call{what}")
+
+
+def _unanswered(error: Exception, chain: list[BaseException], said: str) -> CallFault | None:
+    """Return the fault if no HTTP response, or none that can be read, came back; None if it is of another kind."""
+    if _is_no_completion(error, chain):  # without words: they could be the prompt's, or a reply's
+        return CallFault(UnscoredReason.PROVIDER_ERROR, "what came back is no completion", again=True, sick=True)
+    unreachable = _unreachable(chain)
+    if unreachable is not None:
+        message = f"{UNREACHABLE}: {unreachable}"
+        return CallFault(UnscoredReason.PROVIDER_ERROR, message, again=True, sick=True)
+    cause = _unset(chain, f"{error!s:.{_HEAD}}")
+    if cause is None:
+        return None
+    reason = UnscoredReason.AUTH if cause is PauseCause.NO_KEY else UnscoredReason.PROVIDER_ERROR
+    return CallFault(reason, f"{SAID[cause]}{said}", pauses=cause)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an exception and those that led to it, the latest first."""
+    found: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in found and len(found) < _DEEPEST:
+        found.append(one)
+        one = one.__cause__ or one.__context__
+    return found
+
+
+def _is_answered(error: BaseException, chain: list[BaseException]) -> bool:
+    """Tell whether an HTTP response said so. litellm makes up a status for what it has found out itself."""
+    if any(type(one).__name__.endswith("HTTPStatusError") for one in chain):
+        return True
+    return len(chain) == 1 and not type(error).__module__.startswith("litellm")
+
+
+def _is_no_completion(error: BaseException, chain: list[BaseException]) -> bool:
+    """Tell whether a success came back whose body is something else. Its text could be anything, also the prompt."""
+    if isinstance(chain[-1], OSError):
+        return False
+    unread = any(
+        isinstance(one, json.JSONDecodeError) or getattr(one, "status_code", 0) == HTTPStatus.OK for one in chain
+    )
+    return unread or bool(_RECEIVED.search(f"{error!s:.{_HEAD}}"))
+
+
+def _unreachable(chain: list[BaseException]) -> str | None:
+    """Return what kept a connection from being made, or broke it; None where none is to blame."""
+    where = next(filter(None, map(_address, reversed(chain))), "")
+    for one in reversed(chain):
+        if isinstance(one, ConnectionRefusedError):
+            return f"connection refused{f' by {where}' if where else ''}"
+        if isinstance(one, socket.gaierror):
+            host = where.rpartition(":")[0] or where
+            return f"the host name {host} does not resolve" if host else "its host name does not resolve"
+        if isinstance(one, ssl.SSLError):
+            reason = one.verify_message if isinstance(one, ssl.SSLCertVerificationError) else (one.reason or "")
+            words = " ".join(str(reason).replace("_", " ").split()).lower()
+            return f"TLS{f' with {where}' if where else ''} failed{f': {words}' if words else ''}"
+        if type(one).__name__ in _BROKEN or isinstance(one, (ConnectionResetError, BrokenPipeError)):
+            return f"the connection{f' to {where}' if where else ''} broke"
+        if isinstance(one, OSError) and one.errno is not None and not isinstance(one, TimeoutError):
+            return f"{os.strerror(one.errno).lower()}{f' ({where})' if where else ''}"
+    return None
+
+
+def _address(error: BaseException) -> str:
+    """Return host and port that a library's exception names, if it does. litellm makes some up."""
+    if type(error).__module__.startswith("litellm"):
+        return ""
+    host, port = getattr(error, "host", None), getattr(error, "port", None)
+    if isinstance(host, str) and host:
+        return f"{host}:{port}" if isinstance(port, int) else host
+    url = None
+    with suppress(AttributeError, RuntimeError):  # of httpx only, and it may be unset
+        url = error.request.url  # type: ignore[attr-defined]
+    if url is None or not url.host:
+        return ""
+    return f"{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+
+
+def _unset(chain: list[BaseException], head: str) -> PauseCause | None:
+    """Return what the set-up lacks, by the words of a library that made no call."""
+    if _NO_PROVIDER.search(head):
+        return PauseCause.NO_PROVIDER
+    if _NO_ADDRESS.search(head):
+        return PauseCause.NO_ADDRESS
+    if _NO_KEY.search(head) or type(chain[-1]).__name__ in _NO_CREDENTIALS:
+        return PauseCause.NO_KEY
+    return PauseCause.NO_PACKAGE if isinstance(chain[-1], ImportError) else None
 
 
 def _lasting(status: int, reply: str, error: Exception, what: str) -> CallFault | None:
     """Return the fault if it lasts until someone acts, else None."""
     head = f"{str(error)[:_HEAD]} {getattr(error, 'code', '')} {_code(error)}"
     if status == HTTPStatus.FORBIDDEN and (_FLAGGED.search(head) or _FILTER.search(head)):
-        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter ({what})")
+        return CallFault(UnscoredReason.CONTENT_FILTER, f"stopped by the provider's content filter{what}")
     if _is_unpaid(status, head, reply, error):
-        message = f"the provider demands payment, or the account has reached a limit ({what})"
         reason = UnscoredReason.RATE_LIMITED if status in _PASSING else UnscoredReason.PROVIDER_ERROR
-        return CallFault(reason, message, pauses=PauseCause.UNPAID)
+        return CallFault(reason, f"{SAID[PauseCause.UNPAID]}{what}", pauses=PauseCause.UNPAID)
     if status in _UNAUTHORISED:
-        return CallFault(UnscoredReason.AUTH, f"the provider rejects the key ({what})", pauses=PauseCause.REFUSED)
+        return CallFault(UnscoredReason.AUTH, f"{SAID[PauseCause.REFUSED]}{what}", pauses=PauseCause.REFUSED)
     if status in _GONE or (status == HTTPStatus.BAD_REQUEST and _MODEL_GONE.search(head)):
-        message = f"the provider has no such model, or there is nothing at this address ({what})"
-        return CallFault(UnscoredReason.PROVIDER_ERROR, message, pauses=PauseCause.GONE)
+        return CallFault(UnscoredReason.PROVIDER_ERROR, f"{SAID[PauseCause.GONE]}{what}", pauses=PauseCause.GONE)
     return None
 
 

@@ -54,7 +54,7 @@ class UnscoredReason(StrEnum):
     AUTH = "auth"
     SHUTDOWN = "shutdown"
     OVERLOADED = "overloaded"  # the queue in front of the judge is full
-    PAUSED = "paused"  # the judge refuses until someone acts (key, payment, model), and is not asked until then
+    PAUSED = "paused"  # no call can succeed until someone acts (set-up, key, payment, model), so none is made
     ERROR = "error"  # the evaluator raised an exception
 
 
@@ -237,7 +237,7 @@ class DefectRule:
 class Attempt:
     """One call to a judge: its duration in seconds, and `ok` or the reason why it failed.
 
-    `detail` contains no text of the provider and none of the traffic.
+    `detail` may quote the provider, without keys; it contains no text of the traffic.
     """
 
     seconds: float

@@ -18,9 +18,10 @@ from monitor.clock import Clock
 from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.extraction.feedback.rules import known_names
+from monitor.judge.setup import place_of
 from monitor.model.external import ScoreSource
 from monitor.operations.monitor_client import MonitorClient
-from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.explain import (
     Cause,
     EvaluatorFacts,
@@ -170,7 +171,7 @@ def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> Evaluato
         name=one.evaluator.name,
         place=f"evaluators[{index}]",
         cost=one.evaluator.cost,
-        judge_place="judge" if one.judge == DEFAULT_JUDGE else f"judges.{one.judge}",
+        judge_place=place_of(one.judge),
         judge={name: getattr(judge, name) for name in _OF_A_JUDGE},
         works=config.works(one),
         rate=sampler.rate if isinstance(sampler, Uniform) else None,

@@ -29,6 +29,7 @@ from monitor.judge.metered import MeteredJudge
 from monitor.judge.pause import Pause
 from monitor.judge.provider import Loadable
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import place_of
 from monitor.model.case import Case
 from monitor.model.outcome import (
     Cost,
@@ -267,7 +268,9 @@ async def open_scorer(
     async with AsyncExitStack() as stack:
         opened: dict[str, Judge] = {}
         for name in dict.fromkeys(one.judge for one in evaluators if one.evaluator.cost == "judge"):
-            opening = open_judge(judges[name], lent, rng=random.Random(), seam=seam, pause=pauses.get(name))
+            opening = open_judge(
+                judges[name], lent, rng=random.Random(), seam=seam, pause=pauses.get(name), place=place_of(name)
+            )
             opened[name] = await stack.enter_async_context(opening)
         yield Scorer(evaluators, opened, runtime=lent, slices=slices, scope=scope)
 

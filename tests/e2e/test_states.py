@@ -16,6 +16,7 @@ import pytest
 from monitor import app, config
 from monitor.alerts.self_alerts.evaluator_paused import NAME
 from monitor.pipeline.introspection.evaluator_status import State
+from tests.support.command import command
 from tests.support.llm import LLMServer, Reply, Script, bad_key, hang, no_quota, not_found, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import RagService
@@ -114,6 +115,53 @@ def test_a_refused_key_pauses_until_another_one_is_written_into_its_file(tmp_pat
         assert "rag-monitor backfill --missed" in resumed[0]["message"]
         assert len(events(monitor, "judge_paused")) == 1
         assert "old" not in monitor.log.read_text()
+
+
+def why(monitor: MonitorProcess) -> str:
+    return command("why", "--evaluator", "relevance", "--url", f"http://127.0.0.1:{monitor.metrics_port}").stdout
+
+
+def test_without_a_key_the_judge_is_paused_from_the_start_and_everything_says_why(tmp_path, llm, monkeypatch):
+    """The log, the page, the metric, `why`: and not one call goes out for nothing."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with monitored(tmp_path, llm, judge=judge(llm)) as monitor:
+        found = until_it_is(monitor, "paused", seconds=5)
+        said = "no API key is set: there is no judge.api_key, and the variable OPENAI_API_KEY is not set"
+        assert said in found["why"]
+        assert "judge.api_key, or OPENAI_API_KEY in its environment" in found["remedy"]
+        (paused,) = events(monitor, "judge_paused")
+        assert paused["cause"] == "no_key"
+        assert not events(monitor, "judge_ready")
+        ask(monitor, 0, 3)
+        wait_until(lambda: monitor.total("ragmonitor_unscored_total", reason="paused") == 3, 20, "all to be missed")
+        assert is_in(monitor, "ok", "overlap_groundedness")
+        wait_until(lambda: "no API key is set" in why(monitor), 20, "the request log to be written")
+        assert "To change it: judge.api_key" in why(monitor)
+        assert not llm.requests
+        assert_balanced(monitor.samples())
+
+
+def test_an_address_at_which_nothing_listens_is_named_and_tried_again(tmp_path, llm):
+    address = f"127.0.0.1:{free_port()}"
+    closed = judge(llm, api_key="none", max_attempts=1) | {"api_base": f"http://{address}/v1"}
+    with monitored(tmp_path, llm, judge=closed) as monitor:
+        ask(monitor, 0, 6)
+        found = until_it_is(monitor, "error")
+        assert f"connection refused by {address}" in found["why"]
+        assert "judge.api_base" in found["remedy"]
+        assert "HTTP 500" not in monitor.log.read_text() + monitor.get("/")
+        wait_until(lambda: f"connection refused by {address}" in why(monitor), 20, "the request log to be written")
+        assert "To change it: judge.api_base" in why(monitor)
+
+
+def test_the_breaker_says_what_it_met_first(tmp_path, llm):
+    llm.always(lambda _: status(500, message="the disk is full") if len(llm.requests) == 1 else status(503))
+    with monitored(tmp_path, llm, judge=judge(llm, api_key="none", max_attempts=1, max_concurrency=1)) as monitor:
+        ask(monitor, 0, 25)
+        wait_until(lambda: events(monitor, "judge_breaker_opened"), 40, "the breaker to open")
+        (opened,) = events(monitor, "judge_breaker_opened")
+        assert '(the provider failed (HTTP 500): "the disk is full")' in opened["message"]
+        wait_until(lambda: "the disk is full" in standing(monitor)["why"], 10, "the first cause on the page")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_without_the_judge_no_call_is_made(tmp_path, llm):
 def test_a_judge_without_a_key_is_named_though_it_is_not_asked(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     config = written(tmp_path, judge={"model": "openai/gpt-4o-mini"})
-    assert level(examined(config, "--no-judge"), "OPENAI_API_KEY is not set") == "warning"
+    assert level(examined(config, "--no-judge", failed=1), "OPENAI_API_KEY is not set") == "failed"
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     assert level(examined(config, "--no-judge"), "OPENAI_API_KEY is set") == "ok"
 

@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry
 from monitor.clock import SystemClock
 from monitor.errors import JudgeError
 from monitor.judge.client import open_judge
-from monitor.judge.pause import PauseCause
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import PauseCause
 from monitor.model.case import Message
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question, Runtime

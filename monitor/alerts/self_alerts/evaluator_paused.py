@@ -1,4 +1,4 @@
-"""`RagEvaluatorPaused`: the provider of a judge refuses its calls until someone acts."""
+"""`RagEvaluatorPaused`: no call to a judge can succeed until someone acts."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ def _tests() -> Iterator[Test]:
 
 ALERT = SelfAlert(
     name=NAME,
-    summary="A judge is paused until its API key, its account or its model is fixed.",
+    summary="A judge is paused until its set-up, its API key, its account or its model is fixed.",
     condition=_EvaluatorPaused,
     rules=(
         PrometheusRule(
             'max by (evaluator) (ragmonitor_evaluator_state{state="paused"}) > 0',
-            "The judge of {{ $labels.evaluator }} is paused: its provider rejects the API key, asks for payment or does"
-            " not have the model. The web UI and the log (event judge_paused) say which, and how to fix it.",
+            "The judge of {{ $labels.evaluator }} is paused: it has no API key or address, or its provider rejects the"
+            " key, asks for payment or does not have the model. The web UI and the log (event judge_paused) say which,"
+            " and how to fix it.",
         ),
     ),
     inhibits=(Inhibits(_EXPLAINED, "a paused judge is why there are no scores", None, Severity.WARNING, _SAME),),

@@ -13,8 +13,9 @@ from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import place_of, remedy_in
 from monitor.model.case import Case, ReadingStatus
-from monitor.model.outcome import EvaluationResult, Score
+from monitor.model.outcome import EvaluationResult, Score, Unscored
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.scoring import REPEAT_STEP, open_scorer
 from monitor.stages import Runtime
@@ -95,6 +96,16 @@ class TrialResult:
         """How many scores disagree with the majority on whether the answer is a defect."""
         counts = Counter(result.defect for result in self.scored)
         return len(self.scored) - max(counts.values(), default=0)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about the set-up or the address of the judge; empty where nothing says that it is to blame."""
+        if self.settings is None:
+            return ""
+        place = place_of(self.evaluator.judge)
+        outcomes = (run.result.outcome for run in self.runs)
+        details = (one.detail for one in outcomes if isinstance(one, Unscored))
+        return next(filter(None, (remedy_in(detail, place, self.settings) for detail in details)), "")
 
     def temperature(self, exchange: Exchange) -> float | None:
         """Return the temperature of a call; None where the provider's own applies."""

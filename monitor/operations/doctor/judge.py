@@ -21,6 +21,7 @@ from monitor.judge.client import open_judge
 from monitor.judge.litellm_provider import takes
 from monitor.judge.provider import Exchange, RecordingProvider
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import before_a_call, key_variable, place_of, provider_in, remedy, remedy_in
 from monitor.model.case import Message
 from monitor.model.outcome import EvaluationResult, Score, UnscoredReason
 from monitor.operations.doctor.findings import Finding, failed, ok, warning
@@ -37,7 +38,6 @@ _LEAST_RIGHT: Final = 4
 _MAX_CLOCK_OFFSET: Final = 60.0
 
 _FIXES: Final = {
-    UnscoredReason.AUTH: "set the right key as `api_key`, or in the provider's own environment variable",
     UnscoredReason.TIMEOUT: "check `api_base`, use a faster model, or raise `timeout`",
     UnscoredReason.RATE_LIMITED: "raise the provider's limit, or set `budget.requests_per_minute` below it",
     UnscoredReason.BUDGET: "raise `budget`",
@@ -63,12 +63,15 @@ _WORD: Final = Prompt("doctor", (Message("user", "Reply with the word yes."),), 
 def check_keys(config: Config) -> Iterator[Finding]:
     """Yield whether each judge has a key, without using it."""
     for name, settings in config.all_judges.items():
-        place = _place(name)
-        provider = (settings.model or "").partition("/")[0]
+        place = place_of(name)
         if settings.model is None or settings.is_classifier:
             continue
-        variable = f"{re.sub(r'[^A-Z0-9]', '_', provider.upper())}_API_KEY"
-        if settings.api_key_file is not None:
+        missing = before_a_call(settings, os.environ, place)
+        named = re.sub(r"[^A-Z0-9]", "_", provider_in(settings.model).upper())
+        variable = key_variable(settings.model) or f"{named}_API_KEY"
+        if missing is not None:
+            yield failed(place, missing.why, remedy(missing.cause, place, model=settings.model))
+        elif settings.api_key_file is not None:
             yield _key_file(place, settings)
         elif settings.api_key is not None and settings.api_key.get_secret_value():
             yield ok(place, "API key present (not verified)")
@@ -79,13 +82,9 @@ def check_keys(config: Config) -> Iterator[Finding]:
             yield warning(place, f"no `api_key`, and {variable} is not set", fix)
 
 
-def _place(name: str) -> str:
-    return f"judges.{name}" if name != DEFAULT_JUDGE else "judge"
-
-
 def _key_file(place: str, settings: JudgeSettings) -> Finding:
     try:
-        ApiKey(settings).load()
+        ApiKey(settings, place=place).load()
     except ConfigError as error:
         return failed(place, str(error), "put only the provider's key in the file, readable by this user")
     return ok(place, "API key present in `api_key_file` (not verified)")
@@ -94,7 +93,7 @@ def _key_file(place: str, settings: JudgeSettings) -> Finding:
 async def check_judges(config: Config) -> AsyncIterator[Finding]:
     """Yield findings on each configured judge; about ten calls each."""
     for name, settings in config.all_judges.items():
-        place = _place(name)
+        place = place_of(name)
         if settings.model is None:
             if name != DEFAULT_JUDGE or not config.judges:
                 yield warning(place, "no model is configured: judged evaluators are off", "set `judge.model`")
@@ -109,14 +108,13 @@ async def _one(config: Config, name: str, place: str, settings: JudgeSettings) -
     impatient = settings.model_copy(update={"max_attempts": 1, "max_age": min(settings.max_age, 60.0)})
     seam = partial(RecordingProvider, exchanges=exchanges)
     try:
-        async with open_judge(impatient, runtime, rng=random.Random(), seam=seam) as judge:
+        async with open_judge(impatient, runtime, rng=random.Random(), seam=seam, place=place) as judge:
             if not settings.is_classifier:
                 try:
                     verdict = await judge.ask(_QUESTION)
                 except JudgeError as error:
-                    yield failed(
-                        place, f"{judge.model} returns no verdict: {error}", _FIXES.get(error.reason, _OTHER_FIX)
-                    )
+                    fix = remedy_in(str(error), place, settings) or _FIXES.get(error.reason, _OTHER_FIX)
+                    yield failed(place, f"{judge.model} returns no verdict: {error}", fix)
                     return
                 yield ok(place, f"{verdict.model} returned a structured verdict in {timing(verdict.seconds)}")
                 yield _temperature(place, settings)

@@ -19,7 +19,8 @@ from typing import Final, NamedTuple, Protocol
 
 from monitor.clock import Clock
 from monitor.judge.pause import Pause, Paused
-from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, UnscoredReason
+from monitor.judge.setup import UNREACHABLE
+from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, Unscored, UnscoredReason
 from monitor.quantities import human_duration
 from monitor.telemetry.metrics import Metrics, samples
 
@@ -58,6 +59,13 @@ class EvaluatorStatus(NamedTuple):
 
 
 _OVERLOAD: Final = (UnscoredReason.OVERLOADED, UnscoredReason.BUDGET)
+_OF_A_CALL: Final = (
+    UnscoredReason.TIMEOUT,
+    UnscoredReason.RATE_LIMITED,
+    UnscoredReason.PROVIDER_ERROR,
+    UnscoredReason.AUTH,
+    UnscoredReason.BREAKER_OPEN,
+)
 _NOT_A_FAULT: Final = (*_OVERLOAD, UnscoredReason.PAUSED, UnscoredReason.SHUTDOWN)
 
 
@@ -67,7 +75,8 @@ class StatusFacts:
 
     `scored`, `skipped` and `unscored` count the last `WINDOW` seconds; `finished` and `waiting` everything since
     `started_at`; `last` is the end of the latest evaluation. `off`: its judge has no model. `broken` says why its judge
-    can never answer. `held_back`: its judge's circuit breaker is open.
+    can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met. `latest` is what
+    the newest call met that failed within the window.
     """
 
     name: str
@@ -82,6 +91,8 @@ class StatusFacts:
     off: bool = False
     broken: str = ""
     held_back: bool = False
+    held_back_by: str = ""
+    latest: str = ""
     paused: Paused | None = None
 
     @property
@@ -115,13 +126,14 @@ def _error(facts: StatusFacts) -> EvaluatorStatus | None:
         why = f"Its judge cannot work: {facts.broken}."
         return EvaluatorStatus(State.ERROR, why, "Fix this and restart the monitor.")
     if facts.held_back:
-        why = "At least half of the calls to its judge failed. It is probed every 15 seconds until it answers."
-        remedy = _remedy(facts.faults) or _sentence(_REMEDIES[UnscoredReason.BREAKER_OPEN])
+        first = f": first, {facts.held_back_by}" if facts.held_back_by else ""
+        why = f"At least half of the calls to its judge failed{first}. It is probed every 15 seconds until it answers."
+        remedy = _remedy(facts) or _sentence(_REMEDIES[UnscoredReason.BREAKER_OPEN])
         return EvaluatorStatus(State.ERROR, why, remedy)
     failed = sum(facts.faults.values())
     if failed < ERROR_FROM or failed < ERROR_SHARE * facts.due:
         return None
-    return EvaluatorStatus(State.ERROR, _without_score(facts), _remedy(facts.faults))
+    return EvaluatorStatus(State.ERROR, _without_score(facts), _remedy(facts))
 
 
 def _overloaded(facts: StatusFacts) -> EvaluatorStatus | None:
@@ -141,7 +153,7 @@ def _degraded(facts: StatusFacts) -> EvaluatorStatus | None:
     failed = sum(facts.faults.values())
     if facts.due < DEGRADED_FROM or failed < DEGRADED_SHARE * facts.due:
         return None
-    return EvaluatorStatus(State.DEGRADED, _without_score(facts), _remedy(facts.faults))
+    return EvaluatorStatus(State.DEGRADED, _without_score(facts), _remedy(facts))
 
 
 def _never_run(facts: StatusFacts) -> EvaluatorStatus | None:
@@ -203,10 +215,14 @@ def _without_score(facts: StatusFacts) -> str:
     listed = sorted(facts.faults.items(), key=lambda one: (-one[1], one[0]))
     reasons = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in listed)
     failed = sum(facts.faults.values())
-    return f"{failed} of {facts.due} evaluations in the last {_WINDOW} produced no score: {reasons}."
+    latest = f" The latest: {facts.latest}." if facts.latest else ""
+    return f"{failed} of {facts.due} evaluations in the last {_WINDOW} produced no score: {reasons}.{latest}"
 
 
-def _remedy(faults: Mapping[UnscoredReason, int]) -> str:
+def _remedy(facts: StatusFacts) -> str:
+    if UNREACHABLE in (facts.held_back_by or facts.latest):
+        return _sentence("check judge.api_base, and that something listens there that this machine can reach")
+    faults = facts.faults
     most = max(faults, key=lambda reason: faults[reason], default=None)
     return _sentence(_REMEDIES.get(most, _OTHER_REMEDY)) if most is not None else ""
 
@@ -230,6 +246,11 @@ class JudgeHealth(Protocol):
         """Whether its circuit breaker is open."""
         ...
 
+    @property
+    def held_back_by(self) -> str:
+        """What the first of the calls met that opened it; empty while it is closed."""
+        ...
+
 
 class TrackedEvaluator(NamedTuple):
     """An evaluator: the name of its judge, None where it asks none, and whether that judge has no model."""
@@ -245,10 +266,13 @@ class _Results:
     def __init__(self) -> None:
         self.finished = 0
         self.last: float | None = None
+        self._latest: tuple[float, str] = (-math.inf, "")
         self._steps: deque[tuple[int, Counter[str]]] = deque()
 
-    def add(self, at: float, outcome: str) -> None:
+    def add(self, at: float, outcome: str, met: str = "") -> None:
         self.finished += 1
+        if met:
+            self._latest = (at, met)
         self.last = max(at, self.last or at)
         step = math.floor(at / _STEP)
         if not self._steps or self._steps[-1][0] < step:
@@ -259,6 +283,10 @@ class _Results:
         while self._steps and (self._steps[0][0] + 1) * _STEP <= now - WINDOW:
             self._steps.popleft()
         return sum((counts for _, counts in self._steps), Counter())
+
+    def met(self, now: float) -> str:
+        at, what = self._latest
+        return what if at > now - WINDOW else ""
 
 
 class StatusTracker:
@@ -289,7 +317,9 @@ class StatusTracker:
             return
         outcome = result.outcome
         kind = "scored" if isinstance(outcome, Score) else "skipped" if isinstance(outcome, Skipped) else outcome.reason
-        results.add(result.evaluated_at, str(kind))
+        # Only of a call: what an evaluator says of a reply could quote it.
+        met = outcome.detail if isinstance(outcome, Unscored) and outcome.reason in _OF_A_CALL else ""
+        results.add(result.evaluated_at, str(kind), met)
 
     def current(self) -> Mapping[str, EvaluatorStatus]:
         """Return the status of each evaluator, by name."""
@@ -327,6 +357,8 @@ class StatusTracker:
             off=one.off,
             broken=judge.fault if judge is not None else "",
             held_back=judge.held_back if judge is not None else False,
+            held_back_by=judge.held_back_by if judge is not None else "",
+            latest=results.met(now),
             paused=judge.pause.now if judge is not None else None,
         )
 

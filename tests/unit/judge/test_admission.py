@@ -33,6 +33,40 @@ def test_it_opens_at_half_failures_of_twenty_calls():
     assert breaker.is_open
 
 
+def test_what_the_first_failed_call_met_is_kept_until_it_closes():
+    clock = ManualClock()
+    breaker = Breaker(clock)
+    for number in range(FEWEST):
+        held = breaker.enter()
+        assert held is not None
+        held.failed("connection refused" if number == 0 else "no answer")
+    assert breaker.is_open
+    assert breaker.cause == "connection refused"
+    clock.advance(PROBE_EVERY)
+    probe = breaker.enter()
+    assert probe is not None
+    probe.failed("another thing")
+    assert breaker.cause == "connection refused"
+    clock.advance(PROBE_EVERY)
+    call(breaker, well=True)
+    assert not breaker.is_open
+    assert breaker.cause == ""
+
+
+def test_a_failure_that_has_left_the_window_is_no_cause():
+    clock = ManualClock()
+    breaker = Breaker(clock)
+    held = breaker.enter()
+    assert held is not None
+    held.failed("long ago")
+    clock.advance(WINDOW + 1)
+    for _ in range(FEWEST):
+        held = breaker.enter()
+        assert held is not None
+        held.failed("now")
+    assert breaker.cause == "now"
+
+
 def test_it_stays_closed_below_half():
     """J11."""
     breaker = Breaker(ManualClock())

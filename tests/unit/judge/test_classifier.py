@@ -15,7 +15,7 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
-from monitor.judge.classifier import HHEM, LONGEST_PAIR, InProcess, OverHTTP, open_classifier
+from monitor.judge.classifier import HHEM, LONGEST_PAIR, InProcess, OverHTTP, check_classifier, open_classifier
 from monitor.judge.provider import ModelCall
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
@@ -62,8 +62,10 @@ def test_a_missing_package_is_an_error_at_the_start_that_names_the_extra(monkeyp
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else real("json", *rest)
     )
-    with pytest.raises(ConfigError, match=r"torch is missing: install rag-monitor\[hhem\], or give the api_base"):
-        open_classifier(settings(), SystemClock())
+    with pytest.raises(
+        ConfigError, match=r"^judges\.h\.model: .*torch is missing: install rag-monitor\[hhem\], or set"
+    ):
+        check_classifier(settings(), "judges.h")
 
 
 def test_an_address_needs_no_package():

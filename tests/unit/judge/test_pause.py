@@ -11,10 +11,11 @@ from monitor.errors import ConfigError, JudgeError
 from monitor.judge.api_key import ApiKey
 from monitor.judge.budget import Tariff
 from monitor.judge.client import JudgeClient
-from monitor.judge.pause import Pause, PauseCause
+from monitor.judge.pause import Pause
 from monitor.judge.provider import Reply
 from monitor.judge.retry import CallFault
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import PauseCause
 from monitor.model.outcome import UnscoredReason
 from tests.support.judge import GOOD, FakeProvider, Rig, down
 from tests.support.virtual_time import LoopClock

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from monitor.judge.setup import UNREACHABLE, PauseCause, cause_in
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, at_least
@@ -123,6 +124,13 @@ def of_unscored(reason: str, detail: str, evaluator: EvaluatorSetup | None) -> R
     more = f" ({detail})" if detail else ""
     if reason not in frozenset(UnscoredReason):
         return Reason(f"it produced no score: {reason}{more}")
+    cause = cause_in(detail)
+    if cause is not None:
+        paused = "the judge is paused until someone acts: " if reason == UnscoredReason.PAUSED else ""
+        said = detail.removeprefix("the judge is paused: ")
+        return Reason(f"{paused}{said}", _OF_A_CAUSE[cause].format(judge=judge))
+    if UNREACHABLE in detail:
+        return Reason(detail, f"{judge}.api_base: an address at which the provider listens, reachable from here")
     made = _UNSCORED[UnscoredReason(reason)]
     text, setting = made(judge, detail, evaluator) if callable(made) else made
     return Reason(f"{text}{more}", setting.format(judge=judge))
@@ -152,6 +160,16 @@ def _too_large(judge: str, _: str, evaluator: EvaluatorSetup | None) -> tuple[st
     text = "question, context and answer together are longer than the judge accepts"
     return text, f"{judge}.max_characters: higher{than}, if the model's context window has room"
 
+
+_OF_A_CAUSE: Final[Mapping[PauseCause, str]] = {
+    PauseCause.REFUSED: "{judge}.api_key: one that the provider accepts",
+    PauseCause.UNPAID: "at the provider: pay, or raise the limit of the account that {judge}.api_key belongs to",
+    PauseCause.GONE: "{judge}.model: one that the provider serves; {judge}.api_base: its address",
+    PauseCause.NO_KEY: "{judge}.api_key: the provider's key, such as ${{NAME_OF_A_VARIABLE}}",
+    PauseCause.NO_ADDRESS: "{judge}.api_base: the address of the provider's API",
+    PauseCause.NO_PROVIDER: "{judge}.model: provider/name, such as openai/gpt-4o-mini",
+    PauseCause.NO_PACKAGE: "beside the monitor: install that package; or {judge}.model: one of another provider",
+}
 
 _Made = tuple[str, str] | Callable[[str, str, EvaluatorSetup | None], tuple[str, str]]
 _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judge.pause import PauseCause, Paused
+from monitor.judge.pause import Paused
+from monitor.judge.setup import PauseCause
 from monitor.model.outcome import UnscoredReason
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, State, StatusFacts, status_of
 from monitor.web.views import EvaluatorState

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.judge.pause import Pause, PauseCause
+from monitor.judge.pause import Pause
+from monitor.judge.setup import PauseCause
 from monitor.model.outcome import EvaluationResult, Outcome, RateScope, Score, Unscored, UnscoredReason
 from monitor.pipeline.introspection.evaluator_status import State, StatusTracker, TrackedEvaluator
 from tests.support.page import answer
@@ -21,6 +22,7 @@ class FakeJudge:
     pause: Pause
     fault: str = ""
     held_back: bool = False
+    held_back_by: str = ""
 
 
 @dataclass

@@ -1,0 +1,26 @@
+"""Finds what keeps a valid configuration from working, as far as that shows without network and without a call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from monitor.config import Config
+from monitor.judge.client import check_judge_settings
+from monitor.judge.setup import before_a_call, place_of, remedy
+
+
+def warnings(config: Config) -> Iterator[str]:
+    """Yield what will not work, and what to do: the monitor starts, but a part of it stays silent.
+
+    Raises `ConfigError` for what keeps the monitor from starting. Takes seconds for a model that is in no list.
+    """
+    for name, settings in config.all_judges.items():
+        if settings.model is None:
+            continue
+        place = place_of(name)
+        check_judge_settings(settings, place)
+        missing = before_a_call(settings, os.environ, place)
+        if missing is not None:
+            what = remedy(missing.cause, place, model=settings.model)
+            yield f"{place}: {missing.why}; its evaluators will be paused. To fix it: {what}"
