@@ -111,6 +111,14 @@ def says_none(text: str) -> bool:
     return not stripped or (len(stripped) <= 120 and _NONE_FOUND.fullmatch(stripped) is not None)  # noqa: PLR2004
 
 
+def address(item: Value) -> str:
+    """Return the address of the document that a mapping describes, from it or its metadata; empty if it names none."""
+    if not isinstance(item, Mapping):
+        return ""
+    metadata = values.unfold(values.first(item, ("metadata", "meta", "extra_info")))
+    return _field((item, metadata) if isinstance(metadata, Mapping) else (item,), _URI_KEYS)
+
+
 def without_text(documents: Sequence[Document]) -> int:
     """Return the number of documents that were sent without their text."""
     return sum(not document.content for document in documents)

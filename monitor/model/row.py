@@ -16,12 +16,14 @@ class Row(NamedTuple):
     """One row of a known shape, still as JSON.
 
     `content` is compact JSON on one line. `request_id` is the row's own id, else a hash of the row, so that a repeated
-    row has the same. `app` is empty if neither the row nor its sender names one.
+    row has the same. `app` is empty if neither the row nor its sender names one. `unused` are the names of fields that
+    are not read, the first 20.
     """
 
     request_id: str
     app: str
     content: bytes
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

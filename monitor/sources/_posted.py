@@ -37,7 +37,8 @@ def row_route(options: OtlpReceiver, intake: Intake) -> Route:
         body, app = _begin(delivery, _LONGEST_APP)
         found = await asyncio.to_thread(read, body, app) if len(body) > _LARGE else read(body, app)
         await intake.accept(RowBatch(SOURCE, found.rows, len(found.faults), app))
-        return _reply(len(found.rows), found.faults, "row", "rows")
+        unused = dict.fromkeys(name for row in found.rows for name in row.unused)
+        return _reply(len(found.rows), found.faults, "row", "rows", unused=list(unused)[:_ERRORS_TOLD])
 
     return Route(dict.fromkeys(_JSON_LINES, "json"), take)
 
@@ -66,10 +67,13 @@ def _begin(delivery: PostedBody, longest: int) -> tuple[bytes, str]:
     return delivery.content, named[0].strip()[:longest]
 
 
-def _reply(accepted: int, faults: Sequence[tuple[int, str]], one: str, many: str) -> bytes:
+def _reply(
+    accepted: int, faults: Sequence[tuple[int, str]], one: str, many: str, *, unused: Sequence[str] = ()
+) -> bytes:
     """Build the answer to the sender. Raises `InvalidData` if nothing could be read. A fault: number and error."""
     if faults and not accepted:
         number, error = faults[0]
         raise InvalidData(f"none of {len(faults)} {many} can be read; {one} {number}: {error}")
     errors = [{one: number, "error": error} for number, error in faults[:_ERRORS_TOLD]]
-    return orjson.dumps({"accepted": accepted, "rejected": len(faults), "errors": errors})
+    told = {"accepted": accepted, "rejected": len(faults), "errors": errors}
+    return orjson.dumps({**told, "unused": unused} if unused else told)

@@ -109,6 +109,23 @@ def test_each_row_ends_in_its_own_place(tmp_path: Path) -> None:
         assert monitor.total("ragmonitor_evaluation_weight_total", app="bakery") == 4.0
 
 
+def test_references_of_every_shape_are_compared_and_unread_fields_named(tmp_path: Path) -> None:
+    with MonitorProcess(tmp_path, {"evaluators": [{"type": "f1_score"}]}) as monitor:
+        spring = {"userText": "How long?", "responseContent": "Two years.", "dataList": [{"text": "Two years."}]}
+        bodies = [
+            lines({**spring, "id": 1, "expected_response": "Two years."}, {**spring, "id": 2, "ground_truth": "One."}),
+            json.dumps({"data": [{**spring, "id": 3, "reference": "Two years.", "latency": 3, "price": 4}]}).encode(),
+        ]
+        answers = [post(monitor.http, body).json() for body in bodies]
+        assert answers == [
+            {"accepted": 2, "rejected": 0, "errors": []},
+            {"accepted": 1, "rejected": 0, "errors": [], "unused": ["latency", "price"]},
+        ]
+        wait_until(lambda: ended(monitor, 3), 20, "the end of all rows")
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="f1_score", defect="true") == 1
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="f1_score", defect="false") == 2
+
+
 def test_the_app_is_the_rows_own_else_the_senders_else_unknown(tmp_path: Path) -> None:
     with MonitorProcess(tmp_path) as monitor:
         post(monitor.http, lines(row("a", app="shop")), path="/v1/cases?service=bakery")

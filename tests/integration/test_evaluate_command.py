@@ -345,3 +345,48 @@ def test_without_all_four_harms_there_is_no_rate_over_them(llm, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1, "violence 7")])
     ended = command("evaluate", rows, "-c", judged_by(llm, tmp_path), "--evaluators", ",".join(list(HARMS)[:3]))
     assert "content risk" not in ended.output
+
+
+REFERENCE = "Three weeks."
+BESIDE = [
+    {"userText": "How long?", "dataList": [{"text": CONTEXT}], "responseContent": GOOD, "expected_response": REFERENCE},
+    {"userText": "How long?", "dataList": [{"text": CONTEXT}], "responseContent": GOOD, "ground_truth": REFERENCE},
+    {"query": "How long?", "context": CONTEXT, "response": GOOD, "expected_response": REFERENCE},
+    {"inputs": {"question": "How long?"}, "outputs": {"answer": GOOD}, "reference_outputs": {"answer": REFERENCE}},
+    {"input": "How long?", "output": GOOD, "contexts": [CONTEXT], "golden_answer": REFERENCE},
+]
+
+
+def test_a_reference_beside_a_shape_that_defines_none_is_compared(judged, llm, tmp_path):
+    llm.always(best)
+    rows = write_rows(tmp_path / "rows.jsonl", BESIDE)
+    ended = command("evaluate", rows, "--evaluators", "f1_score,correctness", "-c", judged)
+    assert ended.exit_code == 0, ended.output
+    table = cells(ended.output)
+    assert table["scored"] == ["5", "5"]
+    assert float(table["mean score"][0]) > 0
+    assert all(REFERENCE in asked.prompt for asked in llm.requests)
+    assert "not read" not in ended.stderr
+
+
+def test_fields_that_are_not_read_are_listed(tmp_path):
+    """Also the second of two references, which differs from the first."""
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
+        [{**row(1), "ground_truth": REFERENCE, "reference": "Ten days.", "latency": 3}, {**row(2), "latency": 4}],
+    )
+    ended = command("evaluate", rows, "--evaluators", "f1_score")
+    assert f"{rows}: these fields are not read: 'latency' (2 rows), 'reference' (1 row)\n" in ended.stderr
+    assert cells(ended.output)["scored"] == ["1"]
+
+
+def test_expected_documents_may_be_named_by_their_address_alone(tmp_path):
+    databricks = {
+        "request": "Q?",
+        "response": "An answer",
+        "retrieved_context": [{"content": "text", "doc_uri": "u1"}],
+        "expected_retrieved_context": [{"doc_uri": "u1"}, {"doc_uri": "u2"}],
+    }
+    rows = write_rows(tmp_path / "rows.jsonl", [databricks])
+    ended = command("evaluate", rows, "--evaluators", "document_recall")
+    assert cells(ended.output)["mean score"] == ["0.5"]

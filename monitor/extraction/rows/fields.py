@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +17,8 @@ Fields = Mapping[str, Value]
 UNREADABLE: Final = (Document(""),)
 """A context that was given but has no readable text: not the same as none."""
 
-_HISTORY: Final = ("history", "chat_history")
+HISTORY: Final = ("history", "chat_history")
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,2000}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Said:
     expected_response: str | None = None
     expected_documents: tuple[Document, ...] | None = None
     usage: Usage = field(default_factory=Usage)
+    prompt: tuple[Message, ...] = ()
     traced: TraceRow | None = None
     verdict: tuple[ReadingStatus, str] | None = None
     convention: str | None = None
@@ -47,7 +50,7 @@ def question(row: Fields, names: Sequence[str]) -> Request | None:
     asked = Request(given) if isinstance(given, str) and given.strip() else request(given)
     if asked is None or asked.history:
         return asked
-    return Request(asked.query, turns(values.first(row, _HISTORY)))
+    return Request(asked.query, turns(values.first(row, HISTORY)))
 
 
 def request(given: Value) -> Request | None:
@@ -80,7 +83,8 @@ def put_out(given: Value) -> str | None:
 def context(given: Value) -> tuple[Document, ...] | None:
     """Read the retrieved documents: None where the field is missing, empty where it says that none were found.
 
-    A context in a single text is one document, unless it consists of marked pieces.
+    A context in a single text is one document, unless it consists of marked pieces. A document of which only the
+    address is given, as in `{"doc_uri": ...}`, has an empty `content`.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping) and "citations" in unfolded:
@@ -93,19 +97,26 @@ def context(given: Value) -> tuple[Document, ...] | None:
     if listed and all(isinstance(item, str) for item in listed):
         return tuple(document for text in listed for document in _texts(values.text(text))) or UNREADABLE
     found = documents.read(unfolded)
+    if listed and len(found or ()) < len(listed) and all(isinstance(item, Mapping) for item in listed):
+        return tuple(one for item in listed for one in documents.read([item]) or (_without_text(item),))
     if found is None:
-        return (Document(given),) if isinstance(given, str) else UNREADABLE
-    if listed and len(found) < len(listed) and all(isinstance(item, Mapping) for item in listed):
-        return (*found, *UNREADABLE)
+        return (Document(given),) if isinstance(given, str) else (_without_text(unfolded),)
     return found
 
 
+def expected_context(given: Value) -> tuple[Document, ...] | None:
+    """Read the documents that should have been retrieved, as `context` does; without those that nothing is known of."""
+    found = context(given)
+    known = tuple(one for one in found or () if one.content or one.doc_uri or one.doc_id)
+    return None if found is None or (found and not known) else known
+
+
 def reference(given: Value) -> str | None:
-    """Read the expected answer: a text, or several facts, one to a line."""
+    """Read the expected answer: a text or a number, or several facts, one to a line."""
     listed = values.elements(given)
     if listed is not None:
-        return "\n".join(text for one in listed if (text := values.text(one))) or None
-    return answer(given)
+        return "\n".join(text for one in listed if (text := values.text(one) or answer(one) or "").strip()) or None
+    return answer(given if isinstance(given, str | Mapping) else values.text(given))
 
 
 def label(given: Value, longest: int = 256) -> str:
@@ -116,11 +127,26 @@ def label(given: Value, longest: int = 256) -> str:
 def _pieces(text: str) -> tuple[Document, ...]:
     if len(text) > prompt.MAX_PROMPT:
         return (Document(text),)
-    return tuple(Document(piece) for piece in prompt.blocks(text))
+    return tuple(map(_document, prompt.blocks(text)))
 
 
 def _texts(text: str) -> tuple[Document, ...]:
     """Read one text of several: a document written as JSON, else the text itself, even if it is other JSON."""
     if not text.strip() or not values.usable(text):
         return ()
-    return documents.read([text]) or (Document(text),)
+    found = documents.read([text])
+    if found and found != (Document(text),):
+        return found
+    address = documents.address(values.unfold(text))
+    return (Document("", address),) if address else (_document(text),)
+
+
+def _document(text: str) -> Document:
+    """Return the document with this text; an address alone is no text."""
+    return Document("", text.strip()) if _ADDRESS.fullmatch(text.strip()) else Document(text)
+
+
+def _without_text(item: Value) -> Document:
+    """Return the document that a value without a text names by its address, if it does."""
+    address = documents.address(item)
+    return Document("", address) if address else UNREADABLE[0]

@@ -15,7 +15,7 @@ from monitor.extraction import slices, values
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
 from monitor.extraction.rows.shapes import SHAPES, Shape
-from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus
+from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus, Usage
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -39,14 +39,14 @@ def recognise(value: object, *, app: str = "") -> Row:
     """
     if not isinstance(value, dict):
         raise InvalidData(f"a row must be a JSON object, not {_kind(value)}")
-    _shape(value)
+    shape = _shape(value)
     try:
         content = orjson.dumps(value)
     except (TypeError, ValueError) as error:
         raise InvalidData(f"the row cannot be stored: {error}") from None
     traced_id, service = mlflow_trace.named(value if mlflow_trace.is_trace(value) else value.get("trace"))
     named = fields.label(value.get("app")) or fields.label(service) or app
-    return Row(_request_id(value, traced_id), named, content)
+    return Row(_request_id(value, traced_id), named, content, shape.unused(value))
 
 
 def read(
@@ -59,10 +59,10 @@ def read(
     """
     content: dict[str, Value] = orjson.loads(row.content)
     shape = _shape(content)
-    said = shape.say(content)
+    said = shape.read(content)
     traced = said.traced
     whole = read_trace(replace(traced.trace, app=row.app, source=source)) if traced is not None else None
-    base = whole.case if whole is not None else Case(request_id=row.request_id, usage=said.usage)
+    base = whole.case if whole is not None else Case(request_id=row.request_id)
     if said.documents is not None:
         shown = tuple(
             document for document in said.documents if document.content or document.doc_id or document.doc_uri
@@ -79,6 +79,8 @@ def read(
         request=said.request or base.request,
         response=said.response or base.response,
         model=fields.label(content.get("model")) or base.model,
+        usage=said.usage if said.usage != Usage() else base.usage,
+        prompt=said.prompt or base.prompt,
         session_id=fields.label(content.get("session_id")) or base.session_id or (traced.session_id if traced else ""),
         user_id=fields.label(content.get("user_id")) or base.user_id or (traced.user_id if traced else ""),
         app=row.app,
@@ -132,7 +134,7 @@ def _context_status(stated: tuple[Document, ...]) -> ContextStatus:
 
 def _shape(row: Fields) -> Shape:
     """Return the shape of a row. Raises `InvalidData` that lists its fields and those that identify each shape."""
-    best = max(SHAPES, key=lambda shape: shape.score(row))  # on a tie, the first
+    best = max(SHAPES, key=lambda shape: (shape.score(row), shape.asks(row)))  # on a tie, the first
     if best.score(row) >= 0:
         return best
     shown = ", ".join(repr(name[:_NAME_LENGTH]) for name in list(row)[:_NAMES_SHOWN]) or "no fields at all"

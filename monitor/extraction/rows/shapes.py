@@ -1,25 +1,28 @@
 """Define every shape of row that is read: its name, the fields that identify it, and how its fields are read.
 
-A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, the one listed
-first here. Field names: MLflow and Databricks Agent Evaluation (`evaluation set`), Azure AI Evaluation (`query`,
-`response`, `context`, `ground_truth`; conversations), Spring AI (`EvaluationRequest`), Ragas (`SingleTurnSample`,
-`MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`), DeepEval (`LLMTestCase`).
+A row may fit several shapes. The shape with the most of its fields present and not null wins; on a tie, one whose field
+for the question is present, then the one listed first here. Field names: MLflow and Databricks Agent Evaluation
+(`evaluation set`), Azure AI Evaluation (`query`, `response`, `context`, `ground_truth`; conversations), Spring AI
+(`EvaluationRequest`), Ragas (`SingleTurnSample`, `MultiTurnSample`; before 0.2 `question`, `contexts`, `answer`),
+DeepEval (`LLMTestCase`), MLflow 3 and LangSmith (`inputs`, `outputs`, `reference_outputs`, `expectations`), Galileo and
+TruLens (`input`, `output`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final, NamedTuple
 
 from monitor.extraction import messages, values
-from monitor.extraction.rows import fields, mlflow_trace
+from monitor.extraction.rows import common, fields, mlflow_trace
+from monitor.extraction.rows.common import NAMES, Names
 from monitor.extraction.rows.fields import Fields, Said
 from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Request, Usage
 from monitor.model.span import Value
 
 _AGENT_MARKS: Final = ("request", "trace", "retrieved_context", "expected_retrieved_context", "expected_facts")
-_AGENT_ALSO: Final = ("response", "expected_response")
 _DEEPEVAL_ANSWER: Final = ("actual_output", "actualOutput")
 _DEEPEVAL_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 _DEEPEVAL_REFERENCE: Final = ("expected_output", "expectedOutput")
@@ -28,26 +31,62 @@ _COUNTS = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class Shape(NamedTuple):
-    """One shape: a row has it if one field of each of `marks` is there, null or not, and `proves` does not object.
+    """A shape of row.
 
-    `names` are the fields counted to choose between several shapes that fit.
+    A row has it if at least one field of each of `marks` is present, even as null, and `proves` agrees. `fields` are
+    its fields by meaning, `more` those with another one: `score` counts both when a row fits several shapes. `whole`
+    says that a row of this shape has no other fields that mean anything.
     """
 
     name: str
     marks: tuple[tuple[str, ...], ...]
     say: Callable[[Fields], Said]
-    names: frozenset[str]
+    fields: Names
+    more: frozenset[str] = frozenset()
     proves: Callable[[Fields], bool] = lambda _: True
+    whole: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All fields of the shape."""
+        return _all_names(self.fields, self.more)
+
+    def is_marked(self, names: Container[str]) -> bool:
+        """Tell whether fields of these names identify the shape."""
+        return all(any(name in names for name in mark) for mark in self.marks)
 
     def score(self, row: Fields) -> int:
-        """Return the number of the shape's fields that the row has; -1 where it does not have this shape."""
-        if not all(any(name in row for name in mark) for mark in self.marks) or not self.proves(row):
+        """Count the fields of the shape in a row; -1 if the row does not have this shape."""
+        if not self.is_marked(row) or not self.proves(row):
             return -1
         return sum(row.get(name) is not None for name in self.names)
+
+    def asks(self, row: Fields) -> bool:
+        """Tell whether the row has the shape's own field for the question."""
+        return any(row.get(name) is not None for name in self.fields.question)
+
+    def read(self, row: Fields) -> Said:
+        """Return what a row of this shape states, with the fields that a row of any shape may have."""
+        said = self.say(row)
+        return said if self.whole else common.fill_in(row, said, self.names)
+
+    def unused(self, row: Fields) -> tuple[str, ...]:
+        """Return the names of the fields of a row that are not read, the first 20 of them."""
+        return common.unused(row, self.fields, self.names)
 
     def __str__(self) -> str:
         """Return the shape with its marks: `spring_ai (userText + responseContent|dataList)`."""
         return f"{self.name} ({' + '.join('|'.join(mark) for mark in self.marks)})"
+
+
+@cache
+def _all_names(fields: Names, more: frozenset[str]) -> frozenset[str]:
+    return more.union(*fields)
+
+
+def known(names: Container[str]) -> bool:
+    """Tell whether fields of these names identify a shape."""
+    return any(shape.is_marked(names) for shape in SHAPES)
 
 
 def _chat(given: Value) -> Said:
@@ -86,7 +125,7 @@ def _case(row: Fields) -> Said:
         context_source=source,  # type: ignore[arg-type] # one of the literals: the line above says so
         context_status=next((one for one in ContextStatus if one == row.get("context_status")), None),
         expected_response=fields.reference(row.get("expected_response")),
-        expected_documents=fields.context(row.get("expected_retrieved_context")),
+        expected_documents=fields.expected_context(row.get("expected_retrieved_context")),
         usage=Usage(*counts),
         verdict=_stated_status(row),
         convention=fields.label(row.get("convention")),
@@ -121,8 +160,8 @@ def _agent_evaluation(row: Fields) -> Said:
         request=_request(row),
         response=fields.put_out(row.get("response")),
         documents=fields.context(row.get("retrieved_context")),
-        expected_response=fields.reference(values.first(row, ("expected_response", "expected_facts"))),
-        expected_documents=fields.context(row.get("expected_retrieved_context")),
+        expected_response=common.reference(row, _AGENT.reference),
+        expected_documents=fields.expected_context(row.get("expected_retrieved_context")),
         traced=mlflow_trace.read(row.get("trace")),
     )
 
@@ -135,10 +174,10 @@ def _request(row: Fields) -> Request | None:
 
 
 def _azure_conversation(row: Fields) -> Said:
-    said = _chat(values.first(row, ("conversation", "messages")))
+    said = _chat(values.first(row, _AZURE_CONVERSATION.question))
     if said.documents is None:
         said = replace(said, documents=fields.context(row.get("context")))
-    return replace(said, expected_response=fields.reference(row.get("ground_truth")))
+    return replace(said, expected_response=common.reference(row, _AZURE_CONVERSATION.reference))
 
 
 def _ragas(row: Fields) -> Said:
@@ -147,8 +186,22 @@ def _ragas(row: Fields) -> Said:
         request=talk.request or fields.question(row, ("user_input",)),
         response=fields.answer(row.get("response")) or talk.response,
         documents=fields.context(row.get("retrieved_contexts")),
-        expected_response=fields.reference(row.get("reference")),
-        expected_documents=fields.context(row.get("reference_contexts")),
+        expected_response=common.reference(row, _RAGAS.reference),
+        expected_documents=fields.expected_context(row.get("reference_contexts")),
+    )
+
+
+def _inputs_outputs(row: Fields) -> Said:
+    inputs, outputs = (values.unfold(row.get(name)) for name in ("inputs", "outputs"))
+    held = [one for one in (outputs, inputs) if isinstance(one, Mapping)]
+    return Said(
+        request=fields.request(inputs),
+        response=fields.put_out(outputs),
+        documents=next(
+            (found for one in held if (found := common.first(one, NAMES.context, fields.context)) is not None), None
+        ),
+        expected_response=common.reference(row, _INPUTS_OUTPUTS.reference),
+        traced=mlflow_trace.read(row.get("trace")),
     )
 
 
@@ -158,36 +211,54 @@ def _plain(
     context: Sequence[str],
     reference: Sequence[str] = (),
     reference_context: Sequence[str] = (),
-) -> tuple[Callable[[Fields], Said], frozenset[str]]:
-    """Return the reader of a shape in which each field holds one thing, and all its field names."""
+) -> tuple[Callable[[Fields], Said], Names]:
+    """Return the reader and the fields of a shape in which every field has one meaning."""
+    names = Names(*map(tuple, (question, answer, context, reference, reference_context)))
 
     def say(row: Fields) -> Said:
         return Said(
             request=fields.question(row, question),
             response=fields.answer(values.first(row, answer)),
             documents=fields.context(values.first(row, context)),
-            expected_response=fields.reference(values.first(row, reference)),
-            expected_documents=fields.context(values.first(row, reference_context)),
+            expected_response=common.reference(row, reference),
+            expected_documents=common.first(row, reference_context, fields.expected_context),
         )
 
-    return say, frozenset((*question, *answer, *context, *reference, *reference_context))
+    return say, names
 
+
+_AGENT: Final = Names(
+    ("request",),
+    ("response",),
+    ("retrieved_context",),
+    ("expected_response", "expected_facts"),
+    ("expected_retrieved_context",),
+)
+_RAGAS: Final = Names(("user_input",), ("response",), ("retrieved_contexts",), ("reference",), ("reference_contexts",))
+_AZURE_CONVERSATION: Final = Names(("conversation", "messages"), (), ("context",), ("ground_truth",))
+_INPUTS_OUTPUTS: Final = Names(
+    ("inputs",), ("outputs",), reference=("reference_outputs", "referenceOutputs", "reference_output")
+)
 
 SHAPES: Final = (
     Shape(
         "case",
         (("request_id",), ("status",), ("context_source",)),
         _case,
-        frozenset(("request_id", "status", "context_source", "request", "response", "retrieved_context")),
+        Names(("request",), ("response",), ("retrieved_context",)),
+        frozenset(("request_id", "status", "context_source", "context_status", "convention", "error")),
+        whole=True,
     ),
     Shape(
         "mlflow_trace",
         (("info",), ("data",)),
         lambda row: Said(traced=mlflow_trace.read(row)),
+        Names(),
         frozenset(("info", "data")),
         mlflow_trace.is_trace,
+        whole=True,
     ),
-    Shape("agent_evaluation", (_AGENT_MARKS,), _agent_evaluation, frozenset((*_AGENT_MARKS, *_AGENT_ALSO))),
+    Shape("agent_evaluation", (_AGENT_MARKS,), _agent_evaluation, _AGENT, frozenset(("trace",))),
     Shape(
         "spring_ai",
         (("userText",), ("responseContent", "dataList")),
@@ -197,7 +268,7 @@ SHAPES: Final = (
         "ragas",
         (("user_input",),),
         _ragas,
-        frozenset(("user_input", "response", "retrieved_contexts", "reference", "reference_contexts")),
+        _RAGAS,
     ),
     Shape(
         "ragas_0_1",
@@ -213,17 +284,23 @@ SHAPES: Final = (
         "azure_conversation",
         (("conversation", "messages"),),
         _azure_conversation,
-        frozenset(("conversation", "messages", "context", "ground_truth")),
+        _AZURE_CONVERSATION,
     ),
     Shape(
         "azure_ai_evaluation",
         (("query", "question"), ("response", "answer", "context")),
         *_plain(("query", "question"), ("response", "answer"), ("context",), ("ground_truth",)),
     ),
+    Shape(
+        "inputs_outputs",
+        (("inputs",), ("outputs", *_INPUTS_OUTPUTS.reference, common.EXPECTATIONS)),
+        _inputs_outputs,
+        _INPUTS_OUTPUTS,
+        frozenset(("trace", common.EXPECTATIONS)),
+    ),
+    Shape(
+        "input_output",
+        (("input",), ("output",)),
+        *_plain(("input",), ("output",), ("retrieved_context", "retrieved_contexts", "contexts", "context")),
+    ),
 )
-
-
-def known(names: Iterable[str]) -> bool:
-    """Tell whether an object with fields of these names has one of the shapes."""
-    row = dict.fromkeys(names)
-    return any(shape.score(row) >= 0 for shape in SHAPES)

@@ -19,7 +19,7 @@ from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
-from monitor.operations.offline.row_files import LINES, TABLES, Advance, read_rows
+from monitor.operations.offline.row_files import LINES, TABLES, Advance, UnusedFields, read_rows
 from monitor.operations.progress import Report, ignore
 from monitor.transport.otlp import decode, wire
 
@@ -50,7 +50,8 @@ class CaseFiles:
     Args:
         paths: the files and folders.
         settings: how traces are read. None: the defaults.
-        report: gets which files and rows cannot be read, and why; the others are read all the same.
+        report: gets which files and rows cannot be read, and why, and which fields of rows are not read; the rest is
+            read all the same.
         advance: gets how many bytes have been read.
     """
 
@@ -113,12 +114,15 @@ class CaseFiles:
         return found.reading
 
     def _rows(self, path: Path) -> Iterator[FileEntry]:
+        unused = UnusedFields(path)
         for one in read_rows(path, self._advance):
             if isinstance(one, InvalidData):
                 self.unreadable += 1
                 self._report(f"{path}: {one}")
             else:
+                unused.add(one.row)
                 yield FileEntry(None, rows.read(one.row, self.read_trace, source="file"))
+        unused.report(self._report)
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

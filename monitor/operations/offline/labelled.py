@@ -17,7 +17,7 @@ from monitor.extraction import compose, rows
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import Row
-from monitor.operations.offline.row_files import Advance, read_rows
+from monitor.operations.offline.row_files import Advance, UnusedFields, read_rows
 from monitor.operations.progress import Report
 
 _LABELS: Final = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
@@ -48,6 +48,7 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
     found: list[LabelledCase] = []
     unreadable = without_answer = 0
+    unused = UnusedFields(path)
     for one in read_rows(path, advance):
         try:
             if isinstance(one, InvalidData):
@@ -57,11 +58,13 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
             unreadable += 1
             report(f"{path}: {error}")
             continue
+        unused.add(one.row)
         reading = rows.read(one.row, read_trace, source="file")
         if _can_be_scored(reading):
             found.append(LabelledCase(reading.case, defective, group))
         else:
             without_answer += 1
+    unused.report(report)
     return LabelledFile(found, unreadable, without_answer)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO, TypeAlias
@@ -12,6 +13,7 @@ from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.extraction.rows.delivery import parse
 from monitor.model.row import Row
+from monitor.operations.progress import Report
 
 LINES: Final = ".jsonl"
 TABLES: Final = (".csv", ".tsv")
@@ -35,7 +37,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_SHOWN: Final = 40
+_SHOWN, _LISTED = 40, 8
 
 
 class FileRow(NamedTuple):
@@ -43,6 +45,27 @@ class FileRow(NamedTuple):
 
     place: str
     row: Row
+
+
+class UnusedFields:
+    """Counts the fields of a file's rows that are not read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """Count the fields of one more row."""
+        for name in row.unused:
+            if name in self._rows or len(self._rows) < MAX_COLUMNS:
+                self._rows[name] += 1
+
+    def report(self, report: Report) -> None:
+        """Report the most frequent ones, if there are any."""
+        shown = [f"{name!r} ({count} row{'s' if count > 1 else ''})" for name, count in self._rows.most_common(_LISTED)]
+        more = f" and {len(self._rows) - len(shown)} more" if len(self._rows) > len(shown) else ""
+        if shown:
+            report(f"{self._path}: these fields are not read: {', '.join(shown)}{more}")
 
 
 def read_rows(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[FileRow | InvalidData]:

@@ -8,7 +8,8 @@ import pytest
 
 from monitor.errors import InvalidData
 from monitor.extraction import rows
-from monitor.model.case import Message, ReadingStatus
+from monitor.extraction.rows.common import NAMES
+from monitor.model.case import Document, Message, ReadingStatus, Usage
 from tests.support import paths
 from tests.support.rows import contents, reading
 
@@ -58,11 +59,146 @@ def test_the_reference_context_is_not_what_was_retrieved(row):
     assert found.retrieved_context == ()
 
 
+BARE = [
+    {"request": QUESTION, "response": ANSWER},
+    {"userText": QUESTION, "responseContent": ANSWER, "dataList": [{"text": CONTEXT[0]}]},
+    {"query": QUESTION, "response": ANSWER, "context": CONTEXT[0]},
+    {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]},
+    {"user_input": QUESTION, "response": ANSWER, "retrieved_contexts": CONTEXT},
+    {"question": QUESTION, "answer": ANSWER, "contexts": CONTEXT},
+    {"input": QUESTION, "actual_output": ANSWER, "retrieval_context": CONTEXT},
+    {"inputs": {"question": QUESTION}, "outputs": ANSWER},
+    {"input": QUESTION, "output": ANSWER},
+]
+
+
+@pytest.mark.parametrize("row", BARE, ids="+".join)
+@pytest.mark.parametrize("name", NAMES.reference)
+def test_a_reference_beside_any_shape_goes_with_the_case(row, name):
+    found = reading({**row, name: "2 years"}).case
+    assert (found.expected_response, found.request.query, found.response) == ("2 years", QUESTION, ANSWER)
+
+
+@pytest.mark.parametrize("row", BARE, ids="+".join)
+@pytest.mark.parametrize("name", NAMES.expected_context)
+def test_an_expected_context_beside_any_shape_goes_with_the_case(row, name):
+    without = reading(row).case
+    found = reading({**row, name: [{"doc_uri": "u1"}, {"content": CONTEXT[1], "id": 7}]}).case
+    assert found.expected_retrieved_context == (Document("", "u1"), Document(CONTEXT[1], "", "7"))
+    assert found.retrieved_context == without.retrieved_context
+
+
+@pytest.mark.parametrize("name", NAMES.context)
+def test_a_context_beside_any_shape_is_what_was_retrieved(name):
+    for row in ({"request": QUESTION, "response": ANSWER}, {"inputs": {"question": QUESTION}, "outputs": ANSWER}):
+        assert contents(reading({**row, name: CONTEXT})) == CONTEXT
+
+
+@pytest.mark.parametrize("name", [*NAMES.question, *NAMES.answer])
+def test_a_question_and_an_answer_may_have_the_name_of_another_shape(name):
+    row = {"retrieved_context": CONTEXT, "request": QUESTION, "response": ANSWER}
+    told = {name: row.pop("request")} if name in NAMES.question else {name: row.pop("response")}
+    found = reading({**row, **told}).case
+    assert (found.request.query, found.response) == (QUESTION, ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("references", "expected", "unused"),
+    [
+        ({"ground_truth": "2 years", "expected_response": "two"}, "2 years", ("expected_response",)),  # its own first
+        ({"reference": "two", "expected_response": "2 years"}, "2 years", ("reference",)),
+        ({"reference": "2 years", "expected_response": "2 years"}, "2 years", ()),
+        ({"ground_truth": "", "reference": "2 years"}, "2 years", ()),
+        ({"ground_truth": None, "reference": ["2 years", "no more"]}, "2 years\nno more", ()),
+        ({"ground_truths": "['2 years', 'no more']"}, "2 years\nno more", ()),
+        ({"ground_truth": 42}, "42", ()),
+        ({"reference_outputs": {"answer": "2 years"}}, "2 years", ()),
+        ({"expectations": {"expected_facts": ["2 years"], "guidelines": "be kind"}}, "2 years", ()),
+        ({"ground_truth": [], "reference": {}}, None, ()),
+    ],
+)
+def test_of_several_references_the_first_in_the_table_stands_and_the_others_are_named(references, expected, unused):
+    row = {"query": QUESTION, "response": ANSWER, **references}
+    assert reading(row).case.expected_response == expected
+    assert rows.recognise(row).unused == unused
+
+
+def test_fields_without_a_meaning_are_named():
+    row = {"query": QUESTION, "response": ANSWER, "latency": 3, "user_id": 1, "label": 1, "foo" * 20: "x", "no": None}
+    assert rows.recognise(row).unused == ("latency", ("foo" * 20)[:40])
+    assert rows.recognise({**row, "responseContent": "Other."}).unused[:1] == ("latency",)
+    assert "responseContent" in rows.recognise({**row, "responseContent": "Other."}).unused
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ([{"doc_uri": "u1"}], [Document("", "u1")]),
+        ([{"doc_uri": "u1"}, {"content": "Text.", "doc_uri": "u2"}], [Document("", "u1"), Document("Text.", "u2")]),
+        (
+            [{"doc_uri": "u1", "content": None}, {"doc_uri": "u2", "content": ""}],
+            [Document("", "u1"), Document("", "u2")],
+        ),
+        ([{"metadata": {"source": "u1"}}], [Document("", "u1")]),
+        (['{"doc_uri": "u1"}', "Text."], [Document("", "u1"), Document("Text.")]),
+        ({"doc_uri": "u1"}, [Document("", "u1")]),
+        (
+            ["https://acme.test/a#b", "See https://acme.test"],
+            [Document("", "https://acme.test/a#b"), Document("See https://acme.test")],
+        ),
+        ("s3://kb/a.md", [Document("", "s3://kb/a.md")]),
+    ],
+)
+def test_a_document_may_be_known_by_its_address_alone(given, known):
+    row = {"request": QUESTION, "response": ANSWER, "retrieved_context": given, "expected_retrieved_context": given}
+    found = reading(row).case
+    assert list(found.retrieved_context) == known
+    assert list(found.expected_retrieved_context) == known
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        ({"usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}, Usage(3, 4, 7)),
+        ({"usage": '{"prompt_tokens": 3, "completion_tokens": "4"}'}, Usage(3, 4)),
+        ({"input_tokens": "3", "usage": None}, Usage(3)),
+        ({"promptTokens": 3, "completionTokens": 4, "totalTokens": 7}, Usage(3, 4, 7)),
+        ({"usage": {"input_tokens": -1, "output_tokens": 10**20, "total_tokens": True}}, Usage()),
+    ],
+)
+def test_token_counts_go_with_every_shape(told, usage):
+    for row in BARE:
+        assert reading({**row, **told}).case.usage == usage
+
+
+@pytest.mark.parametrize(
+    ("given", "prompt"),
+    [
+        ("Answer.", (Message("user", "Answer."),)),
+        ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}],
+         (Message("system", "Be brief."), Message("user", "Why?"))),
+        ("", ()),
+        (5, ()),
+        ([], ()),
+    ],
+)  # fmt: skip
+def test_a_row_may_hold_the_prompt_that_the_service_sent(given, prompt):
+    assert reading({"request": QUESTION, "response": ANSWER, "prompt": given}).case.prompt == prompt
+
+
 def test_of_two_shapes_that_fit_the_one_with_more_of_its_fields_stands():
     deepeval = reading({"input": "a", "actual_output": "b", "retrieval_context": ["c"], "query": "x", "context": ["y"]})
     assert (deepeval.case.convention, deepeval.case.request.query, contents(deepeval)) == ("deepeval", "a", ["c"])
     azure = reading({"query": "x", "response": "y", "context": "z", "trace": None})
     assert azure.case.convention == "azure_ai_evaluation"
+
+
+def test_of_two_shapes_with_as_many_fields_the_one_stands_of_which_the_question_is_there():
+    chat = {"messages": [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}]}
+    for row in (chat, {"query": QUESTION, "response": ANSWER}):
+        found = reading({**row, "retrieved_context": CONTEXT})
+        assert found.case.convention.startswith("azure")
+        assert (found.case.request.query, found.case.response, contents(found)) == (QUESTION, ANSWER, CONTEXT)
 
 
 def test_of_two_shapes_with_as_many_fields_the_first_in_the_list_stands():
