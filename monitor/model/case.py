@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -179,29 +179,30 @@ class Case:
         return sum(map(len, texts)) + sum(map(len, contents))
 
     def as_row(self) -> dict[str, Any]:
-        """Return the row that `rag-monitor cases` prints, in plain JSON types."""
+        """Return the row that `rag-monitor cases` prints, in plain JSON types.
+
+        Read again it is the same case. `source`, `probability` and `traffic` are not in it: whoever reads it decides.
+        """
+        expected = self.expected_retrieved_context
         return {
             "request_id": self.request_id,
-            "request": {
-                "query": self.request.query,
-                "history": [{"role": m.role, "content": m.content} for m in self.request.history],
-            },
-            "retrieved_context": [
-                {"content": d.content, "doc_uri": d.doc_uri, "doc_id": d.doc_id, "score": d.score}
-                for d in self.retrieved_context
-            ],
+            "request": {"query": self.request.query, "history": [asdict(one) for one in self.request.history]},
+            "retrieved_context": [asdict(one) for one in self.retrieved_context],
             "context_source": self.context_source,
             "context_status": str(self.context_status),
             "response": self.response,
+            "expected_response": self.expected_response,
+            "expected_retrieved_context": None if expected is None else [asdict(one) for one in expected],
+            "prompt": [asdict(one) for one in self.prompt],
             "model": self.model,
-            "usage": {
-                "input_tokens": self.usage.input_tokens,
-                "output_tokens": self.usage.output_tokens,
-                "total_tokens": self.usage.total_tokens,
-            },
+            "usage": asdict(self.usage),
             "session_id": self.session_id,
             "user_id": self.user_id,
             "app": self.app,
+            "span_id": self.span_id,
+            "attributes": dict(self.attributes),
+            "timestamp": self.answered_at or None,
+            "seconds": self.seconds,
             "convention": self.convention,
         }
 

@@ -65,8 +65,9 @@ def test_traces_come_in_the_order_of_their_first_arrival() -> None:
 def test_a_row_has_all_documented_fields() -> None:
     rows, _, _ = run(CAPTURES / "openai__otel_genai__span")
     wanted = (
-        "request_id status request retrieved_context context_source context_status response model usage session_id "
-        "user_id app convention error"
+        "request_id status request retrieved_context context_source context_status response expected_response "
+        "expected_retrieved_context prompt model usage session_id user_id app span_id attributes timestamp seconds "
+        "convention error"
     )
     assert list(rows[0]) == wanted.split()
     assert set(rows[0]["usage"]) == {"input_tokens", "output_tokens", "total_tokens"}

@@ -275,10 +275,13 @@ def test_arguments_that_contradict_each_other_are_an_error(arguments):
 
 
 def best(asked):
-    """A verdict of the schema that was asked for: no evidence, and the highest score."""
+    """A verdict of the schema that was asked for: no evidence, and the highest score; a text where none was."""
+    if "response_format" not in asked.body:
+        return say.says("Three weeks.")
     properties = asked.body["response_format"]["json_schema"]["schema"]["properties"]
     plain = {"array": [], "string": "fine"}
-    return say.verdict(**{name: plain.get(one["type"], one.get("maximum")) for name, one in properties.items()})
+    told = {name: one["enum"][0] if "enum" in one else plain.get(one["type"]) for name, one in properties.items()}
+    return say.verdict(**{name: told[name] or one.get("maximum", []) for name, one in properties.items()})
 
 
 def test_an_answer_of_one_letter_is_judged_where_the_row_makes_it_one(judged, llm, tmp_path):
@@ -390,3 +393,48 @@ def test_expected_documents_may_be_named_by_their_address_alone(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [databricks])
     ended = command("evaluate", rows, "--evaluators", "document_recall")
     assert cells(ended.output)["mean score"] == ["0.5"]
+
+
+def test_documents_known_by_their_address_alone_are_compared_by_it_and_nothing_else(judged, llm, tmp_path):
+    """Databricks' schema has `content` optional: recall and harm can be judged, what the documents say cannot."""
+    llm.always(best)
+    databricks = {
+        "request": "Q?",
+        "response": "An answer",
+        "retrieved_context": [{"doc_uri": "u1"}],
+        "expected_retrieved_context": [{"doc_uri": "u1"}, {"doc_uri": "u2"}],
+    }
+    rows = write_rows(tmp_path / "rows.jsonl", [databricks])
+    names = "document_recall,safety,overlap_groundedness,groundedness"
+    ended = command("evaluate", rows, "--evaluators", names, "-c", judged)
+    assert ended.output.startswith("1 cases: 1 ready\n")
+    table = cells(ended.output)
+    assert table["scored"] == ["1", "1", "0", "0"]
+    assert table["mean score"][0] == "0.5"
+    assert table["skipped: context_not_recorded"][2:] == ["1", "1"]
+
+
+def test_what_cases_prints_is_evaluated_as_the_file_itself(judged, llm, tmp_path):
+    """References, prompts, token counts, attributes and contexts: nothing is lost between the two commands."""
+    llm.always(best)
+    given = [
+        row(1, ground_truth=REFERENCE, prompt=[{"role": "user", "content": "How long?"}], usage={"input_tokens": 3}),
+        row(2, BAD, ground_truth=REFERENCE, attributes={"tenant": "acme"}, session_id="s", timestamp=1795255200),
+        {**row(3), "contexts": []},
+        {"request": "Q?", "response": "A.", "retrieved_context": [{"doc_uri": "u1"}],
+         "expected_retrieved_context": [{"doc_uri": "u1"}, {"doc_uri": "u2"}]},
+        {"query": "Why?", "response": "So it is."},
+    ]  # fmt: skip
+    rows, again = write_rows(tmp_path / "rows.jsonl", given), tmp_path / "again.jsonl"
+    again.write_text(command("cases", rows, CAPTURES / "openai__otel_genai__span").stdout)
+    names = "f1_score,document_recall,overlap_groundedness,trustworthiness,pii_leak,groundedness"
+    found = []
+    for number, files in enumerate([[rows, CAPTURES / "openai__otel_genai__span"], [again]]):
+        out = tmp_path / f"results-{number}.jsonl"
+        ended = command("evaluate", *files, "--evaluators", names, "-c", judged, "-o", out)
+        assert "not read" not in ended.stderr
+        left_out = {"id", "judge", "evaluated_at", "seconds", "scored_at"}
+        found.append([{key: one[key] for key in one if key not in left_out} for one in read_rows(out)])
+    by_case = [sorted(one, key=lambda result: (result["trace_id"], result["evaluator"])) for one in found]
+    assert by_case[0] == by_case[1]
+    assert {one["outcome"] for one in by_case[0] if one["evaluator"] == "f1_score"} == {"score", "skipped"}

@@ -13,10 +13,10 @@ from monitor.model.case import Reading
 READ_TRACE = partial(compose.read, conventions=registry.conventions())
 
 
-def reading(row: Any, *, app: str = "") -> Reading:
+def reading(row: Any, *, app: str = "", received_at: float = 5.0) -> Reading:
     """What one row says, taken through JSON as it would come."""
     (found,) = rows.take(json.dumps([row]).encode(), app=app).rows
-    return rows.read(found, READ_TRACE, source="cases", received_at=5.0)
+    return rows.read(found, READ_TRACE, source="cases", received_at=received_at)
 
 
 def contents(of: Reading) -> list[str]:

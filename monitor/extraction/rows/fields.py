@@ -9,7 +9,8 @@ from typing import Final
 
 from monitor.extraction import documents, messages, prompt, values
 from monitor.extraction.rows.mlflow_trace import TraceRow
-from monitor.model.case import ContextSource, ContextStatus, Document, Message, ReadingStatus, Request, Usage
+from monitor.extraction.rows.printed import PrintedCase
+from monitor.model.case import Document, Message, Request, Usage
 from monitor.model.span import Value
 
 Fields = Mapping[str, Value]
@@ -25,23 +26,19 @@ _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,2000}", re.IGNORECA
 class Said:
     """The statements of a row. None means that the row does not say; empty means that it says there is none.
 
-    The text of a document without content was not sent. `context_status` is set where the row says how its context came
-    about. `traced` supplies what the row does not state. `verdict` is the status of an earlier reading and its reason,
-    where the row carries one.
+    The text of a document without content was not sent. `traced` supplies what the row does not state. `printed` is all
+    of a row that `rag-monitor cases` printed.
     """
 
     request: Request | None = None
     response: str | None = None
     documents: tuple[Document, ...] | None = None
-    context_source: ContextSource = "row"
-    context_status: ContextStatus | None = None
     expected_response: str | None = None
     expected_documents: tuple[Document, ...] | None = None
     usage: Usage = field(default_factory=Usage)
     prompt: tuple[Message, ...] = ()
     traced: TraceRow | None = None
-    verdict: tuple[ReadingStatus, str] | None = None
-    convention: str | None = None
+    printed: PrintedCase | None = None
 
 
 def question(row: Fields, names: Sequence[str]) -> Request | None:

@@ -14,8 +14,9 @@ from monitor.errors import InvalidData
 from monitor.extraction import slices, values
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
+from monitor.extraction.rows.printed import PrintedCase, context_status
 from monitor.extraction.rows.shapes import SHAPES, Shape
-from monitor.model.case import Case, ContextStatus, Document, Reading, ReadingStatus, Usage
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, Usage
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
@@ -60,6 +61,16 @@ def read(
     content: dict[str, Value] = orjson.loads(row.content)
     shape = _shape(content)
     said = shape.read(content)
+    if said.printed is not None:
+        case = replace(
+            said.printed.case,
+            request_id=row.request_id,
+            app=row.app,
+            source=source,
+            probability=probability,
+            answered_at=said.printed.case.answered_at or received_at,
+        )
+        return _printed(said.printed, case)
     traced = said.traced
     whole = read_trace(replace(traced.trace, app=row.app, source=source)) if traced is not None else None
     base = whole.case if whole is not None else Case(request_id=row.request_id)
@@ -70,12 +81,15 @@ def read(
         base = replace(
             base,
             retrieved_context=shown,
-            context_source=said.context_source if shown else "none",
-            context_status=said.context_status or _context_status(said.documents),
+            context_source="row" if shown else "none",
+            context_status=context_status(said.documents),
         )
     case = replace(
         base,
         request_id=row.request_id,
+        app=row.app,
+        source=source,
+        probability=probability,
         request=said.request or base.request,
         response=said.response or base.response,
         model=fields.label(content.get("model")) or base.model,
@@ -83,36 +97,42 @@ def read(
         prompt=said.prompt or base.prompt,
         session_id=fields.label(content.get("session_id")) or base.session_id or (traced.session_id if traced else ""),
         user_id=fields.label(content.get("user_id")) or base.user_id or (traced.user_id if traced else ""),
-        app=row.app,
-        source=source,
-        convention=said.convention if said.convention is not None else base.convention or shape.name,
+        convention=base.convention or shape.name,
         attributes=_attributes(content, {**base.attributes, **(traced.facts if traced else {})}),
         expected_response=said.expected_response,
         expected_retrieved_context=said.expected_documents,
-        probability=probability,
         answered_at=_timestamp(content.get("timestamp")) or base.answered_at or received_at,
     )
     status, error = _status(said, whole, case)
     return Reading(status, case, error, whole.joined if whole is not None else ())
 
 
+def _printed(printed: PrintedCase, case: Case) -> Reading:
+    if printed.status is not None and printed.status is not ReadingStatus.READY:
+        return Reading(printed.status, case, printed.error)
+    lacking = _lacking(case)
+    return Reading(ReadingStatus.CONTENT_MISSING if lacking else ReadingStatus.READY, case, lacking or printed.error)
+
+
 def _status(said: Said, whole: Reading | None, case: Case) -> tuple[ReadingStatus, str]:
-    if said.verdict is not None and said.verdict[0] is not ReadingStatus.READY:
-        return said.verdict
     if whole is not None and said.request is None and said.response is None and said.documents is None:
         return whole.status, whole.error
-    missing = [name for name, text in (("question", case.request.query), ("answer", case.response)) if not text]
-    if whole is not None and (missing or said.documents is None) and not _leaves_open(whole):
+    lacking = _lacking(case)
+    if whole is not None and (lacking or said.documents is None) and not _leaves_open(whole):
         return whole.status, whole.error
-    if missing:
-        return ReadingStatus.CONTENT_MISSING, f"the row has no {' and no '.join(missing)}"
+    if lacking:
+        return ReadingStatus.CONTENT_MISSING, lacking
     return ReadingStatus.READY, _unrecorded(said, whole) if case.context_status is ContextStatus.NOT_RECORDED else ""
 
 
+def _lacking(case: Case) -> str:
+    """Return which texts a row must have and has not; empty if it has them."""
+    missing = [name for name, text in (("question", case.request.query), ("answer", case.response)) if not text]
+    return f"the row has no {' and no '.join(missing)}" if missing else ""
+
+
 def _unrecorded(said: Said, whole: Reading | None) -> str:
-    """Why the context is not known, though question and answer are."""
-    if said.verdict is not None:
-        return said.verdict[1]
+    """Return why the context is not known, though question and answer are."""
     given = said.documents or ()
     lost = sum(not document.content for document in given)
     if lost:
@@ -123,13 +143,6 @@ def _unrecorded(said: Said, whole: Reading | None) -> str:
 def _leaves_open(whole: Reading) -> bool:
     """Return whether the row may override its trace's status: a trace may lack a retrieval that the row reports."""
     return whole.status in (ReadingStatus.READY, ReadingStatus.NO_REQUEST)
-
-
-def _context_status(stated: tuple[Document, ...]) -> ContextStatus:
-    """Return how a context came about that a row states."""
-    if all(document.content for document in stated):
-        return ContextStatus.RETRIEVED if stated else ContextStatus.RETRIEVED_NOTHING
-    return ContextStatus.NOT_RECORDED
 
 
 def _shape(row: Fields) -> Shape:

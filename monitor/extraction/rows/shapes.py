@@ -16,18 +16,16 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from monitor.extraction import messages, values
-from monitor.extraction.rows import common, fields, mlflow_trace
+from monitor.extraction.rows import common, fields, mlflow_trace, printed
 from monitor.extraction.rows.common import NAMES, Names
 from monitor.extraction.rows.fields import Fields, Said
-from monitor.model.case import ContextStatus, Document, Message, ReadingStatus, Request, Usage
+from monitor.model.case import Request
 from monitor.model.span import Value
 
 _AGENT_MARKS: Final = ("request", "trace", "retrieved_context", "expected_retrieved_context", "expected_facts")
 _DEEPEVAL_ANSWER: Final = ("actual_output", "actualOutput")
 _DEEPEVAL_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 _DEEPEVAL_REFERENCE: Final = ("expected_output", "expectedOutput")
-_SOURCES = ("spans", "prompt", "row")
-_COUNTS = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class Shape(NamedTuple):
@@ -109,50 +107,6 @@ def _chat(given: Value) -> Said:
             carried = item.get("context") if isinstance(item, Mapping) else None
             return Said(request=request, response=said.content, documents=fields.context(carried))
     return Said(request=request)
-
-
-def _case(row: Fields) -> Said:
-    """Read a row printed by `rag-monitor cases`, word for word: all fields of `Case.as_row` and `Reading.as_row`."""
-    request, usage, response = row.get("request"), row.get("usage"), row.get("response")
-    source = next((one for one in _SOURCES if one == row.get("context_source")), "none")
-    counts = [values.count(usage.get(key)) for key in _COUNTS] if isinstance(usage, Mapping) else ()
-    return Said(
-        request=_own_request(request) if isinstance(request, Mapping) else None,
-        response=response if isinstance(response, str) and response else None,
-        documents=tuple(
-            _document(one) for one in values.elements(row.get("retrieved_context")) or () if isinstance(one, Mapping)
-        ),
-        context_source=source,  # type: ignore[arg-type] # one of the literals: the line above says so
-        context_status=next((one for one in ContextStatus if one == row.get("context_status")), None),
-        expected_response=fields.reference(row.get("expected_response")),
-        expected_documents=fields.expected_context(row.get("expected_retrieved_context")),
-        usage=Usage(*counts),
-        verdict=_stated_status(row),
-        convention=fields.label(row.get("convention")),
-    )
-
-
-def _own_request(given: Mapping[str, Value]) -> Request | None:
-    query = given.get("query")
-    listed = values.elements(given.get("history")) or ()
-    turns = [one for one in listed if isinstance(one, Mapping) and one.get("role") in ("user", "assistant")]
-    history = (Message(values.text(one.get("role")), values.text(one.get("content"))) for one in turns)
-    return Request(query if isinstance(query, str) else "", tuple(history))
-
-
-def _document(one: Mapping[str, Value]) -> Document:
-    content, uri, doc_id = (values.text(one.get(key)) for key in ("content", "doc_uri", "doc_id"))
-    return Document(content, uri, doc_id, values.number(one.get("score")))
-
-
-def _stated_status(row: Fields) -> tuple[ReadingStatus, str] | None:
-    """Return the status that the row claims, and its reason. A claim of `ready` is checked later against the texts."""
-    stated = next((one for one in ReadingStatus if one == row.get("status")), None)
-    return (stated, values.text(row.get("error"))) if stated is not None else None
-
-
-def _trace(row: Fields) -> Said:
-    return Said(traced=mlflow_trace.read(row))
 
 
 def _agent_evaluation(row: Fields) -> Said:
@@ -244,9 +198,9 @@ SHAPES: Final = (
     Shape(
         "case",
         (("request_id",), ("status",), ("context_source",)),
-        _case,
+        lambda row: Said(printed=printed.read(row)),
         Names(("request",), ("response",), ("retrieved_context",)),
-        frozenset(("request_id", "status", "context_source", "context_status", "convention", "error")),
+        printed.FIELDS,
         whole=True,
     ),
     Shape(
