@@ -8,7 +8,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from monitor.config import Config
 from monitor.errors import ConfigError
+from monitor.extraction.template import RowPrompt
 from monitor.operations.monitor_client import TOKEN_VARIABLE, MonitorClient, token_of
 
 T = TypeVar("T")
@@ -42,12 +44,29 @@ TokenFile = Annotated[
 CaFile = Annotated[
     Path | None, typer.Option("--ca-file", metavar="FILE", help="CA certificates that verify the port, PEM.")
 ]
+Prompt = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt",
+        metavar="TEXT",
+        help="The prompt that the service makes of a row: a text with {question}, {context}, {history}.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def client_of(url: str, token: str | None, token_file: Path | None, ca_file: Path | None) -> MonitorClient:
     """Return a client of the monitor that the options name. Raises `ConfigError` where they cannot work."""
     return MonitorClient(url, token=token_of(token, token_file), ca_file=ca_file)
+
+
+def with_prompt(config: Config, prompt: str | None) -> Config:
+    """Return the configuration with `extraction.row_prompt` from the option `--prompt`, if that is given."""
+    if prompt is None:
+        return config
+    read("--prompt", RowPrompt.parse, prompt)
+    extraction = config.extraction.model_copy(update={"row_prompt": prompt})
+    return config.model_copy(update={"extraction": extraction})
 
 
 def comma_list(text: str | None) -> list[str] | None:

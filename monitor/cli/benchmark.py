@@ -35,6 +35,7 @@ def benchmark(
         str | None, typer.Option(metavar="A,B", help="Evaluators to measure. Default: those of the configuration.")
     ] = None,
     config: _options.ConfigPath = None,
+    prompt: _options.Prompt = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Score only this many rows of each file, chosen by a hash of their ids.")
     ] = None,
@@ -47,7 +48,7 @@ def benchmark(
 
     Prints one table per file. Exit status 1: a file or row could not be read; the others are measured all the same.
     """
-    loaded = configuration.load(config)
+    loaded = _options.with_prompt(configuration.load(config), prompt)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
     if plot is not None:  # before any judge is paid
         with writing("--plot", plot):

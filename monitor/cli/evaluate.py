@@ -33,6 +33,7 @@ def evaluate(
         str | None, typer.Option(metavar="A,B", help="Evaluators to score with. Default: those of the configuration.")
     ] = None,
     config: _options.ConfigPath = None,
+    prompt: _options.Prompt = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Append results to this file; skip the results it already holds."),
@@ -54,7 +55,7 @@ def evaluate(
     sets = _sets(paths, compare)
     if retry_unscored and output is None:
         raise typer.BadParameter("requires --output", param_hint="--retry-unscored")
-    loaded = configuration.load(config)
+    loaded = _options.with_prompt(configuration.load(config), prompt)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
 
     async def score(files: Sequence[Path], to: Path | None) -> FileEvaluation:

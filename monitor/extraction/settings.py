@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from monitor.extraction import documents, messages, values
-from monitor.extraction.template import PromptTemplate
-from monitor.model.case import Message, Usage
+from monitor.extraction.template import PromptTemplate, RowPrompt
+from monitor.model.case import Message, Reading, ReadingStatus, Usage
 from monitor.model.span import Span, Value
 from monitor.stages import Observation
 
@@ -177,6 +177,11 @@ def _invertible(template: str) -> str:
     return template
 
 
+def _fillable(template: str) -> str:
+    RowPrompt.parse(template)
+    return template
+
+
 class ExtractionSettings(BaseModel):
     """How to read traces, beyond what the dialects know."""
 
@@ -186,6 +191,11 @@ class ExtractionSettings(BaseModel):
     """The service's own prompt templates, with `{context}` and, if in the same message, `{question}`. Other
     placeholders are ignored. Prompts made from one of them are split exactly, all others at the usual markers."""
 
+    row_prompt: Annotated[str, AfterValidator(_fillable)] | None = None
+    """The prompt that your service makes of a row, with `{question}`, `{context}` and `{history}`; for rows without a
+    field `prompt`. `trustworthiness` needs a prompt: `Answer strictly by the context. {context} {question}`. Documents
+    are separated by blank lines."""
+
     attributes: AttributeMap = AttributeMap()
     """Span attributes of your own instrumentation, by field. Check with `rag-monitor cases --explain`."""
 
@@ -193,6 +203,16 @@ class ExtractionSettings(BaseModel):
     """Whether to treat spans whose parent never arrives as root spans. For services whose outer spans (such as the HTTP
     server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not needed for
     a single span with both question and answer."""
+
+    def with_prompt(self, reading: Reading) -> Reading:
+        """Return the reading of a row with the prompt of `row_prompt`, unless it has one or lacks a text for it."""
+        if self.row_prompt is None or reading.case.prompt or reading.status is not ReadingStatus.READY:
+            return reading
+        return replace(reading, case=replace(reading.case, prompt=self._row_prompt.fill(reading.case)))
+
+    @cached_property
+    def _row_prompt(self) -> RowPrompt:
+        return RowPrompt.parse(self.row_prompt or "{question}")
 
     @cached_property
     def templates(self) -> tuple[PromptTemplate, ...]:

@@ -1,4 +1,4 @@
-"""Invert a service's own prompt template: recover the context and question from a prompt made with it."""
+"""Fill a service's own prompt template, and invert it: recover context and question from a prompt made with it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from monitor.model.case import Case, ContextStatus, Message
+
 CONTEXT: Final = "context"
 QUESTION: Final = "question"
+HISTORY: Final = "history"
 
 _PLACEHOLDER: Final = re.compile(r"\{\{[ \t]*(\w+)[ \t]*\}\}|\{(\w+)\}")
 
@@ -123,6 +126,52 @@ class PromptTemplate:
             stop = found.start()
         parts[self.names[first]] = prompt[start:stop].strip()
         return parts
+
+
+@dataclass(frozen=True, slots=True)
+class RowPrompt:
+    """The prompt that a service makes of a question and its context: for rows, which do not hold it.
+
+    `pieces` are the texts between the placeholders `names`, one more than these.
+    """
+
+    pieces: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> RowPrompt:
+        """Read a template with `{question}` and, where the service sends them, `{context}` and `{history}`.
+
+        Raises `ValueError` for another placeholder, and where the question is missing.
+        """
+        pieces, names, at = [], [], 0
+        for found in _PLACEHOLDER.finditer(text):
+            pieces.append(text[at : found.start()])
+            names.append(found[1] or found[2])
+            at = found.end()
+        allowed = (CONTEXT, QUESTION, HISTORY)
+        unknown = next((name for name in names if name not in allowed), None)
+        if unknown is not None:
+            raise ValueError(f"{{{unknown}}} is not a placeholder; there are {{context}}, {{question}} and {{history}}")
+        if QUESTION not in names:
+            raise ValueError("a prompt for rows needs {question}")
+        return cls((*pieces, text[at:]), tuple(names))
+
+    def fill(self, case: Case) -> tuple[Message, ...]:
+        """Return the prompt as one message of the user; empty where a text for it is missing.
+
+        Documents are separated by blank lines; a turn of the history is one line, `User: ...` or `Assistant: ...`.
+        """
+        known = case.context_status in (ContextStatus.RETRIEVED, ContextStatus.RETRIEVED_NOTHING)
+        if not case.request.query or (CONTEXT in self.names and not known):
+            return ()
+        texts = {
+            QUESTION: case.request.query,
+            CONTEXT: "\n\n".join(one.content.strip() for one in case.retrieved_context),
+            HISTORY: "\n".join(f"{one.role.capitalize()}: {one.content}" for one in case.request.history),
+        }
+        filled = [part for name, piece in zip(self.names, self.pieces, strict=False) for part in (piece, texts[name])]
+        return (Message("user", "".join((*filled, self.pieces[-1]))),)
 
 
 def invert(templates: Sequence[PromptTemplate], prompt: str) -> Filled | None:

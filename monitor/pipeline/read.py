@@ -20,7 +20,7 @@ from monitor.model.case import Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
-from monitor.pipeline.in_flight import Complete, InFlight
+from monitor.pipeline.in_flight import Complete, InFlight, WholeRow
 from monitor.pipeline.introspection.request_notes import current
 from monitor.pipeline.ledger import TraceOutcome
 from monitor.pipeline.live_evaluation import LiveEvaluation
@@ -123,6 +123,7 @@ class Readers:
     ) -> None:
         self._in_flight = in_flight
         self._read_trace = partial(compose.read, conventions=conventions, settings=settings)
+        self._settings = settings
         self._traffic = traffic
         self._evaluation = evaluation
         self._private = private
@@ -203,12 +204,16 @@ class Readers:
         finally:
             self._delivering.release()
 
+    def _read_whole(self, complete: Complete) -> Reading:
+        reading = complete.read(self._read_trace)
+        return self._settings.with_prompt(reading) if isinstance(complete, WholeRow) else reading
+
     async def _reading(self, complete: Complete) -> Reading | TraceOutcome:
         """Read a closed trace or a row. Return the outcome instead if it is too large or reading failed."""
         try:
             if complete.size > _LARGE:
-                return await anyio.to_thread.run_sync(complete.read, self._read_trace)
-            return complete.read(self._read_trace)
+                return await anyio.to_thread.run_sync(self._read_whole, complete)
+            return self._read_whole(complete)
         except TooLarge:
             return TraceOutcome.TOO_LARGE
         except Exception as error:  # noqa: BLE001 - one request that cannot be read must not stop the others

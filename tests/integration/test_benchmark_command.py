@@ -183,3 +183,39 @@ def test_one_kind_of_label_has_no_auroc_and_says_so(tmp_path):
     assert not any(isinstance(value, float) and math.isnan(value) for value in one.values())
     shown = cells(command("benchmark", path, "--evaluators", "overlap_groundedness").stdout)
     assert "AUROC" not in shown
+
+
+PROMPT = "Answer strictly by the context. {context} {question}"
+
+
+def test_trustworthiness_is_measured_on_rows_with_the_prompt_of_the_service(llm, tmp_path):
+    """As in the study of detectors: rows hold question, context and response, and the prompt is the same for all."""
+    rows = read_rows(SAMPLE)
+    by_question = {row["question"]: row for row in rows if not row["label"]}
+
+    def reply(asked: say.Asked) -> say.Reply:
+        if "response_format" not in asked.body:  # a new answer to the service's own prompt
+            (message,) = asked.body["messages"]
+            question = next(one for one in by_question if message["content"].endswith(f" {one}"))
+            assert message["content"].startswith("Answer strictly by the context. ")
+            return say.says(by_question[question]["response"])
+        return say.verdict(explanation="scripted", verdict="unsure")
+
+    llm.always(reply)
+    config = judged_by(llm, tmp_path)
+    arguments = (SAMPLE, "-c", config, "--evaluators", "trustworthiness", "--limit", 8)
+    (skipped,) = measured(*arguments)["evaluators"]
+    assert skipped["not_scored"] == [{"outcome": "skipped", "reason": "no_prompt", "count": 8}]
+    assert llm.requests == []
+    (found,) = measured(*arguments, "--prompt", PROMPT)["evaluators"]
+    assert found["not_scored"] == []
+    assert found["auroc"] == 1.0
+    with config.open("a") as file:
+        file.write(f"extraction: {{row_prompt: '{PROMPT}'}}\n")
+    assert measured(*arguments)["evaluators"][0]["auroc"] == 1.0
+
+
+def test_a_prompt_without_the_question_is_refused_before_anything_is_read(tmp_path):
+    ended = command("benchmark", SAMPLE, "--prompt", "{context} {name}")
+    assert ended.exit_code == 2
+    assert "{name} is not a placeholder" in ended.stderr

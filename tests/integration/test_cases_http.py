@@ -18,6 +18,8 @@ from monitor.errors import InvalidData, Overloaded
 from monitor.model.row import RowBatch
 from monitor.sources.otlp_http import OtlpHttp
 from monitor.stages import Accepted
+from tests.support import llm as say
+from tests.support.llm import LLMServer
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.otlp import serving
 from tests.support.service import BAD, CONTEXT, GOOD, RagService
@@ -124,6 +126,28 @@ def test_references_of_every_shape_are_compared_and_unread_fields_named(tmp_path
         wait_until(lambda: ended(monitor, 3), 20, "the end of all rows")
         assert monitor.total("ragmonitor_evaluations_total", evaluator="f1_score", defect="true") == 1
         assert monitor.total("ragmonitor_evaluations_total", evaluator="f1_score", defect="false") == 2
+
+
+def test_the_prompt_of_the_configuration_is_that_of_rows_without_one(tmp_path: Path) -> None:
+    """So `trustworthiness` asks again with it; a row's own prompt goes before."""
+    with LLMServer() as llm:
+        llm.always(
+            lambda asked: say.verdict(explanation="fine", verdict="correct") if "response_format" in asked.body
+            else say.says(GOOD)
+        )  # fmt: skip
+        settings = {
+            "judge": {"model": "openai/scripted", "api_key": "none", "api_base": llm.url, "max_attempts": 1},
+            "evaluators": [{"type": "trustworthiness", "samples": 1, "sample": "100%"}],
+            "extraction": {"row_prompt": "By the context. {context} {question}"},
+        }
+        with MonitorProcess(tmp_path, settings) as monitor:
+            post(monitor.http, lines(row("a"), row("b", prompt="My own."), row("c", retrieved_context=None)))
+            wait_until(lambda: ended(monitor, 3), 40, "the end of all rows")
+            assert monitor.total("ragmonitor_evaluations_total", evaluator="trustworthiness") == 2
+            assert monitor.total("ragmonitor_skipped_total", reason="no_prompt") == 1
+        asked = [one.body["messages"] for one in llm.requests if "response_format" not in one.body]
+        sent = {message["content"] for (message,) in asked}
+        assert sent == {f"By the context. {CONTEXT} Can I get my money back?", "My own."}
 
 
 def test_the_app_is_the_rows_own_else_the_senders_else_unknown(tmp_path: Path) -> None:

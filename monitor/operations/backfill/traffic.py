@@ -48,6 +48,7 @@ class Replay:
     def __init__(self, config: Config) -> None:
         conventions = registry.conventions()
         self._rate = config.sampling.traces
+        self._settings = config.extraction
         self._read_trace = partial(compose.read, conventions=conventions, settings=config.extraction)
         self._rules = LiveRules(config)
         self._assembly = Assembly(config.assembly)
@@ -95,7 +96,10 @@ class Replay:
 
     def _case(self, complete: Complete) -> Iterator[Case]:
         try:
-            reading: Reading | TraceOutcome = self._rules.sort(complete.read(self._read_trace))
+            read = complete.read(self._read_trace)
+            if isinstance(complete, WholeRow):
+                read = self._settings.with_prompt(read)
+            reading: Reading | TraceOutcome = self._rules.sort(read)
         except TooLarge:
             return
         except Exception:  # noqa: BLE001 - one request that cannot be read must not stop the others

@@ -121,7 +121,8 @@ class CaseFiles:
                 self._report(f"{path}: {one}")
             else:
                 unused.add(one.row)
-                yield FileEntry(None, rows.read(one.row, self.read_trace, source="file"))
+                reading = rows.read(one.row, self.read_trace, source="file")
+                yield FileEntry(None, self._settings.with_prompt(reading))
         unused.report(self._report)
 
 

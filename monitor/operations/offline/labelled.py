@@ -59,7 +59,7 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
             report(f"{path}: {error}")
             continue
         unused.add(one.row)
-        reading = rows.read(one.row, read_trace, source="file")
+        reading = settings.with_prompt(rows.read(one.row, read_trace, source="file"))
         if _can_be_scored(reading):
             found.append(LabelledCase(reading.case, defective, group))
         else:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from monitor.extraction.template import Filled, PromptTemplate, invert
+from monitor.extraction.template import Filled, PromptTemplate, RowPrompt, invert
+from monitor.model.case import Case, ContextStatus, Document, Message, Request
 
+HISTORY = (Message("user", "Hi {question}"), Message("assistant", "Hello."))
 RAG = "Use only what is below.\n\n{context}\n\nUser asks: {question}\nReply:"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(lambda t: " ".join(t.split())).filter(bool)
 
@@ -91,3 +93,56 @@ def test_long_prompts_take_linear_time() -> None:
     template = PromptTemplate.parse("A {context} B {question} C {history} D")
     assert template.invert("A " + "B " * 100_000 + " D") is None
     assert template.invert("A " + " " * 300_000 + "D") is None
+
+
+# -- the prompt of a row
+
+
+def case(*documents: str, status: ContextStatus = ContextStatus.RETRIEVED) -> Case:
+    found = tuple(map(Document, documents))
+    return Case(
+        request_id="1",
+        request=Request("Why {x}?", HISTORY),
+        retrieved_context=found,
+        context_status=status,
+        response="So.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "filled"),
+    [
+        ("{question}", "Why {x}?"),
+        ("By the context. {context} {question}", "By the context. One {question}.\n\nTwo. Why {x}?"),
+        ("{{ history }}\nUser: {{question}}", "User: Hi {question}\nAssistant: Hello.\nUser: Why {x}?"),
+        ('{"a": 1} {question} {} { question }', '{"a": 1} Why {x}? {} { question }'),
+        ("{question} {question}", "Why {x}? Why {x}?"),
+    ],
+)
+def test_the_prompt_of_a_row_holds_its_texts_and_no_text_is_a_template(template: str, filled: str) -> None:
+    assert RowPrompt.parse(template).fill(case("One {question}.", " Two. ")) == (Message("user", filled),)
+
+
+@pytest.mark.parametrize("template", ["", "{context}", "By {name}: {question}", "{0} {question}", "{{Question}}"])
+def test_a_prompt_without_a_question_or_with_another_placeholder_is_refused(template: str) -> None:
+    with pytest.raises(ValueError, match=r"\{question\}"):
+        RowPrompt.parse(template)
+
+
+def test_a_prompt_with_an_unknown_context_is_none() -> None:
+    template = RowPrompt.parse("{context} {question}")
+    assert template.fill(case(status=ContextStatus.RETRIEVED_NOTHING)) == (Message("user", " Why {x}?"),)
+    for status in (ContextStatus.NO_RETRIEVAL, ContextStatus.NOT_RECORDED):
+        assert template.fill(case(status=status)) == ()
+        assert RowPrompt.parse("{question}").fill(case(status=status))
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_template_is_refused_or_filled(template: str, query: str, document: str) -> None:
+    for text in (template, "{question}" + template):
+        try:
+            made = RowPrompt.parse(text)
+        except ValueError:
+            continue
+        one = Case(request_id="1", request=Request(query), retrieved_context=(Document(document),))
+        assert len(made.fill(one)) == bool(query)
