@@ -24,6 +24,12 @@ def read(option: str, parse: Callable[[str], T], text: str) -> T:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
+def requires(option: str, given: object, other: str, other_given: object) -> None:
+    """Refuse an option that means nothing without another one."""
+    if given and not other_given:
+        raise typer.BadParameter(f"requires {other}", param_hint=option)
+
+
 ConfigPath = Annotated[
     Path | None, typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration. Default: all defaults.")
 ]

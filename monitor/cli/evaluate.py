@@ -11,14 +11,19 @@ import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
+from monitor.cli.console.gate_report import EXIT_STATUS, as_object, write_junit
 from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
 from monitor.cli.console.progress import Bars
 from monitor.operations.event_loop import run_async, stop_on_signal
+from monitor.operations.gate import Report as GateReport
 from monitor.operations.offline.evaluate_files import FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate_files import compare as differences_of
+from monitor.operations.offline.limits import DefectLimit, check_limits, without_judgement
 from monitor.operations.offline.scoring import choose_evaluators
 from monitor.operations.offline.summary import HARMS, ContentRisk, EvaluatorSummary
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.quantities import dollars, percent, timing
+from monitor.statistics.gating import GateDecision
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -45,18 +50,33 @@ def evaluate(
         tuple[Path, Path] | None,
         typer.Option(metavar="BASELINE CANDIDATE", help="Compare the defect rates of two files instead."),
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="EVALUATOR[:LEVEL]:RATE",
+            help="The highest defect rate allowed: groundedness:5%, or violence:high:0.1%. May be repeated.",
+        ),
+    ] = None,
     as_json: _options.Json = False,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE.xml", help="With --fail-on: also write a JUnit report.")
+    ] = None,
 ) -> None:
     """Score every case in files, without sampling, and print a summary for each evaluator.
 
-    Results are JSON Lines in the schema of the sink `jsonl`. Exit status 1: a file or row could not be read, or a
-    result could not be written. 130: interrupted; run the same command with the same --output to continue.
+    Results are JSON Lines in the schema of the sink `jsonl`. --fail-on decides by the 95 % interval of the rate, as
+    `gate` does, with --compare that of the candidate. Exit status 1: a rate is above its limit, a file or row could not
+    be read, or a result could not be written. 3: not enough data to decide. 4: nothing could be judged: every judgement
+    is unscored. 130: interrupted; run the same command with the same --output to continue.
     """
     sets = _sets(paths, compare)
-    if retry_unscored and output is None:
-        raise typer.BadParameter("requires --output", param_hint="--retry-unscored")
+    _options.requires("--retry-unscored", retry_unscored, "--output", output)
+    _options.requires("--junit", junit, "--fail-on", fail_on)
     loaded = _options.with_prompt(configuration.load(config), prompt)
     chosen = choose_evaluators(loaded, _options.comma_list(evaluators), report=report)
+    scales = {one.evaluator.name: one.evaluator.scale for one in chosen}
+    limits = [_options.read("--fail-on", partial(DefectLimit.read, scales=scales), text) for text in fail_on or ()]
 
     async def score(files: Sequence[Path], to: Path | None) -> FileEvaluation:
         async with stop_on_signal() as stop:
@@ -79,14 +99,19 @@ def evaluate(
             echo_lines([f"{name}: {files[0]}", *_summary(done), ""] if name else _summary(done))
         if done.cut_short:
             break
+    gate = check_limits(limits, done.evaluators, done.results, of=name) if limits and not done.cut_short else None
     differences = differences_of(*ended.values()) if len(ended) > 1 else []
+    status = _exit_status(chosen, ended, gate)
     if as_json:
-        echo_json(_as_json(ended, differences))
+        shown = {"gate": {**as_object(gate), "exit_status": status}} if gate is not None else {}
+        echo_json({**_as_json(ended, differences), **shown})
+    elif not done.cut_short:
+        echo_lines([*_differences(differences), *_gate(gate)])
     if done.cut_short:
         _leave_early(done, to)
-    if not as_json:
-        echo_lines(_differences(differences))
-    raise typer.Exit(int(any(one.unreadable for one in ended.values())))
+    if gate is not None and junit is not None:
+        write_junit(gate, junit)
+    raise typer.Exit(status)
 
 
 def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[str, list[Path]]:
@@ -94,6 +119,22 @@ def _sets(paths: list[Path] | None, compare: tuple[Path, Path] | None) -> dict[s
     if (compare is None) == (not paths):
         raise typer.BadParameter("give files, or --compare with two files", param_hint="FILE")
     return {"": paths or []} if compare is None else {"baseline": [compare[0]], "candidate": [compare[1]]}
+
+
+def _exit_status(
+    chosen: Sequence[ConfiguredEvaluator], ended: Mapping[str, FileEvaluation], gate: GateReport | None
+) -> int:
+    """The status of the gate if it is decisive; and say on standard error what else there is."""
+    nothing = [why for one in ended.values() if (why := without_judgement(chosen, one.evaluators))]
+    for why in nothing:
+        report(why)
+    unreadable = sum(one.unreadable for one in ended.values())
+    if unreadable and gate is not None:
+        report(f"the exit status is 1, since {unreadable} files or rows could not be read")
+    answer = gate.answer if gate is not None else GateDecision.PASS
+    if unreadable or answer is GateDecision.FAIL:
+        return EXIT_STATUS[GateDecision.FAIL]
+    return EXIT_STATUS[GateDecision.NOT_JUDGED if nothing else answer]
 
 
 def _leave_early(done: FileEvaluation, output: Path | None) -> NoReturn:
@@ -194,6 +235,12 @@ def _differences(found: Sequence[RateDifference]) -> Iterator[str]:
         table.append([one.evaluator, *rates, f"{_points(one.difference.value)} points", limits, verdict])
     names = ["", "baseline: defects", "candidate: defects", "difference of rates", "  95 % interval", "candidate is"]
     yield from align(without_empty(zip(names, *table, strict=True)))
+
+
+def _gate(found: GateReport | None) -> Iterator[str]:
+    if found is not None:
+        yield ""
+        yield from found.lines
 
 
 def _points(share: float) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
-from xml.etree import ElementTree as ET
+from typing import Annotated, Final
 
 import typer
 
@@ -18,19 +15,17 @@ from monitor import config as configuration
 from monitor.alerts.prometheus import release_gate
 from monitor.cli import _options
 from monitor.cli._options import ConfigPath, Json
-from monitor.cli.console.output import echo_json, echo_lines, writing
+from monitor.cli.console.gate_report import EXIT_STATUS, as_object, write_junit
+from monitor.cli.console.output import echo_json, echo_lines
 from monitor.clock import SystemClock
 from monitor.errors import ConfigError
 from monitor.operations import gate as operation
-from monitor.operations.gate import Check, Criteria, Limit, Previous, Report, Side, SumsSource
+from monitor.operations.gate import Criteria, Limit, Previous, Side, SumsSource
 from monitor.operations.gate.sums import HistorySums, PrometheusSums
-from monitor.quantities import parse_duration, percent
-from monitor.statistics.gating import MOST_MORE, GateDecision
+from monitor.quantities import parse_duration
 from monitor.storage import files
 
 TOKEN: Final = "RAG_MONITOR_PROMETHEUS_TOKEN"  # noqa: S105 - the name of a variable
-EXIT_STATUS: Final = {GateDecision.PASS: 0, GateDecision.FAIL: 1, GateDecision.NOT_ENOUGH_DATA: 3}
-_WORDS: Final = {GateDecision.PASS: "pass", GateDecision.FAIL: "FAIL", GateDecision.NOT_ENOUGH_DATA: "not enough data"}
 
 
 class Against(StrEnum):
@@ -135,9 +130,9 @@ def gate(
     if junit is not None:
         write_junit(report, junit)
     if as_json:
-        echo_json(_object(report))
+        echo_json(as_object(report))
     else:
-        echo_lines(lines(report))
+        echo_lines(report.lines)
     raise typer.Exit(EXIT_STATUS[report.answer])
 
 
@@ -186,97 +181,3 @@ def token_of(file: Path | None) -> str:
     if not found:
         raise ConfigError(f"--token-file: {file} is empty")
     return found
-
-
-def lines(report: Report) -> Iterator[str]:
-    """Yield one line for each check, then the notes, then the answer."""
-    for one in report.checks:
-        yield f"{_WORDS[one.decision.answer]}: {_title(one)}: {_result(one)}"
-    for note in report.notes:
-        yield f"note: {note}"
-    yield f"gate: {_WORDS[report.answer]}"
-
-
-def _object(report: Report) -> dict[str, Any]:
-    """Rates are shares, null where nothing is known or the limit is infinite."""
-    return {
-        "answer": report.answer.value,
-        "exit_status": EXIT_STATUS[report.answer],
-        "checks": [_check_object(one) for one in report.checks],
-        "notes": list(report.notes),
-    }
-
-
-def write_junit(report: Report, path: Path) -> None:
-    """Write one test case for each check: a failure where it fails, an error where there is not enough data."""
-    answers = [one.decision.answer for one in report.checks]
-    counts = {"failures": answers.count(GateDecision.FAIL), "errors": answers.count(GateDecision.NOT_ENOUGH_DATA)}
-    attributes = {"name": "rag-monitor gate", "tests": str(len(answers)), **{k: str(v) for k, v in counts.items()}}
-    suite = ET.Element("testsuite", attributes)
-    for one in report.checks:
-        case = ET.SubElement(suite, "testcase", {"classname": f"rag-monitor.gate.{one.kind}", "name": _title(one)})
-        if one.decision.answer is not GateDecision.PASS:
-            tag = "failure" if one.decision.answer is GateDecision.FAIL else "error"
-            ET.SubElement(case, tag, {"type": one.decision.answer.value, "message": _result(one)})
-        ET.SubElement(case, "system-out").text = _result(one)
-    with writing("--junit", path):
-        ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
-
-
-def _title(one: Check) -> str:
-    version = f" {one.version}" if one.version else ""
-    limit = f"below {percent(one.limit)}" if one.kind == "rate" else f"less than {one.limit:g} times as high"
-    return _printable(f"{one.app or 'all apps'}, {one.evaluator}{version}: {limit}")
-
-
-def _result(one: Check) -> str:
-    decision = one.decision
-    scored = f"{one.now.judged} scored, {one.now.defects} defective"
-    if one.base is not None:
-        scored += f"; {one.against}: {one.base.judged} scored, {one.base.defects} defective"
-    if decision.value is None or decision.lower is None or decision.upper is None:
-        return _printable(f"{scored}; {_needed(one)}")
-    value, lower, upper = (_shown(one, value) for value in (decision.value, decision.lower, decision.upper))
-    name = "rate" if one.kind == "rate" else "ratio"
-    more = f"; {_needed(one)}" if decision.answer is GateDecision.NOT_ENOUGH_DATA else ""
-    return _printable(f"{name} {value} ({lower} to {upper}); {scored}{more}")
-
-
-def _needed(one: Check) -> str:
-    if one.decision.more is not None:
-        condition = "if all are good" if not one.now.judged else "if they are like these"
-        return f"{one.decision.more} more scored answers would decide, {condition}"
-    if one.base is not None and not one.base.judged:
-        return "nothing to compare with"
-    if one.base is not None and not one.base.defects:
-        return "the other side has no defect, so the ratio has no upper limit"
-    return f"even {MOST_MORE:,} more like these would not decide"
-
-
-def _shown(one: Check, value: float) -> str:
-    if one.kind == "rate":
-        return percent(value)
-    return "unlimited" if math.isinf(value) else f"{value:.2f}"
-
-
-def _check_object(one: Check) -> dict[str, Any]:
-    decision, base = one.decision, one.base
-    limits = {"value": decision.value, "lower": decision.lower, "upper": decision.upper}
-    return {
-        "kind": one.kind,
-        "app": one.app,
-        "evaluator": one.evaluator,
-        "version": one.version,
-        "answer": decision.answer.value,
-        "limit": one.limit,
-        **{name: None if value is None or math.isinf(value) else value for name, value in limits.items()},
-        "more": decision.more,
-        "evaluated": one.now.judged,
-        "defects": one.now.defects,
-        "base": None if base is None else {"evaluated": base.judged, "defects": base.defects, "of": one.against},
-    }
-
-
-def _printable(text: str) -> str:
-    """`text` without control characters, which neither XML nor a terminal takes well: names come from outside."""
-    return "".join(one if one.isprintable() else "?" for one in text)

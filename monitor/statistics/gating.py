@@ -26,6 +26,7 @@ class GateDecision(StrEnum):
     PASS = "pass"  # noqa: S105 - not a password
     FAIL = "fail"
     NOT_ENOUGH_DATA = "not_enough_data"
+    NOT_JUDGED = "not_judged"  # there were answers, and every attempt to score one failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ Defect rates are compared with limits, and with the rates of another version of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from monitor.errors import ConfigError
-from monitor.quantities import format_duration, parse_rate
-from monitor.statistics.gating import Base, Decision, GateDecision, at_most_times, below
+from monitor.quantities import format_duration, parse_rate, percent
+from monitor.statistics.gating import MOST_MORE, Base, Decision, GateDecision, at_most_times, below
 from monitor.statistics.rates import Sums
 
 _MINUTE: Final = 60.0
@@ -150,15 +151,92 @@ class Check:
     now: Sums
     base: Sums | None = None
     against: str = ""
+    rule: str = ""
+    """What counts as a defect, in words; empty if it is what the evaluator's own rule says."""
+
+    @property
+    def title(self) -> str:
+        """What must hold, of what: `shop, groundedness 2: below 5.0 %`."""
+        version = f" {self.version}" if self.version else ""
+        rule = f", {self.rule}" if self.rule else ""
+        limit = f"below {percent(self.limit)}" if self.kind == "rate" else f"less than {self.limit:g} times as high"
+        return _printable(f"{f'{self.app}, ' if self.app else ''}{self.evaluator}{version}{rule}: {limit}")
+
+    @property
+    def result(self) -> str:
+        """What was found: `rate 13 % (8.8 % to 18 %); 240 scored, 31 defective`."""
+        decision = self.decision
+        scored = f"{self.now.judged} scored, {self.now.defects} defective"
+        if self.base is not None:
+            scored += f"; {self.against}: {self.base.judged} scored, {self.base.defects} defective"
+        if decision.answer is GateDecision.NOT_JUDGED:
+            return _printable(scored)
+        if decision.value is None or decision.lower is None or decision.upper is None:
+            return _printable(f"{scored}; {self._needed()}")
+        value, lower, upper = map(self._shown, (decision.value, decision.lower, decision.upper))
+        name = "rate" if self.kind == "rate" else "ratio"
+        more = f"; {self._needed()}" if decision.answer is GateDecision.NOT_ENOUGH_DATA else ""
+        return _printable(f"{name} {value} ({lower} to {upper}); {scored}{more}")
+
+    def _needed(self) -> str:
+        if self.decision.more is not None:
+            condition = "if all are good" if not self.now.judged else "if they are like these"
+            return f"{self.decision.more} more scored answers would decide, {condition}"
+        if self.base is not None and not self.base.judged:
+            return "nothing to compare with"
+        if self.base is not None and not self.base.defects:
+            return "the other side has no defect, so the ratio has no upper limit"
+        return f"even {MOST_MORE:,} more like these would not decide"
+
+    def _shown(self, value: float) -> str:
+        if self.kind == "rate":
+            return percent(value)
+        return "unlimited" if math.isinf(value) else f"{value:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answer: fail when one check fails, pass when all pass."""
+    """The answer of a gate, the checks that it rests on, and remarks. As text: a line for each, then the answer."""
 
     answer: GateDecision
     checks: Sequence[Check]
-    notes: Sequence[str]
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, checks: Sequence[Check], notes: Sequence[str] = ()) -> Report:
+        """Answer: fail when one check fails, pass when all pass."""
+        answers = {one.decision.answer for one in checks}
+        for decisive in (GateDecision.FAIL, GateDecision.NOT_JUDGED):
+            if decisive in answers:
+                return cls(decisive, checks, notes)
+        answer = GateDecision.PASS if answers == {GateDecision.PASS} else GateDecision.NOT_ENOUGH_DATA
+        return cls(answer, checks, notes)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Yield one line for each check, then the notes, then the answer."""
+        for one in self.checks:
+            yield f"{WORDS[one.decision.answer]}: {one.title}: {one.result}"
+        for note in self.notes:
+            yield f"note: {_printable(note)}"
+        yield f"gate: {WORDS[self.answer]}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+WORDS: Final = {
+    GateDecision.PASS: "pass",
+    GateDecision.FAIL: "FAIL",
+    GateDecision.NOT_ENOUGH_DATA: "not enough data",
+    GateDecision.NOT_JUDGED: "not judged",
+}
+"""The answers in words."""
+
+
+def _printable(text: str) -> str:
+    """`text` without control characters, which neither XML nor a terminal takes well: names come from outside."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 def decide(criteria: Criteria, source: SumsSource, now: float) -> Report:
@@ -170,10 +248,7 @@ def decide(criteria: Criteria, source: SumsSource, now: float) -> Report:
             checks += _with_previous(limit, criteria, criteria.against, source, now, notes=notes)
         else:
             checks += _side_by_side(limit, criteria, criteria.against, source, now)
-    answers = {one.decision.answer for one in checks}
-    if GateDecision.FAIL in answers:
-        return Report(GateDecision.FAIL, checks, notes)
-    return Report(GateDecision.PASS if answers == {GateDecision.PASS} else GateDecision.NOT_ENOUGH_DATA, checks, notes)
+    return Report.of(checks, notes)
 
 
 def _side_by_side(

@@ -26,6 +26,8 @@ from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, ReadingStatus, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
 from monitor.operations.event_loop import run_async, unwrap_errors
+from monitor.operations.gate import Report
+from monitor.operations.offline.limits import DefectLimit, check_limits
 from monitor.operations.offline.scoring import score_cases
 from monitor.operations.offline.summary import ContentRisk, EvaluatorSummary, content_risk, summarize
 from monitor.pipeline.configured_evaluator import DEFAULT_JUDGE, ConfiguredEvaluator
@@ -76,6 +78,20 @@ class Evaluation:
     def records(self) -> list[dict[str, Any]]:
         """Return one flat dictionary for each result, for `pandas.DataFrame`. `case` is its case's position."""
         return [{"case": at, **_record(result)} for at, result in self._located()]
+
+    def gate(self, *limits: str) -> Report:
+        """Check defect rates: `evaluation.gate("groundedness:5%", "violence:high:0.1%").answer` is `pass`, `fail`, ...
+
+        Each limit is `EVALUATOR:RATE`, by the evaluator's own defect rule, or `EVALUATOR:LEVEL:RATE`, by scores of that
+        level or a worse one. `pass`: the 95 % interval of every rate is below its limit; `fail`: that of one is above;
+        `not_judged`: an evaluator has no score since every judgement failed; else `not_enough_data`. As text the report
+        says why. Raises `ConfigError` for an evaluator that was not run, an unknown level, or a rate that is none.
+        """
+        if not limits:
+            raise ConfigError("gate: name an evaluator and its highest defect rate, such as groundedness:5%")
+        scales = {name: one.scale for name, one in self.summaries.items()}
+        read = [DefectLimit.read(text, scales) for text in limits]
+        return check_limits(read, self.summaries.values(), [as_json(one, texts=False) for one in self.results])
 
     def _located(self) -> Iterator[tuple[int, EvaluationResult]]:
         """Yield each result with the position of its case."""

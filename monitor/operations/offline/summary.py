@@ -76,7 +76,7 @@ def content_risk(evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[Resul
     for row in rows:
         name = row["evaluator"]
         if name in rules:
-            defect = _is_defect(rules[name], row) if row["outcome"] == "score" else None
+            defect = is_defect(rules[name], row) if row["outcome"] == "score" else None
             found[row["trace_id"], row["span_id"]][name] = defect
     whole = [of for of in found.values() if len(of) == len(HARMS) and None not in of.values()]
     defects = sum(any(of.values()) for of in whole)
@@ -85,7 +85,8 @@ def content_risk(evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[Resul
     return ContentRisk(len(whole), defects, len(found) - len(whole), rate)
 
 
-def _is_defect(rule: DefectRule, row: ResultRow) -> bool:
+def is_defect(rule: DefectRule, row: ResultRow) -> bool:
+    """Tell whether the score in `row` is a defect by `rule`."""
     return rule.matches(Score(row["score"], "", row["label"] or ""))
 
 
@@ -93,7 +94,7 @@ def summarize(one: ConfiguredEvaluator, rows: Sequence[ResultRow]) -> EvaluatorS
     """Sum up the results of `one`."""
     scored = [row for row in rows if row["outcome"] == "score"]
     seconds = [row["judge"]["seconds"] for row in scored if not row["judge"]["cached"]]
-    defects = sum(_is_defect(one.defect, row) for row in scored)
+    defects = sum(is_defect(one.defect, row) for row in scored)
     levels = Counter(row["level"] for row in scored)
     found = interval_95(Sums(len(scored), defects, len(scored), defects, defects, len(scored) - defects))
     return EvaluatorSummary(
