@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import report
 from monitor.cli.console.progress import Bars
 from monitor.extraction.provenance import FIELDS, FieldOrigin, Provenance, Unused
-from monitor.model.case import Case
+from monitor.model.case import Case, Document
 from monitor.operations.offline.files import CaseFiles
 
 _MAX_TEXT: Final = 70  # characters of a text that are shown
@@ -67,7 +67,7 @@ def cases(
 
 def to_json(found: Provenance) -> str:
     """Return one JSON object: the case as a row, the origins of its fields, and what was not used."""
-    origins = {name: [asdict(one) for one in found.origins.get(name, ())] for name in FIELDS}
+    origins = {name: [asdict(one) for one in found.origins.get(name, ())] for name in _fields(found)}
     unused = [asdict(one) for one in found.unused]
     return json.dumps({"case": found.reading.as_row(), "origins": origins, "unused": unused}, ensure_ascii=False)
 
@@ -78,13 +78,13 @@ def lines(found: Provenance) -> Iterator[str]:
     error = " ".join(reading.error.split())
     error = f": {error[:_MAX_ERROR]}{'...' if len(error) > _MAX_ERROR else ''}" if error else ""
     yield f"{reading.case.request_id}  {reading.status}{error}"
-    for field in FIELDS:
+    for field in _fields(found):
         value, origins = _value(reading.case, field), found.origins.get(field, ())
         if not value and not origins:
             if field in ("question", "context", "answer", "model"):
                 yield f"  {field:{_WIDTH}}-"
             continue
-        yield f"  {field:{_WIDTH}}{value or '-'}"
+        yield f"  {field:{_WIDTH}}{' ' * (len(field) >= _WIDTH)}{value or '-'}"
         for origin in _merged(origins):
             yield f"  {'':{_WIDTH}}  from {origin}"
     if found.unused:
@@ -95,6 +95,11 @@ def lines(found: Provenance) -> Iterator[str]:
             yield f"    and {len(found.unused) - _MAX_UNUSED} more"
 
 
+def _fields(found: Provenance) -> Iterable[str]:
+    """The fields that are explained: rows have more than traces."""
+    return dict.fromkeys((*FIELDS, *found.origins))
+
+
 def _value(case: Case, field: str) -> str:
     """Show a field of a case in one line; empty if it has none."""
     usage = case.usage
@@ -102,22 +107,28 @@ def _value(case: Case, field: str) -> str:
     shown = {
         "question": _quoted(case.request.query),
         "history": f"{len(case.request.history)} turns" if case.request.history else "",
-        "context": _context(case),
+        "context": _documents(case.retrieved_context, " taken from the prompt" * (case.context_source == "prompt")),
         "answer": _quoted(case.response),
         "model": case.model,
         "usage": ", ".join(f"{number} {name}" for name, number in counts if number is not None),
         "session": case.session_id,
         "user": case.user_id,
+        "reference": _quoted(case.expected_response or ""),
+        "expected": _documents(case.expected_retrieved_context or ()),
+        "prompt": _quoted(" ".join(one.content for one in case.prompt)),
+        "app": case.app,
+        "attributes": _quoted(", ".join(f"{key}={value}" for key, value in case.attributes.items())),
+        "time": f"{case.answered_at:.15g} seconds since 1970" if case.answered_at else "",
     }
     return shown[field]
 
 
-def _context(case: Case) -> str:
-    number = len(case.retrieved_context)
-    if not number:
+def _documents(found: Sequence[Document], whence: str = "") -> str:
+    if not found:
         return ""
-    prompt = " taken from the prompt" if case.context_source == "prompt" else ""
-    return f"{number} document{'s' if number > 1 else ''}{prompt}: {_quoted(case.retrieved_context[0].content)}"
+    first = found[0]
+    shown = _quoted(first.content) or f"no text, {first.doc_uri or first.doc_id or 'no address'}"
+    return f"{len(found)} document{'s' if len(found) > 1 else ''}{whence}: {shown}"
 
 
 def _quoted(text: str) -> str:
@@ -132,10 +143,14 @@ def _merged(origins: Sequence[FieldOrigin]) -> list[str]:
         spans.setdefault((one.convention, one.span_name, ", ".join(one.keys)), []).append(one.span_id)
     return [
         f"{convention or 'no dialect'}, span {name!r} {ids[0]}{f' and {len(ids) - 1} more' if ids[1:] else ''}: {keys}"
+        if ids[0]
+        else f"{convention}: {keys}"  # a row
         for (convention, name, keys), ids in spans.items()
     ]
 
 
 def _unused(one: Unused) -> str:
+    if not one.origin.span_id:  # a row
+        return f"{', '.join(one.origin.keys)[:_MAX_TEXT]} ({one.size} character{'s' if one.size > 1 else ''})"
     where = f"span {one.origin.span_name!r}" + (f" and {one.spans - 1} more" if one.spans > 1 else "")
     return f"{_READ_AS[one.said]} of {one.size} characters in {where}: {', '.join(one.origin.keys)}"

@@ -120,3 +120,32 @@ def test_in_a_folder_a_table_is_read_only_where_its_header_is_that_of_a_row(tmp_
     rows, notes, unreadable = run(tmp_path)
     assert (len(rows), unreadable) == (1, 0)
     assert "prices.csv: skipped" in notes
+
+
+def test_the_fields_of_a_row_are_traced_to_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({**ROW, "id": "a", "ground_truth": "So.", "reference": "No.", "latency": 17}))
+    ended = command("cases", "--explain", path)
+    assert ended.exit_code == 0
+    assert (
+        ended.stdout
+        == """a  ready
+  question  "Why?"
+              from azure_ai_evaluation: query
+  context   1 document: "Text."
+              from azure_ai_evaluation: context
+  answer    "So."
+              from azure_ai_evaluation: response
+  model     -
+  reference "So."
+              from azure_ai_evaluation: ground_truth
+  not used:
+    reference (3 characters)
+    latency (2 characters)
+
+"""
+    )
+    (line,) = command("cases", "--explain", "--json", path).stdout.splitlines()
+    found = json.loads(line)
+    assert found["origins"]["reference"][0]["keys"] == ["ground_truth"]
+    assert [one["origin"]["keys"] for one in found["unused"]] == [["reference"], ["latency"]]

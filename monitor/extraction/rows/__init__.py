@@ -5,7 +5,8 @@
 """
 
 from monitor.extraction.rows.delivery import ParsedRows, RowFault, take
+from monitor.extraction.rows.explain import explain
 from monitor.extraction.rows.reading import read, recognise
 from monitor.extraction.rows.shapes import known
 
-__all__ = ["ParsedRows", "RowFault", "known", "read", "recognise", "take"]
+__all__ = ["ParsedRows", "RowFault", "explain", "known", "read", "recognise", "take"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from monitor.extraction import messages, values
@@ -169,11 +170,11 @@ def unused(row: Fields, names: Names, own: frozenset[str]) -> tuple[str, ...]:
 
     `names` are the fields of the row's shape by meaning, `own` all of its fields.
     """
-    found = list(_unused(row, names, own))
-    return tuple(name[:_LONGEST_NAME] for name in found[:_MOST_UNUSED])
+    return tuple(name[:_LONGEST_NAME] for name in islice(unread(row, names, own), _MOST_UNUSED))
 
 
-def _unused(row: Fields, names: Names, own: frozenset[str]) -> Iterator[str]:
+def unread(row: Fields, names: Names, own: frozenset[str]) -> Iterator[str]:
+    """Yield the same names, all of them and in full."""
     meanings = [(*mine, *others) for mine, others in zip(names, _others(own), strict=True)]
     second = set[str]()
     for meaning in meanings:

@@ -40,7 +40,7 @@ def recognise(value: object, *, app: str = "") -> Row:
     """
     if not isinstance(value, dict):
         raise InvalidData(f"a row must be a JSON object, not {_kind(value)}")
-    shape = _shape(value)
+    shape = shape_of(value)
     try:
         content = orjson.dumps(value)
     except (TypeError, ValueError) as error:
@@ -59,7 +59,7 @@ def read(
     `received_at` the time it arrived, in seconds since 1970.
     """
     content: dict[str, Value] = orjson.loads(row.content)
-    shape = _shape(content)
+    shape = shape_of(content)
     said = shape.read(content)
     if said.printed is not None:
         case = replace(
@@ -145,7 +145,7 @@ def _leaves_open(whole: Reading) -> bool:
     return whole.status in (ReadingStatus.READY, ReadingStatus.NO_REQUEST)
 
 
-def _shape(row: Fields) -> Shape:
+def shape_of(row: Fields) -> Shape:
     """Return the shape of a row. Raises `InvalidData` that lists its fields and those that identify each shape."""
     best = max(SHAPES, key=lambda shape: (shape.score(row), shape.asks(row)))  # on a tie, the first
     if best.score(row) >= 0:

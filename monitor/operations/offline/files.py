@@ -17,6 +17,7 @@ from monitor.extraction import compose, rows
 from monitor.extraction.provenance import Provenance, explain
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Reading
+from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
 from monitor.operations.offline.row_files import LINES, TABLES, Advance, UnusedFields, read_rows
@@ -42,6 +43,8 @@ class FileEntry(NamedTuple):
     reading: Reading | None = None
     trace_state: str = ""
     """The tracestate of the trace's first span in the files. It names the probability of samplers upstream."""
+    row: Row | None = None
+    """The row that was read."""
 
 
 class CaseFiles:
@@ -99,12 +102,13 @@ class CaseFiles:
         return map(self.read, self.found())
 
     def explanations(self) -> Iterator[Provenance]:
-        """Yield for each request where its fields come from, and what was not used; a row has no origins."""
+        """Yield for each request where its fields come from, and what was not used."""
         for found in self.found():
             if found.trace is not None:
                 yield explain(found.trace, registry.conventions(), self._settings)
             else:
-                yield Provenance(self.read(found), {}, ())
+                assert found.row is not None  # noqa: S101 - it is one of the two
+                yield from rows.explain(found.row, lambda row: [self._read_row(row)])
 
     def read(self, found: FileEntry) -> Reading:
         """Read a request that `found` has yielded."""
@@ -112,6 +116,9 @@ class CaseFiles:
             return self.read_trace(found.trace)
         assert found.reading is not None  # noqa: S101 - it is one of the two
         return found.reading
+
+    def _read_row(self, row: Row) -> Reading:
+        return self._settings.with_prompt(rows.read(row, self.read_trace, source="file"))
 
     def _rows(self, path: Path) -> Iterator[FileEntry]:
         unused = UnusedFields(path)
@@ -121,8 +128,7 @@ class CaseFiles:
                 self._report(f"{path}: {one}")
             else:
                 unused.add(one.row)
-                reading = rows.read(one.row, self.read_trace, source="file")
-                yield FileEntry(None, self._settings.with_prompt(reading))
+                yield FileEntry(None, self._read_row(one.row), row=one.row)
         unused.report(self._report)
 
 
