@@ -150,6 +150,40 @@ def test_the_prompt_of_the_configuration_is_that_of_rows_without_one(tmp_path: P
         assert sent == {f"By the context. {CONTEXT} Can I get my money back?", "My own."}
 
 
+def test_hostile_rows_are_read_or_refused_and_the_ledger_balances(tmp_path: Path) -> None:
+    deep = "[" * 5_000 + "]" * 5_000
+    hostile = [
+        row("zero", "a\x00b", expected_response="\x00", latency="\x00"),
+        row("deep", expected_facts=deep, reference={"a": deep}, expected_documents=deep, prompt=deep),
+        row("wide", **{f"field-{number}": number for number in range(50_000)}),
+        row("long-name", **{"x" * 500_000: 1}),
+        row("references", expected_response=[{"a": [1]}, None, 5, "x" * 100_000], ground_truth=1e308, ideal=True),
+        row(
+            "addresses", retrieved_context=[{"doc_uri": "u" * 100_000}] * 50, expected_documents=["s3://" + "x" * 9_000]
+        ),
+        row("counts", usage={"input_tokens": -5, "output_tokens": 1e300, "total_tokens": "many"}, total_tokens=[]),
+        {"inputs": {"inputs": {"question": {}}}, "outputs": [[[]]], "expectations": [1], "id": "nested"},
+        {"data": {"data": [{"data": []}]}, "info": {"spans": 1}, "request": "Why?", "response": "So.", "id": "data"},
+    ]
+    bodies = [
+        lines(*hostile),
+        json.dumps({"data": hostile}).encode(),
+        json.dumps({"data": [[]], "columns": [1]}).encode(),
+    ]
+    bodies.append(b'{"request": "\\ud800", "response": "\\udc00"}\n' + lines(row("surrogate-beside")))
+    bodies.append(b'{"data": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    with MonitorProcess(tmp_path, {"evaluators": [{"type": "f1_score"}, {"type": "document_recall"}]}) as monitor:
+        codes = [post(monitor.http, body).status_code for body in bodies]
+        assert codes == [200, 200, 400, 200, 400]
+        wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 30, "the end of all rows")
+        assert_balanced(monitor.samples())
+        answer = post(
+            monitor.http, lines(row("wide-again", **{f"field-{number}": 1 for number in range(1_000)}))
+        ).json()
+        assert len(answer["unused"]) == 20
+        assert monitor.terminate() == 0
+
+
 def test_the_app_is_the_rows_own_else_the_senders_else_unknown(tmp_path: Path) -> None:
     with MonitorProcess(tmp_path) as monitor:
         post(monitor.http, lines(row("a", app="shop")), path="/v1/cases?service=bakery")

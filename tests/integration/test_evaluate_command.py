@@ -438,3 +438,29 @@ def test_what_cases_prints_is_evaluated_as_the_file_itself(judged, llm, tmp_path
     by_case = [sorted(one, key=lambda result: (result["trace_id"], result["evaluator"])) for one in found]
     assert by_case[0] == by_case[1]
     assert {one["outcome"] for one in by_case[0] if one["evaluator"] == "f1_score"} == {"score", "skipped"}
+
+
+def test_a_hostile_table_costs_its_bad_rows_only(tmp_path):
+    path = tmp_path / "rows.csv"
+    deep = "[" * 20_000
+    cells = [
+        b"Why?,So.,So.",
+        b"Why?,\x00,\x00",
+        b'Why?,"' + b"x" * 17_000_000 + b'",So.',
+        b"Why?,Caf\xe9,So.",
+        b"Why?," + deep.encode() + b"," + deep.encode(),
+        b"Why?,So.",
+        b'"""",So.,\xef\xbf\xbd',
+        b'Why?,"never closed',
+    ]
+    path.write_bytes(b"question,answer,ground_truth\n" + b"\n".join(cells))
+    ended = command("evaluate", path, "--evaluators", "f1_score")
+    assert ended.exit_code == 1
+    assert ended.stdout.startswith("4 cases: 4 ready\n")
+    told = [line.removeprefix(f"{path}: ") for line in ended.stderr.splitlines()]
+    assert told == [
+        "line 4: column 2 ('answer'): the cell has 17,000,000 characters; the limit is 16,777,216",
+        "line 5: column 2 ('answer'): the cell is not UTF-8: save the file as UTF-8",
+        "line 7: the header names 3 columns, and the row has 2",
+        "line 9: a cell that begins in this row has an opening quote and no closing one",
+    ]
