@@ -105,7 +105,7 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], logged: Sequence[_Eve
         sent = _sent(attributes)
         at = messages.last_user(sent) if sent else -1
         return {
-            "query": sent[at].content if sent and at >= 0 else None,
+            "query": messages.own_words(sent[at]) if sent and at >= 0 else None,
             "history": messages.turns(sent[:at]) if sent and at >= 0 else None,
             "response": _said(attributes),
         }

@@ -65,7 +65,9 @@ def _content(kind: _Kind, attributes: Mapping[str, Value], given: Value, put_out
         return _generation(_mapping(given), _mapping(put_out))
     if kind in ("retrieval", "rerank"):
         return _retrieval(attributes, _mapping(given), _mapping(put_out))
-    return {"documents": _results(values.unfold(put_out))} if kind == "tool" else {}
+    if kind != "tool" or attributes.get("haystack.tool.error") is True:
+        return {}
+    return {"documents": _results(values.unfold(put_out))}
 
 
 def _role(span: Span) -> tuple[_Kind, str]:

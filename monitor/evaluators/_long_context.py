@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._rubric_parts import listed, one_of, place
+from monitor.evaluators._rubric_parts import heading, listed, one_of, place
 from monitor.model.case import Document
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Judge, Question
@@ -95,7 +95,8 @@ async def fitted(material: Mapping[str, str], documents: Sequence[Document], jud
                 dropped += 1
             elif stretch not in passages[number - 1]:
                 passages[number - 1].append(stretch)
-    context = listed({"document": number, "passages": kept} for number, kept in enumerate(passages, 1))
+    kept = zip(documents, passages, strict=True)
+    context = listed({**heading(at, document), "passages": some} for at, (document, some) in enumerate(kept, 1))
     fits = {**material, "context": context}
     if _length(fits) > judge.max_characters:
         raise _too_large("the passages that matter for the case are too long for one question")

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import JsonValue
 
 from monitor.evaluators._explain import one_line
-from monitor.model.case import Case
+from monitor.model.case import Case, Document
 from monitor.model.outcome import Evidence
 
 Evidenced: TypeAlias = Literal["claims", "observations", "intents", "documents"]
@@ -28,7 +28,8 @@ _DOCUMENT_TOKENS = 64  # of the answer, per entry of the kind `documents`
 
 _WRITTEN: Final[Mapping[str, Callable[[Case], str]]] = {
     "context": lambda case: listed(
-        {"document": number, "text": document.content} for number, document in enumerate(case.retrieved_context, 1)
+        {**heading(number, document), "text": document.content}
+        for number, document in enumerate(case.retrieved_context, 1)
     ),
     "history": lambda case: listed({"role": turn.role, "content": turn.content} for turn in case.request.history),
     "query": lambda case: case.request.query,
@@ -43,6 +44,11 @@ because providers charge less for a prefix that they have just seen."""
 def material(case: Case, names: Iterable[str]) -> dict[str, str]:
     """Return these parts of the case, in the given order."""
     return {name: _WRITTEN[name](case) for name in names}
+
+
+def heading(number: int, document: Document) -> dict[str, Any]:
+    """Return what a judge is shown of a document beside its text: its number, and its kind if it is another source."""
+    return {"document": number} | ({} if document.kind == "document" else {"kind": document.kind.replace("_", " ")})
 
 
 def listed(items: Iterable[Mapping[str, Any]]) -> str:

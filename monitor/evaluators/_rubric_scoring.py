@@ -24,6 +24,10 @@ A retrieval took place for this request and found nothing: the list of documents
 There are no other sources, so nothing that a response says of its subject is supported. A response that says no more
 than that it found nothing, or that it does not know, makes no claim.
 """.strip()
+_OTHER_SOURCES: Final = """
+Some entries of the data block `context` have a `kind`. A `tool result` is what a tool returned that the assistant
+called, an `attachment` is the text of a file that the user attached. They are sources like the documents.
+""".strip()
 
 
 class RubricEvaluator(Evaluator, ABC):
@@ -74,12 +78,14 @@ def _by_rule(rubric: RubricFile, why: str) -> Outcome:
 
 def _question(rubric: RubricFile, case: Case, shown: Shown) -> Question:
     tokens = _TOKENS + KINDS[rubric.evidence].tokens(case)
-    more = shown.instructions
+    parts = [rubric.instructions, shown.instructions]
     if "context" in rubric.materials and case.context_status is ContextStatus.RETRIEVED_NOTHING:
-        more = _NOTHING_RETRIEVED
+        parts.append(_NOTHING_RETRIEVED)
+    if "context" in rubric.materials and any(one.kind != "document" for one in case.retrieved_context):
+        parts.append(_OTHER_SOURCES)
     return Question(
         name=rubric.name,
-        instructions=f"{rubric.instructions}\n\n{more}" if more else rubric.instructions,
+        instructions="\n\n".join(filter(None, parts)),
         material=shown.material,
         schema=_schema(rubric, case),
         max_tokens=min(tokens, _MOST_TOKENS),

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from monitor.model.case import Case, Document
+from monitor.model.case import Case, ContextStatus, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
 
@@ -36,11 +36,14 @@ class DocumentRecall(Evaluator):
     )
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if it names no expected documents."""
+        """Score `case`. Skipped if it names no expected documents, or if nothing tells which ones were retrieved."""
         expected = _distinct(case.expected_retrieved_context or ())
         if not expected:
             return Skipped(SkippedReason.NO_REFERENCE)
         retrieved = [_known(document) for document in case.retrieved_context]
+        unknown = not retrieved or not all(one.uri or one.id or one.text for one in retrieved)
+        if unknown and case.context_status is ContextStatus.NOT_RECORDED:
+            return Skipped(SkippedReason.CONTEXT_NOT_RECORDED)
         evidence = []
         for one in expected:
             note = next((how for how in (_same(one, other) for other in retrieved) if how), "")

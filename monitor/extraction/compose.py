@@ -15,7 +15,7 @@ from monitor.extraction.feedback import telemetry
 from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
 from monitor.extraction.request import Answered, Call, StatedRequest
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ContextStatus, Joined, Reading, ReadingStatus
+from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
 
@@ -99,7 +99,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
         retrieved_context=given.documents,
         context_source=given.source,
         context_status=given.status,
-        prompt=last.messages if last else (),
+        prompt=tuple(Message(one.role, one.content) for one in last.messages) if last else (),
         response=answered.response or "",
         model=model.text if model else (last.model if last else ""),
         usage=request.usage(forest),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from monitor.extraction import documents, evidence, prompt
 from monitor.extraction.forest import Forest, Node
+from monitor.extraction.messages import MessageWithSources
 from monitor.extraction.request import Answered, Call, feeding
 from monitor.extraction.template import PromptTemplate
-from monitor.model.case import ContextSource, ContextStatus, Document, Message
+from monitor.model.case import ContextSource, ContextStatus, Document, DocumentKind, Message
+
+_MOST_BESIDE: Final = 200
+"""Most results of tools and attachments beside the retrieved documents."""
 
 _LOOK_BACK: Final = 100
 """Most earlier stages that a reranking may have drawn on."""
@@ -61,6 +65,12 @@ def read(
     are the service's own prompts.
     """
     given = _read(forest, found, answered, limit, templates)
+    beside = _beside(forest, feeding(found, answered.last) if answered.last else ())
+    more = evidence.beyond(beside, (*given.documents, *_written_in_tools(found))) if beside else ()
+    if more:
+        unknown = given.status is ContextStatus.NOT_RECORDED
+        status = ContextStatus.NOT_RECORDED if unknown else ContextStatus.RETRIEVED
+        given = Context((*given.documents, *more), given.source if given.documents else "spans", status)
     texts = [document.content for document in given.documents]
     if given.source == "prompt" and answered.last is not None:
         texts += [message.content for message in answered.last.messages]
@@ -109,8 +119,43 @@ def _found(found: tuple[Document, ...]) -> Context:
     return Context(found, "spans", ContextStatus.RETRIEVED)
 
 
+def _beside(forest: Forest, used: Sequence[Call]) -> list[Document]:
+    """Return the sources that the model was given beside retrieved documents: results of tools and attached texts.
+
+    What a tool returned counts where it is in a prompt, or where no prompt is known.
+    """
+    found: list[Document] = []
+    for message in (one for call in used for one in call.messages):
+        if message.role == "tool":
+            found += _results(message.content)
+        elif isinstance(message, MessageWithSources):
+            for source in message.sources:
+                found += _results(source.content) if source.kind == "tool_result" else (source,)
+    of_spans = _of_tools(forest).documents
+    known = any(call.messages for call in used)
+    found += evidence.reached(of_spans, [call.prompt for call in used]) if known else of_spans
+    return found[:_MOST_BESIDE]
+
+
+def _written_in_tools(found: Sequence[Call]) -> Iterator[Document]:
+    """Yield what models have written within tools: an answer that a tool hands on is no source of another one."""
+    for call in found[-_LOOK_BACK:]:
+        if call.response and any(node.seen and node.seen.kind == "tool" for node in call.outermost.ancestors()):
+            yield Document(call.response)
+
+
+def _results(text: str) -> tuple[Document, ...]:
+    found = prompt.of_tool(text)
+    return _by_tool((Document(text),) if found is None and text.strip() else found or ())
+
+
+def _by_tool(found: Sequence[Document]) -> tuple[Document, ...]:
+    return tuple(replace(one, kind="tool_result") for one in found)
+
+
 def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplate]) -> Context | None:
     """Return the context found in the prompt itself; None where the prompt has no mark of one."""
+    kind: DocumentKind = "document"
     split = (prompt.split(m.content, templates, asks=m.role == "user") for m in _instructing(last))
     parts = [part for part in split if part is not None]
     if parts:
@@ -120,13 +165,14 @@ def _in_prompt(last: Call, evident: Retrieved, templates: Sequence[PromptTemplat
         if not results:
             return None
         blocks = [text for text in results if not documents.says_none(text)]
+        kind = "tool_result"
     if not blocks:
         return _NOTHING
     by_text = {evidence.folded(document.content): document for document in evident.documents if document.content}
-    found = [by_text.get(evidence.folded(block), Document(block)) for block in blocks]
+    found = [by_text.get(evidence.folded(block), Document(block, kind=kind)) for block in blocks]
     if not by_text and len(evident.documents) == len(found):  # ids were sent without texts, in the same order
         pairs = zip(found, evident.documents, strict=True)
-        found = [Document(text.content, stated.doc_uri, stated.doc_id, stated.score) for text, stated in pairs]
+        found = [replace(stated, content=text.content) for text, stated in pairs]
     return Context(evidence.merge([found]), "prompt", ContextStatus.RETRIEVED)
 
 
@@ -158,7 +204,7 @@ def _stated(forest: Forest) -> Retrieved:
 def _of_tools(forest: Forest) -> Retrieved:
     """Return the results of an agent's tools, for requests that retrieve only through tools."""
     found = [node.seen.documents for node in forest.of_kind("tool") if node.seen and node.seen.documents is not None]
-    return Retrieved(evidence.merge(found), bool(found))
+    return Retrieved(_by_tool(evidence.merge(found)), bool(found))
 
 
 def _of_state(nodes: Sequence[Node]) -> Retrieved:

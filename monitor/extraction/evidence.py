@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from monitor.model.case import Document
@@ -49,7 +50,8 @@ def fill(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Docu
         same = list(texts.get(document.doc_id, {}).values()) if not document.content else []
         if len(same) == 1:
             score = document.score if document.score is not None else same[0].score
-            filled.append(Document(same[0].content, document.doc_uri or same[0].doc_uri, document.doc_id, score))
+            uri = document.doc_uri or same[0].doc_uri
+            filled.append(replace(document, content=same[0].content, doc_uri=uri, score=score))
         else:
             filled.append(document)
     return tuple(filled)
@@ -86,6 +88,32 @@ def reached(documents: Sequence[Document], prompts: Sequence[str]) -> tuple[Docu
                 found.append((at, position, document))
                 break
     return tuple(document for _, _, document in sorted(found, key=lambda one: one[:2]))
+
+
+def beyond(documents: Sequence[Document], known: Sequence[Document]) -> tuple[Document, ...]:
+    """Return the `documents` that say more than those in `known` and before them in the list.
+
+    One says no more that is part of another, or at least half of which consists of others: it handed them on. Where
+    there are too many long ones to compare, one says no more only where it is the same as another.
+    """
+    texts = [text for one in known if (text := folded(one.content))]
+    sizes = (sum(map(len, texts)), sum(len(one.content) for one in documents))
+    comparable = len(documents) * sizes[0] + (len(texts) + len(documents)) * sizes[1] <= _WORK
+    found = []
+    for document in documents:
+        own = folded(document.content)
+        if not own or own in texts or (comparable and _says_no_more(own, texts)):
+            continue
+        found.append(document)
+        texts.append(own)
+    return tuple(found)
+
+
+def _says_no_more(own: str, texts: Sequence[str]) -> bool:
+    if len(own) >= _TELLING and any(own in text for text in texts):
+        return True
+    held = sum(len(text) for text in texts if len(text) >= _TELLING and text in own)
+    return 2 * held >= len(own)
 
 
 def agree(text: str, said: Sequence[str]) -> bool:

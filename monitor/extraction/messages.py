@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import orjson
-
 from monitor.extraction import values
-from monitor.model.case import Message
+from monitor.model.case import Document, Message
 from monitor.model.span import Value
 
 _ROLES: Final = {
@@ -34,6 +34,36 @@ _ROLES: Final = {
 }
 _WRAPPERS: Final = ("message", "data", "kwargs")
 _TEXT_PARTS: Final = ("", "text", "output_text", "input_text", "reasoning_text")
+_FILE_PART: Final = re.compile(
+    r"(?:input_|output_)?(?:image|audio|video|file|document|pdf|blob|uri|media|binary|text-plain|inline_?data)"
+    r"(?:[_-]?(?:url|uri|data|id|file|content))?",
+    re.IGNORECASE,
+)
+"""The types of parts that hold a picture, sound or a file."""
+
+_FILE_PLACES: Final = (
+    "source",
+    "file",
+    "inline_data",
+    "inlineData",
+    "file_data",
+    "fileData",
+    "image",
+    "audio",
+    "video",
+    "document",
+)
+"""Keys under which a part holds its file; without a type, the key says what it is."""
+
+_MEDIA: Final = ("image", "audio", "video")
+_MEDIA_TYPES: Final = ("modality", "mime_type", "mimeType", "media_type", "mediaType")
+_FILE_NAMES: Final = ("filename", "file_name", "name", "title")
+_FILE_TEXTS: Final = ("text", "data", "file_data", "content", "bytes", "base64")
+_TEXT_TYPES: Final = re.compile(r"text/|application/(?:json|xml|yaml|x-yaml|csv)\b")
+_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*,", re.ASCII)
+_LONGEST_URL_HEAD: Final = 200
+_LONGEST_NAME: Final = 80
+_MARKS: Final = re.compile(r"\[(?:image|audio|video|file(?:: [^\[\]\n]*)?)\]\s*")
 _TOOL_RESULTS: Final = ("tool_call_response", "tool_result", "tool-result", "tool_return", "function_call_output")
 _REPR_ROLE: Final = re.compile(r"role=(?:<\w+\.\w+: ?)?'(\w+)'|^(Human|AI|System|Tool|Function)Message(?:Chunk)?\(")
 _DEPTH: Final = 8
@@ -83,6 +113,16 @@ _STRUCTURED: Final = re.compile(r"""\{\s*["'}]|\[\s*["'\[{\]]""")
 _WITHIN: Final = 2
 
 
+@dataclass(frozen=True, slots=True)
+class MessageWithSources(Message):
+    """A message with sources in it: the text files that a user attached, and the results of tools.
+
+    In the message of a user their texts are part of `content`, which is what the model was sent.
+    """
+
+    sources: tuple[Document, ...] = ()
+
+
 class StatedQuestion(NamedTuple):
     """The question of a request, and the turns before it (None where the request does not mention any)."""
 
@@ -93,7 +133,8 @@ class StatedQuestion(NamedTuple):
 def read(value: Value) -> tuple[Message, ...] | None:
     """Return the chat messages in a value, in order; None if it has none.
 
-    A message without text, such as a tool call or an image, has an empty `content`.
+    A message without text, such as a tool call, has an empty `content`. Pictures, sound and files leave a mark in it:
+    `[image]`, `[audio]`, `[video]`, `[file: report.pdf]`, and `[attachment: notes.txt]` before the text of a text file.
     """
     return _read(value, _DEPTH)
 
@@ -105,7 +146,19 @@ def read_one(value: Value) -> Message | None:
 
 def turns(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the turns of user and assistant, without system prompts, tool traffic and messages without text."""
-    return tuple(m for m in messages if m.role in ("user", "assistant") and m.content.strip())
+    spoken = ((m.role, own_words(m)) for m in messages if m.role in ("user", "assistant"))
+    return tuple(Message(role, text) for role, text in spoken if text.strip())
+
+
+def own_words(message: Message) -> str:
+    """Return what a person or a model has said in a message: without the texts of files and the results of tools."""
+    text = message.content
+    if isinstance(message, MessageWithSources) and message.role == "user":
+        for one in message.sources:
+            mark = _mark("attachment", one.doc_uri) if one.kind == "attachment" else ""
+            text = text.replace(f"{mark}\n{one.content}" if mark else one.content, mark, 1)
+        return text.strip()
+    return text
 
 
 def last_user(messages: Sequence[Message]) -> int:
@@ -198,7 +251,16 @@ def _one(item: Value, depth: int) -> Message | None:
     parts = values.first(item, ("parts", "content", "contents", "blocks", "text", "output"))
     if role in ("user", "assistant") and _holds_only_tool_results(parts):
         role = "tool"
-    return Message(role, text_of(_own_words(parts) if role == "assistant" else parts))
+    sources: list[Document] = []
+    if role == "tool":
+        return Message(role, text_of(parts))
+    if role != "assistant":
+        text = _text_of(parts, _DEPTH, sources)
+    else:
+        text = text_of(_own_words(parts))
+        text = text if _MARKS.sub("", text).strip() else ""  # a picture alone is no answer that could be judged
+        _text_of([part for part in _listed(parts) if _is_tool_result(part)], _DEPTH, sources)
+    return MessageWithSources(role, text, tuple(sources)) if sources else Message(role, text)
 
 
 def _role(item: Mapping[str, Value]) -> str:
@@ -214,53 +276,110 @@ def _role(item: Mapping[str, Value]) -> str:
 
 def _own_words(parts: Value) -> Value:
     """Return the parts of an assistant's message without tool results: some agents record a run as one message."""
-    listed = values.elements(values.unfold(parts)) or ()
+    listed = _listed(parts)
     own = [part for part in listed if not _is_tool_result(part)]
     return own if len(own) < len(listed) else parts
 
 
 def _holds_only_tool_results(parts: Value) -> bool:
-    listed = values.elements(values.unfold(parts))
-    return bool(listed) and all(_is_tool_result(part) for part in listed or ())
+    listed = _listed(parts)
+    return bool(listed) and all(_is_tool_result(part) for part in listed)
+
+
+def _listed(parts: Value) -> Sequence[Value]:
+    return values.elements(values.unfold(parts)) or ()
 
 
 def _is_tool_result(part: Value) -> bool:
     return isinstance(part, Mapping) and part.get("type") in _TOOL_RESULTS
 
 
-def _text_of(content: Value, depth: int) -> str:
+def _text_of(content: Value, depth: int, sources: list[Document] | None = None) -> str:
+    """Return the text of a content; `sources` receives the text files and results of tools in it."""
     if isinstance(content, str):
         if content[:2] not in ("[{", '["') or not isinstance(unfolded := values.unfold(content), list):
             return content
-        return _text_of(unfolded, depth - 1) or content
+        return _text_of(unfolded, depth - 1, sources) or content
     if depth <= 0:
         return ""
     if isinstance(content, Mapping):
-        return _part(content, depth)
+        return _part(content, depth, sources)
     listed = values.elements(content)
-    return "\n".join(filter(None, (_text_of(part, depth - 1) for part in listed))) if listed else ""
+    return "\n".join(filter(None, (_text_of(part, depth - 1, sources) for part in listed))) if listed else ""
 
 
-def _part(part: Mapping[str, Value], depth: int) -> str:
+def _part(part: Mapping[str, Value], depth: int, sources: list[Document] | None) -> str:
     wrapped = part.get("message_content")
     if isinstance(wrapped, Mapping):
         part = wrapped
     kind = values.text(part.get("type"))
+    if not kind and _FILE_PART.fullmatch(values.text(part.get("kind"))):
+        kind = values.text(part.get("kind"))
     if kind in _TOOL_RESULTS:
-        found = values.first(part, ("response", "result", "output", "content"))
-        found = found.get("value", found) if isinstance(found, Mapping) else found
-        return found if isinstance(found, str) else _text_of(found, depth - 1) or _dump(found)
-    if kind.lower() not in _TEXT_PARTS:
-        return ""
-    found = values.first(part, ("text", "content", "value"))
-    return _text_of(found, depth - 1)
+        text = _tool_result(part, depth)
+        if sources is not None and text.strip():
+            sources.append(Document(text, kind="tool_result"))
+        return text
+    if kind.lower() in _TEXT_PARTS:
+        text = _text_of(values.first(part, ("text", "content", "value")), depth - 1)
+        untyped = not kind and not text and any(isinstance(part.get(place), Mapping) for place in _FILE_PLACES)
+        return _file(part, "", depth, sources) if untyped else text
+    return _file(part, kind.lower(), depth, sources) if _FILE_PART.fullmatch(kind) else ""
 
 
-def _dump(value: Value) -> str:
+def _tool_result(part: Mapping[str, Value], depth: int) -> str:
+    found = values.first(part, ("response", "result", "output", "content"))
+    found = found.get("value", found) if isinstance(found, Mapping) else found
+    return found if isinstance(found, str) else _text_of(found, depth - 1) or values.dump(found)
+
+
+def _file(part: Mapping[str, Value], kind: str, depth: int, sources: list[Document] | None) -> str:
+    """Return the mark of a picture, sound or file; behind it the text of a text file, which is a source."""
+    inner = {key: place for key in _FILE_PLACES if isinstance(place := values.unfold(part.get(key)), Mapping)}
+    places = (part, *inner.values())
+    media_type = next(filter(None, (values.text(values.first(one, _MEDIA_TYPES)) for one in places)), "").lower()
+    described = f"{kind or next(iter(inner), '')} {media_type}"
+    medium = next((one for one in _MEDIA if one in described), "")
+    if medium:
+        return _mark(medium)
+    name = next(filter(None, (values.text(values.first(one, _FILE_NAMES)) for one in places)), "")
+    name = " ".join(re.sub(r"[\[\]\x00-\x1f\x7f]", " ", name).split())[:_LONGEST_NAME]
+    textual = kind == "text-plain" or bool(_TEXT_TYPES.match(media_type))
+    text = next(filter(None, (_file_text(one, depth, textual=textual) for one in places)), "")
+    if not text.strip():
+        return _mark("file", name)
+    if sources is not None:
+        sources.append(Document(text, name, kind="attachment"))
+    return f"{_mark('attachment', name)}\n{text}"
+
+
+def _file_text(place: Mapping[str, Value], depth: int, *, textual: bool) -> str:
+    """Return the text of a file that one place of a part holds; empty if it is not there or is no text."""
+    textual = textual or place.get("source_type") == "text" or place.get("type") in ("text", "content")
+    for key in _FILE_TEXTS:
+        given = place.get(key)
+        if not isinstance(given, str):
+            text = _text_of(given, depth - 1) if textual and isinstance(given, (list, tuple)) else ""
+        elif head := _DATA_URL.match(given, 0, _LONGEST_URL_HEAD):
+            is_text = _TEXT_TYPES.match(head[1] or "text/plain") is not None
+            text = _decoded(given[head.end() :]) if is_text and ";base64," in head[0] else ""
+        else:
+            text = (_decoded(given) or given) if textual else ""
+        if text.strip():
+            return text
+    return ""
+
+
+def _decoded(data: str) -> str:
+    """Return the text that is written in base64; empty if it is none."""
     try:
-        return orjson.dumps(value).decode() if isinstance(value, (Mapping, list)) else ""
-    except (TypeError, ValueError):
+        return base64.b64decode(data, validate=True).decode()
+    except ValueError:
         return ""
+
+
+def _mark(what: str, name: str = "") -> str:
+    return f"[{what}: {name}]" if name else f"[{what}]"
 
 
 def _request(value: Value, depth: int) -> StatedQuestion | None:
@@ -320,7 +439,7 @@ def _stated_within(value: Mapping[str, Value], depth: int) -> Iterator[str]:
 
 def _of_chat(chat: Sequence[Message]) -> StatedQuestion | None:
     at = last_user(chat)
-    return StatedQuestion(chat[at].content, turns(chat[:at])) if at >= 0 else None
+    return StatedQuestion(own_words(chat[at]), turns(chat[:at])) if at >= 0 else None
 
 
 def _history(value: Value) -> tuple[Message, ...] | None:

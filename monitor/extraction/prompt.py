@@ -142,10 +142,15 @@ def blocks(context: str) -> tuple[str, ...]:
 def of_tool(result: Value) -> tuple[Document, ...] | None:
     """Read the result of a tool as `documents.read_result` does, but split a single bare text at its marks.
 
-    Return None where the result was not sent or holds no text that could be evidence.
+    A result of any other shape, such as an object of JSON, is one document with that JSON. Return None where the result
+    was not sent or is no content.
     """
-    found = documents.read_result(result) if result is not None else None
-    if found is None or len(found) != 1 or found[0] != Document(found[0].content):
+    if result is None:
+        return None
+    found = documents.read_result(result)
+    if found is None:
+        return (Document(text),) if (text := values.dump(values.unfold(result))) else None
+    if len(found) != 1 or found[0] != Document(found[0].content):
         return found
     return tuple(Document(piece) for piece in blocks(found[0].content)) or found
 

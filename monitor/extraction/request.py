@@ -256,7 +256,7 @@ def _turns_before(call: Call, question: str = "") -> tuple[str, tuple[Message, .
     wanted = evidence.folded(question)
     holding = [at for at, m in enumerate(call.messages) if m.role == "user" and wanted in evidence.folded(m.content)]
     at = holding[-1] if wanted and holding else messages.last_user(call.messages)
-    return (call.messages[at].content, messages.turns(call.messages[:at])) if at >= 0 else ("", ())
+    return (messages.own_words(call.messages[at]), messages.turns(call.messages[:at])) if at >= 0 else ("", ())
 
 
 def usage(forest: Forest) -> Usage:

@@ -153,6 +153,14 @@ def text(value: Value) -> str:
     return ""
 
 
+def dump(value: Value) -> str:
+    """Return a value as JSON; empty for a text, and where there is nothing in it."""
+    try:
+        return "" if value is None or isinstance(value, str) or value in ([], {}) else orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        return ""
+
+
 def unflatten(attributes: Mapping[str, Value], prefix: str) -> list[Value] | None:
     """Build the list that attributes spell out by dotted keys (`prefix.0.message.role`), with None for a missing index.
 

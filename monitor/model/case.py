@@ -7,11 +7,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from monitor.model.external import ExternalScore
 
 ContextSource: TypeAlias = Literal["spans", "prompt", "row", "none"]
+DocumentKind: TypeAlias = Literal["document", "tool_result", "attachment"]
+DOCUMENT_KINDS: Final[tuple[DocumentKind, ...]] = get_args(DocumentKind)
 
 
 class ReadingStatus(StrEnum):
@@ -56,12 +58,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One retrieved piece of context. `score` is on the retriever's own scale."""
+    """One source that the model was given. `score` is on the retriever's own scale.
+
+    `kind` is `document` (retrieved), `tool_result` (returned by a tool) or `attachment` (a text file from the user).
+    """
 
     content: str
     doc_uri: str = ""
     doc_id: str = ""
     score: float | None = None
+    kind: DocumentKind = "document"
 
 
 @dataclass(frozen=True, slots=True)

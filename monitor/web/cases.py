@@ -102,6 +102,7 @@ def _case(rows: Sequence[Mapping[str, Any]], context: PageContext, settings: UiS
             for number, one in enumerate(_list(request.get("history"))[-_TURNS:], 1)
         ],
         documents=_documents(row.get("retrieved_context"), cut),
+        context_status=_text(row.get("context_status")),
         response=text("response", row["response"]) if "response" in row else None,
         cut=cut,
         results=[_result(one) for one in rows[-_RESULTS:]],
@@ -220,6 +221,7 @@ def _documents(given: object, cut: list[str]) -> list[DocumentView]:
                 content=content,
                 doc_uri=_text(one.get("doc_uri")),
                 doc_id=_text(one.get("doc_id")),
+                kind=_text(one.get("kind")) or "document",
                 score=_number(score) if isinstance(score, (int, float)) and math.isfinite(score) else None,
             )
         )

@@ -87,6 +87,7 @@ class DocumentView(ApiModel):
     content: str
     doc_uri: str
     doc_id: str
+    kind: str
     score: float | None
 
 
@@ -112,6 +113,8 @@ class CaseView(ApiModel):
     question: str | None
     history: list[MessageView]
     documents: list[DocumentView]
+    context_status: str
+    """How the context came about; empty where texts are not stored."""
     response: str | None
     cut: list[str]
     """Texts that are cut off here, with their full length."""

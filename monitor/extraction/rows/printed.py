@@ -7,10 +7,12 @@ from typing import Final, NamedTuple
 
 from monitor.extraction import slices, values
 from monitor.model.case import (
+    DOCUMENT_KINDS,
     Case,
     ContextSource,
     ContextStatus,
     Document,
+    DocumentKind,
     Message,
     ReadingStatus,
     Request,
@@ -92,7 +94,8 @@ def _documents(given: Value) -> tuple[Document, ...] | None:
 
 def _document(one: Mapping[str, Value]) -> Document:
     content, uri, doc_id = (values.text(one.get(key)) for key in ("content", "doc_uri", "doc_id"))
-    return Document(content, uri, doc_id, values.number(one.get("score")))
+    kind: DocumentKind = next((known for known in DOCUMENT_KINDS if known == one.get("kind")), "document")
+    return Document(content, uri, doc_id, values.number(one.get("score")), kind)
 
 
 def _attributes(given: Value) -> dict[str, str]:

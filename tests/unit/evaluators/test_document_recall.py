@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.evaluators.document_recall import DocumentRecall
-from monitor.model.case import Case, Document
+from monitor.model.case import Case, ContextStatus, Document
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +83,13 @@ async def test_more_documents_never_lower_it_and_all_of_them_find_all(expected, 
     assert isinstance(everything, Score)
     assert one.value <= other.value
     assert everything.value == 1
+
+
+async def test_documents_that_were_not_recorded_are_not_counted_as_missed():
+    expected = (Document("", doc_uri="a.html"),)
+    unknown = Case(request_id="1", context_status=ContextStatus.NOT_RECORDED, expected_retrieved_context=expected)
+    assert await DocumentRecall().evaluate(unknown, None) == Skipped(SkippedReason.CONTEXT_NOT_RECORDED)
+    named = replace(unknown, retrieved_context=(Document("", doc_uri="a.html"),))
+    found = await DocumentRecall().evaluate(named, None)
+    assert isinstance(found, Score)
+    assert found.value == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -336,3 +337,24 @@ async def test_a_case_with_expected_documents_only_has_no_reference_to_compare_w
         request_id="1", response="Two.", expected_response=expected, expected_retrieved_context=(Document("Two."),)
     )
     assert await shipped(name).evaluate(case, ScriptedJudge([])) == Skipped(SkippedReason.NO_REFERENCE)
+
+
+async def test_the_judge_is_told_the_kind_of_each_source_that_is_no_document():
+    judge = ScriptedJudge([JudgeError(UnscoredReason.TIMEOUT, "enough")])
+    mixed = (Document("One."), Document("21 degrees.", kind="tool_result"), Document("Terms.", kind="attachment"))
+    with pytest.raises(JudgeError):
+        await shipped("groundedness").evaluate(replace(CASE, retrieved_context=mixed), judge)
+    (question,) = judge.questions
+    assert json.loads(question.material["context"]) == [
+        {"document": 1, "text": "One."},
+        {"document": 2, "kind": "tool result", "text": "21 degrees."},
+        {"document": 3, "kind": "attachment", "text": "Terms."},
+    ]
+    assert "They are sources like the documents." in question.instructions
+
+
+async def test_plain_documents_need_no_words_on_their_kind():
+    judge = ScriptedJudge([JudgeError(UnscoredReason.TIMEOUT, "enough")])
+    with pytest.raises(JudgeError):
+        await shipped("groundedness").evaluate(CASE, judge)
+    assert "tool result" not in judge.questions[0].instructions

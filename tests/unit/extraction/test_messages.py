@@ -9,7 +9,7 @@ import pytest
 
 from monitor.extraction import messages
 from monitor.extraction.messages import StatedQuestion
-from monitor.model.case import Message
+from monitor.model.case import Document, Message
 from monitor.model.span import Value
 
 CHAT = (Message("user", "Hi?"), Message("assistant", "Yes."))
@@ -45,7 +45,10 @@ def test_calls_of_tools_have_no_text_and_their_results_are_of_the_tool() -> None
 
 def test_what_tools_returned_within_an_assistants_message_is_not_what_it_said() -> None:
     said, result = {"type": "text", "content": "So."}, {"type": "tool_call_response", "id": "1", "response": ["One"]}
-    assert messages.read([{"role": "assistant", "parts": [said, result]}]) == (Message("assistant", "So."),)
+    (run,) = messages.read([{"role": "assistant", "parts": [said, result]}]) or ()
+    assert (run.role, run.content, messages.own_words(run)) == ("assistant", "So.", "So.")
+    assert isinstance(run, messages.MessageWithSources)
+    assert run.sources == (Document("One", kind="tool_result"),)
     assert messages.read([{"role": "assistant", "parts": [result]}]) == (Message("tool", "One"),)
     assert messages.read([{"role": "assistant", "content": "[1, 2]"}]) == (Message("assistant", "[1, 2]"),)
 

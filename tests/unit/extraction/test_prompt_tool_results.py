@@ -36,6 +36,19 @@ def test_a_tool_that_found_nothing_says_so(told: Value) -> None:
     assert prompt.of_tool(told) == ()
 
 
-@pytest.mark.parametrize("told", [None, 3, {"count": 2}, "<generator object find at 0x7f>"])
+@pytest.mark.parametrize("told", [None, "<generator object find at 0x7f>"])
 def test_what_is_no_evidence_says_nothing(told: Value) -> None:
     assert prompt.of_tool(told) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (3, "3"),
+        ({"count": 2}, '{"count":2}'),
+        ('{"temperature": 21, "unit": "C"}', '{"temperature":21,"unit":"C"}'),
+        ([[1, 2], [3, 4]], "[[1,2],[3,4]]"),
+    ],
+)
+def test_a_bare_result_is_one_document_with_its_json(told: Value, text: str) -> None:
+    assert prompt.of_tool(told) == (Document(text),)

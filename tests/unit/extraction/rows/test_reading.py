@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from monitor.errors import InvalidData
 from monitor.extraction import rows
 from monitor.extraction.rows.shapes import SHAPES
-from monitor.model.case import Case, ContextStatus, Document, Message, Reading, ReadingStatus, Request, Usage
+from monitor.model.case import (
+    DOCUMENT_KINDS,
+    Case,
+    ContextStatus,
+    Document,
+    Message,
+    Reading,
+    ReadingStatus,
+    Request,
+    Usage,
+)
 from monitor.operations.offline.files import CaseFiles
 from tests.support.paths import DATA
 from tests.support.rows import READ_TRACE, contents, reading
@@ -122,7 +132,9 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 LABEL = st.text("abc-1", max_size=10)
 COUNT = st.none() | st.integers(0, 10**9)
 NUMBER = st.none() | st.floats(-1e9, 1e9)
-DOCUMENTS = st.lists(st.builds(Document, TEXT, TEXT, TEXT, NUMBER), max_size=4).map(tuple)
+DOCUMENTS = st.lists(st.builds(Document, TEXT, TEXT, TEXT, NUMBER, st.sampled_from(DOCUMENT_KINDS)), max_size=4).map(
+    tuple
+)
 MESSAGES = st.lists(st.builds(Message, st.sampled_from(["user", "assistant", "system", "tool"]), TEXT)).map(tuple)
 READER_DECIDES = {"source", "probability", "traffic"}
 FIELDS: dict[str, st.SearchStrategy[Any]] = {

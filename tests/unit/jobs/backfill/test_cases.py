@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
 from monitor.jobs.backfill.cases import BackfillOrigin, Item, dump, load
-from monitor.model.case import Case, ContextStatus, Document, Message, Request, Traffic, Usage
+from monitor.model.case import DOCUMENT_KINDS, Case, ContextStatus, Document, Message, Request, Traffic, Usage
 
 TEXT = st.text(st.characters(codec=None), max_size=20)  # half surrogate pairs among them
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 MESSAGES = st.lists(st.builds(Message, TEXT, TEXT), max_size=2).map(tuple)
-DOCUMENTS = st.lists(st.builds(Document, TEXT, TEXT, TEXT, st.none() | NUMBER), max_size=2).map(tuple)
+DOCUMENTS = st.lists(
+    st.builds(Document, TEXT, TEXT, TEXT, st.none() | NUMBER, st.sampled_from(DOCUMENT_KINDS)), max_size=2
+).map(tuple)
 TOKENS = st.none() | st.integers(0, 10**6)
 FIELDS = dict(  # noqa: C408 - the fields by their names
     request_id=TEXT,
