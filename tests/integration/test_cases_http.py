@@ -128,6 +128,21 @@ def test_references_of_every_shape_are_compared_and_unread_fields_named(tmp_path
         assert monitor.total("ragmonitor_evaluations_total", evaluator="f1_score", defect="false") == 2
 
 
+def test_documents_known_by_their_address_alone_are_compared_by_it(tmp_path: Path) -> None:
+    addresses = {"retrieved_context": [{"doc_uri": "u1"}], "expected_retrieved_context": [{"doc_uri": u} for u in "ab"]}
+    settings = {"evaluators": [{"type": "document_recall"}, {"type": "overlap_groundedness"}, {"type": "pii_leak"}]}
+    with MonitorProcess(tmp_path, settings) as monitor:
+        half = row(
+            "half", retrieved_context=[{"doc_uri": "a"}], expected_retrieved_context=[{"doc_uri": u} for u in "ab"]
+        )
+        post(monitor.http, lines(half, row("none", **addresses)))
+        wait_until(lambda: ended(monitor, 2), 20, "the end of all rows")
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="document_recall", defect="true") == 1
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="document_recall", defect="false") == 1
+        assert monitor.total("ragmonitor_evaluations_total", evaluator="pii_leak") == 2
+        assert monitor.total("ragmonitor_skipped_total", reason="context_not_recorded") == 2
+
+
 def test_the_prompt_of_the_configuration_is_that_of_rows_without_one(tmp_path: Path) -> None:
     """So `trustworthiness` asks again with it; a row's own prompt goes before."""
     with LLMServer() as llm:

@@ -124,7 +124,8 @@ def fill_in(row: Fields, said: Said, own: frozenset[str]) -> Said:
     """Return what the row states, with what its shape does not define. `own` are the names that the shape uses."""
     others = _others(own)
     expectations = row.get(EXPECTATIONS)
-    places = (row, expectations) if isinstance(expectations, Mapping) else (row,)
+    traced = said.traced.expectations if said.traced is not None else {}
+    places = (row, expectations if isinstance(expectations, Mapping) else {}, traced)
     request, expected, context = said.request, said.expected_response, said.expected_documents
     if request is None:
         asked = (fields.question(row, (name,)) for name in others.question)

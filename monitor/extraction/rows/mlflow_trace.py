@@ -29,6 +29,8 @@ class TraceRow(NamedTuple):
     session_id: str
     user_id: str
     facts: Mapping[str, str]
+    expectations: Mapping[str, Value]
+    """What people expect of the answer, by the name that they gave it, such as `expected_response`."""
 
 
 def is_trace(value: Value) -> bool:
@@ -60,8 +62,22 @@ def read(value: Value) -> TraceRow | None:
         app=name,
         session_id=values.text(metadata.get("mlflow.trace.session")),
         user_id=values.text(metadata.get("mlflow.trace.user")),
+        expectations=_expectations(info.get("assessments")),
         facts=slices.of_attributes({k: v for k, v in _pairs(info.get("tags")).items() if not k.startswith("mlflow.")}),
     )
+
+
+def _expectations(given: Value) -> dict[str, Value]:
+    """Return the expectations among the assessments of a trace; of several with one name the last."""
+    found = {}
+    for one in values.elements(given) or ():
+        expectation = one.get("expectation") if isinstance(one, Mapping) and one.get("valid") is not False else None
+        name = values.text(values.first(one, ("name", "assessment_name"))) if isinstance(one, Mapping) else ""
+        if name and isinstance(expectation, Mapping):
+            serialized = expectation.get("serialized_value")
+            held = values.unfold(serialized.get("value")) if isinstance(serialized, Mapping) else None
+            found[name] = held if held is not None else expectation.get("value")
+    return found
 
 
 def _halves(value: Value) -> tuple[Mapping[str, Value], list[Value]] | None:

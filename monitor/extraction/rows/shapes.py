@@ -210,7 +210,6 @@ SHAPES: Final = (
         Names(),
         frozenset(("info", "data")),
         mlflow_trace.is_trace,
-        whole=True,
     ),
     Shape("agent_evaluation", (_AGENT_MARKS,), _agent_evaluation, _AGENT, frozenset(("trace",))),
     Shape(

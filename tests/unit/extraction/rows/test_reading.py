@@ -217,6 +217,26 @@ def test_what_a_row_leaves_out_is_read_from_its_trace(as_text: bool) -> None:
     assert reading({"trace": held}).case.request_id == alone.case.request_id
 
 
+@pytest.mark.parametrize(
+    "expectation", [{"value": "2 years"}, {"serialized_value": {"value": '"2 years"', "serialization_format": "JSON"}}]
+)
+@pytest.mark.parametrize("name", ["name", "assessment_name"])
+def test_the_expectations_of_a_trace_are_references(expectation: Any, name: str) -> None:
+    trace = json.loads((MLFLOW / "lcel_plain.trace.json").read_text())
+    trace["info"]["assessments"] = [
+        {name: "quality", "feedback": {"value": "expected_response"}},
+        {name: "expected_response", "expectation": {"value": "Older."}},
+        {name: "expected_response", "expectation": expectation},
+        {name: "expected_response", "expectation": {"value": "Gone."}, "valid": False},
+        {name: "expected_retrieved_context", "expectation": {"value": [{"doc_uri": "u1"}]}},
+        None,
+    ]
+    for row in (trace, {"trace": trace}, {"trace": json.dumps(trace)}):
+        found = reading(row).case
+        assert (found.expected_response, found.expected_retrieved_context) == ("2 years", (Document("", "u1"),))
+    assert reading({**trace, "ground_truth": "Beside."}).case.expected_response == "Beside."
+
+
 def test_an_answer_that_failed_is_failed_in_a_row_with_its_trace_too() -> None:
     trace = json.loads((MLFLOW / "decorator_error.trace.json").read_text())
     found = reading({"request": "Why?", "trace": trace})
