@@ -1,0 +1,99 @@
+"""How many severe cases page somebody, so that false pages stay rare: pure functions.
+
+A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that nobody called right bound
+the false ones from above. A page needs as many sessions within an hour as false ones alone would seldom bring together.
+Simulated in months of single and clustered cases; the tables are in docs/alerts.md.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Final
+
+MONTH, HOUR = 30 * 86400.0, 3600.0
+FALSE_PAGES: Final = 3.0
+"""False pages in 30 days that are accepted unless configured otherwise, for each app and evaluator."""
+
+MOST_SESSIONS: Final = 10
+"""The most sessions within an hour that a page may need. Beyond the limit of these nothing pages any more."""
+
+_HOURS: Final = MONTH / HOUR
+
+
+def tail(mean: float, least: int) -> float:
+    """Return the probability that a Poisson count with this mean (>= 0) is `least` or more."""
+    return max(1.0 - sum(_probability(mean, number) for number in range(least)), 0.0)
+
+
+def sessions_to_page(unexplained: float, false_pages: float = FALSE_PAGES) -> int | None:
+    """Return how many confirmed sessions within an hour page somebody; None: no number up to `MOST_SESSIONS` does.
+
+    Args:
+        unexplained: confirmed sessions of the 30 days before that hour that nobody called right.
+        false_pages: accepted in 30 days, above 0. Infinity: every session pages.
+    """
+    for sessions in range(1, MOST_SESSIONS + 1):
+        if unexplained <= unexplained_limits(false_pages)[sessions - 1]:
+            return sessions
+    return None
+
+
+@cache
+def unexplained_limits(false_pages: float = FALSE_PAGES) -> tuple[float, ...]:
+    """Return for 1 to `MOST_SESSIONS` sessions the most unexplained ones with which so many page; -1: never so few.
+
+    With more than the last of them nothing pages.
+    """
+    if false_pages == math.inf:
+        return (math.inf,) * MOST_SESSIONS
+    return tuple(_limit(sessions, false_pages / _HOURS) for sessions in range(1, MOST_SESSIONS + 1))
+
+
+def _limit(sessions: int, accepted: float) -> float:
+    """Return the largest whole x for which a Poisson count of mean (x + 1) / 720 reaches `sessions` seldom enough."""
+    low, high = -1, 1
+    while tail((high + 1) / _HOURS, sessions) <= accepted:
+        low, high = high, 2 * high
+        if high > _HOURS * _HOURS:
+            return math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if tail((middle + 1) / _HOURS, sessions) <= accepted else (low, middle)
+    return float(low)
+
+
+def expected_false_pages(confirmed: float, false_pages: float = FALSE_PAGES) -> float:
+    """Return the false pages in 30 days to expect from so many false confirmed sessions, which come independently.
+
+    A page begins when a session comes and the hour before holds one less than a page needs.
+    """
+    if confirmed <= 0:
+        return 0.0
+    if false_pages == math.inf:
+        return confirmed
+    mean_of_hour, total = confirmed / _HOURS, 0.0
+    reach = int(confirmed + 12 * math.sqrt(confirmed) + 12)
+    for unexplained in range(reach + 1):
+        needed = sessions_to_page(unexplained, false_pages)
+        if needed is not None:
+            total += _probability(confirmed, unexplained) * _probability(mean_of_hour, needed - 1)
+    return confirmed * total
+
+
+def all_wrong(error: float, calls: int, correlation: float) -> float:
+    """Return the probability that all `calls` judgements of a harmless answer are severe.
+
+    Beta-binomial: `error` is the probability of one (0 to 1), `correlation` (0 to 1) how far errors repeat. At 0 they
+    are independent, at 1 the same judge says the same again.
+    """
+    if correlation >= 1:
+        return error
+    spread = correlation / (1 - correlation)
+    return math.prod((error + one * spread) / (1 + one * spread) for one in range(calls))
+
+
+def _probability(mean: float, number: int) -> float:
+    if mean <= 0:
+        return float(number == 0)
+    return math.exp(number * math.log(mean) - mean - math.lgamma(number + 1))
