@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from monitor.alerts import regression, threshold
+from monitor.alerts import regression, severe, threshold
 from monitor.alerts.policy import Severity
 from monitor.alerts.self_alert import ResultSelector, self_alerts
 from monitor.alerts.state import AlertState
@@ -31,7 +31,7 @@ _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 def names() -> tuple[str, ...]:
     """Return the names of all alerts, those on rates first."""
-    return (*RATES, *(alert.name for alert in self_alerts()))
+    return (*RATES, severe.NAME, *(alert.name for alert in self_alerts()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,13 @@ def inhibitions() -> tuple[Inhibition, ...]:
             Severity.CRITICAL,
             Severity.WARNING,
             (*_PAIR, _RULE),
+        ),
+        Inhibition(
+            "the page about severe cases replaces the list of them",
+            (severe.NAME,),
+            (severe.NAME,),
+            Severity.CRITICAL,
+            Severity.WARNING,
         ),
         *(
             Inhibition(one.why, (alert.name,), one.targets, one.at, one.target_severity, one.equal)
@@ -130,6 +137,14 @@ def linked(state: AlertState, page: str) -> AlertState:
     return replace(state, annotations={**state.annotations, ANNOTATION: url})
 
 
+def explained(state: AlertState, page: str, request_id: str) -> AlertState:
+    """Return the state with a link to the explanation of one request, if it fires. `page` is as in `linked`."""
+    if not page or not state.firing:
+        return state
+    url = f"{page}/why?{urlencode({'trace': request_id}, errors='replace')}"
+    return replace(state, annotations={**state.annotations, ANNOTATION: url})
+
+
 def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
     """Return the annotation of a Prometheus rule, a template over its labels: the answers of the last day.
 
@@ -150,6 +165,7 @@ def table(runbooks: str) -> str:
     rows: list[tuple[str, Sequence[Severity], str]] = [
         (threshold.NAME, both, threshold.SUMMARY),
         (regression.NAME, both, regression.SUMMARY),
+        (severe.NAME, both, severe.SUMMARY),
         *((alert.name, alert.severities, alert.summary) for alert in self_alerts()),
     ]
     lines = [

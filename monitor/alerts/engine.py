@@ -12,12 +12,13 @@ from typing import Final
 
 import anyio
 
-from monitor.alerts import regression, threshold
-from monitor.alerts.catalogue import linked
+from monitor.alerts import regression, severe, threshold
+from monitor.alerts.catalogue import explained, linked
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import SelfAlertChecks
+from monitor.alerts.severe import SevereLog
 from monitor.alerts.state import DEFECTIVE, AlertState, AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.model.service_version import VersionChange
 from monitor.quantities import format_duration
@@ -40,6 +41,7 @@ class AlertEngine:
         runbooks: the URL that `/<alert>.md` is appended to; empty: no link.
         checks: the alerts on the monitor itself; None: there are none.
         ruled: the same sums by the defect rules that policies bring themselves.
+        severe: the confirmed severe cases; None: no policy asks for them.
         defects: what is a defect by each evaluator's own rule, as a predicate: answers that `are of level high`.
         versions: the version of each evaluator in this process, by its name: the label `version` of alerts on rates.
         changed: the latest change of the service behind the answers of an app and evaluator. An alert that fires
@@ -53,6 +55,7 @@ class AlertEngine:
         windows: Windows,
         *,
         ruled: RuleWindows | None = None,
+        severe: SevereLog | None = None,
         defects: Mapping[str, str] = MappingProxyType({}),
         runbooks: str = "",
         checks: SelfAlertChecks | None = None,
@@ -63,6 +66,7 @@ class AlertEngine:
         self.policies = tuple(policies)
         self._windows = windows
         self._ruled = ruled
+        self._severe = severe
         self._defects = defects
         self._checks = checks
         self._versions = versions
@@ -79,7 +83,7 @@ class AlertEngine:
         """Check everything at the wall-clock second `now`.
 
         Returns for each app, evaluator and defect rule one state for each threshold, the more severe first, then that
-        of a regression; after all of these the alerts on the monitor itself.
+        of a regression; after these the alerts on single severe cases and those on the monitor itself.
         """
         pairs = set(self._windows.keys())
         pairs.update((policy.app, policy.evaluator) for policy in self.policies if policy.app is not None)
@@ -87,12 +91,22 @@ class AlertEngine:
         for app, evaluator in sorted(pairs):
             for policy in policies_for(self.policies, app, evaluator):
                 states += self._rates(policy, app, evaluator, now)
+        states += self._severe_cases(sorted(pairs), now)
         if self._checks is not None:
             for alert, subject, finding in self._checks.find(now):
                 states.append(
                     self._tracker.advance(subject, finding, summary=alert.summary, hold=alert.keep_firing_for, now=now)
                 )
         return [linked(state, self._page) for state in states]
+
+    def _severe_cases(self, pairs: Sequence[tuple[str, str]], now: float) -> list[AlertState]:
+        if self._severe is None:
+            return []
+        states = []
+        for subject, finding, request_id in self._severe.find(pairs, now):
+            state = self._tracker.advance(subject, finding, summary=severe.SUMMARY, hold=0.0, now=now)
+            states.append(explained(state, self._page, request_id) if request_id else state)
+        return states
 
     def _rates(self, policy: AlertPolicy, app: str, evaluator: str, now: float) -> list[AlertState]:
         states = []

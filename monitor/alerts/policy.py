@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -13,6 +14,7 @@ from monitor.model.outcome import DefectRule
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
 from monitor.statistics.change import FAMILIES
+from monitor.statistics.severe_cases import FALSE_PAGES, unexplained_limits
 from monitor.telemetry.metrics import Metrics
 
 _SHORTEST, _LONGEST = 10.0, 7 * 86400.0
@@ -50,6 +52,11 @@ def _whole_seconds(seconds: float) -> float:
     if seconds != int(seconds):
         raise ValueError("must be whole seconds")
     return seconds
+
+
+def _severe(value: object) -> object:
+    """Read the YAML values `true` and `false`; pydantic reads everything else."""
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
 def _rule(value: object) -> object:
@@ -94,6 +101,30 @@ DEFAULT_WINDOWS = (
 A rise to 10 % is detected after 7.2, 1.1 and 0.4 hours (median) at 10, 100 and 1000 scores an hour."""
 
 
+class SevereSettings(Component):
+    """An alert on single severe cases, each judged twice before anyone is paged."""
+
+    level: str = ""
+    """The level from which on an answer is severe: this one or a worse one. Default: the worst level of the scale."""
+
+    judge: str | None = None
+    """The judge, by its name in `judges`, that judges a severe answer a second time. Another model repeats fewer of the
+    first one's errors. Default: the same judge, asked in other words; only for evaluators with a rubric."""
+
+    max_false_pages: float = Field(default=FALSE_PAGES, gt=0, le=1000)
+    """False pages in 30 days to accept, for each app. The more confirmed cases of the last 30 days were not called
+    right, the more sessions with one within an hour a page takes; single ones then warn."""
+
+    page: Literal["limited", "each"] = "limited"
+    """`limited`: as `max_false_pages` says. `each`: every session with a confirmed case pages, and each page says how
+    many false ones to expect."""
+
+    @property
+    def accepted(self) -> float:
+        """The false pages in 30 days that are accepted; infinity with `page: each`."""
+        return math.inf if self.page == "each" else self.max_false_pages
+
+
 class AlertPolicy(Component):
     """When the defect rate according to one evaluator raises an alert."""
 
@@ -115,7 +146,7 @@ class AlertPolicy(Component):
 
     critical: Annotated[Rate, AfterValidator(_threshold)] | None = None
     """Defect rate above which to page someone, for example `15%`. Must be higher than `warning`. One of `warning`,
-    `critical` and `regression` is required."""
+    `critical`, `regression` and `severe` is required."""
 
     regression: Annotated[Family | None, BeforeValidator(_family)] = None
     """Whether to alert when the defect rate is clearly higher than in the week before, at any level: `true` (the same
@@ -128,6 +159,10 @@ class AlertPolicy(Component):
     """Severity of a regression: `warning`, or `critical` to page someone. Use the thresholds above for a critical
     level; a rise below them is seldom a reason to page."""
 
+    severe: Annotated[SevereSettings | None, BeforeValidator(_severe)] = None
+    """Whether to page when a single answer was judged severe twice (docs/alerts.md): `true`, or a mapping with `level`,
+    `judge`, `max_false_pages` and `page`. For evaluators that ask a judge."""
+
     windows: tuple[AlertWindow, ...] = Field(default=DEFAULT_WINDOWS, min_length=1)
     """Windows to check. The alert fires if any of them does, unless the shortest shows that the incident is over. The
     default, `1h` at z 3.09, `6h` at 2.58 and `24h` at 2.33, detects sharp rises within an hour and slow ones within a
@@ -139,14 +174,21 @@ class AlertPolicy(Component):
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertPolicy:
-        if self.warning is None and self.critical is None and self.regression is None:
-            raise ValueError("needs a threshold: `warning`, `critical` or both; or `regression`")
+        if not self.watches_rate and self.severe is None:
+            raise ValueError("needs a threshold: `warning`, `critical` or both; or `regression`, or `severe`")
+        if not self.watches_rate and self.defect is not None:
+            raise ValueError("`severe` has a `level` of its own: remove `defect`, or set a threshold for it")
         if self.warning is not None and self.critical is not None and self.warning >= self.critical:
             raise ValueError(f"`warning` ({self.warning:g}) must be lower than `critical` ({self.critical:g})")
         lengths = [one.window for one in self.windows]
         if len(set(lengths)) < len(lengths):
             raise ValueError("`windows` names the same window twice")
         return self
+
+    @property
+    def watches_rate(self) -> bool:
+        """Whether it looks at a defect rate; else only at single severe cases."""
+        return bool(self.thresholds) or self.regression is not None
 
     @property
     def thresholds(self) -> dict[Severity, float]:
@@ -161,9 +203,11 @@ class AlertPolicy(Component):
 
 
 def policies_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> list[AlertPolicy]:
-    """Return the policies for a pair, one for each defect rule: the app's own, or else the one for every app."""
+    """Return the policies on rates for a pair, one a defect rule: the app's own, or else the one for every app."""
     found: dict[DefectRule | None, AlertPolicy] = {}
     for policy in policies:
+        if not policy.watches_rate:
+            continue
         if policy.evaluator == evaluator and (policy.app == app or (policy.app is None and policy.defect not in found)):
             found[policy.defect] = policy
     return list(found.values())
@@ -174,6 +218,15 @@ def policy_for(
 ) -> AlertPolicy | None:
     """Return the policy for a pair with this defect rule; None is the evaluator's own rule."""
     return next((one for one in policies_for(policies, app, evaluator) if one.defect == defect), None)
+
+
+def severe_policy_for(policies: Iterable[AlertPolicy], app: str, evaluator: str) -> AlertPolicy | None:
+    """Return the policy on single severe cases for a pair: the app's own, or else the one for every app."""
+    found = None
+    for policy in policies:
+        if policy.severe is not None and policy.evaluator == evaluator and policy.app in (app, None):
+            found = policy if found is None or policy.app is not None else found
+    return found
 
 
 def own_rules(policies: Iterable[AlertPolicy]) -> dict[str, tuple[DefectRule, ...]]:
@@ -188,18 +241,33 @@ def own_rules(policies: Iterable[AlertPolicy]) -> dict[str, tuple[DefectRule, ..
 def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: str = "alerts") -> None:
     """Refuse policies that contradict each other or name an unknown evaluator. Raises `ConfigError`."""
     seen: dict[tuple[str, str | None, DefectRule | None], int] = {}
+    severe: dict[tuple[str, str | None], int] = {}
     for number, policy in enumerate(policies):
         if policy.evaluator not in evaluators:
             allowed = ", ".join(sorted(evaluators)) or "none"
             raise ConfigError(
                 f"{place}[{number}]: evaluator: {policy.evaluator!r} is not among the evaluators: {allowed}"
             )
-        first = seen.setdefault((policy.evaluator, policy.app, policy.defect), number)
+        whom = f"app {policy.app!r}" if policy.app is not None else "every app"
+        first = number
+        if policy.watches_rate:
+            first = seen.setdefault((policy.evaluator, policy.app, policy.defect), number)
         if first != number:
-            whom = f"app {policy.app!r}" if policy.app is not None else "every app"
             raise ConfigError(
                 f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} already have a policy with the same"
                 f" defect rule: {place}[{first}]. Merge the two, or give one of them another `defect`"
+            )
+        if policy.severe is None:
+            continue
+        same = next((one.severe for one in policies if one.evaluator == policy.evaluator and one.severe), policy.severe)
+        if (same.level, same.judge) != (policy.severe.level, policy.severe.judge):
+            raise ConfigError(
+                f"{place}[{number}].severe: `level` and `judge` must be the same in all entries of {policy.evaluator!r}"
+            )
+        if severe.setdefault((policy.evaluator, policy.app), number) != number:
+            other = severe[policy.evaluator, policy.app]
+            raise ConfigError(
+                f"{place}[{number}]: evaluator {policy.evaluator!r} and {whom} already have `severe`: {place}[{other}]"
             )
 
 
@@ -226,6 +294,17 @@ def export_thresholds(policies: Sequence[AlertPolicy], apps: Iterable[str], metr
         for app in named.union(apps):
             for policy in policies_for(policies, app, evaluator):
                 _export(policy, app, metrics)
+    for app in named.union(apps):
+        _export_severe_limits(policies, app, metrics)
+
+
+def _export_severe_limits(policies: Sequence[AlertPolicy], app: str, metrics: Metrics) -> None:
+    """Set `ragmonitor_severe_unexplained_limit_sessions`: from it the rules know how many sessions page."""
+    for evaluator in {policy.evaluator for policy in policies}:
+        policy = severe_policy_for(policies, app, evaluator)
+        if policy is not None and policy.severe is not None:
+            for sessions, limit in enumerate(unexplained_limits(policy.severe.accepted), 1):
+                metrics.severe_unexplained_limit.labels(app, evaluator, str(sessions)).set(limit)
 
 
 def _export(policy: AlertPolicy, app: str, metrics: Metrics) -> None:

@@ -16,15 +16,18 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from monitor.alerts.policy import longest_window, needs_baselines
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import AlertFeed, Observed, SelfAlertChecks
+from monitor.alerts.severe import SevereLog
 from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.sections import StorageSettings
+from monitor.errors import MonitorError
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
 from monitor.judge.setup import place_of
 from monitor.model.outcome import EvaluationResult
+from monitor.model.severe import SevereCase
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
 from monitor.pipeline.privacy import PrivacyFilter
@@ -39,6 +42,7 @@ from monitor.stages import Component, Deliver, Runtime, Source, type_name
 from monitor.statistics.windows import Windows
 from monitor.storage import files
 from monitor.storage.request_log import Recorder, recording
+from monitor.storage.severe_cases import SevereCaseFile
 from monitor.storage.spool import Spool, open_spool
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
@@ -52,6 +56,7 @@ class Running:
     runtime: Runtime
     windows: Windows
     ruled: RuleWindows
+    severe: SevereLog | None
     history: HistorySink
     evaluators: Sequence[ConfiguredEvaluator]
     generations: ServiceVersions
@@ -67,8 +72,8 @@ class Running:
 class Parts:
     """What is open. `judges` and `sinks` are by name, `versions` those of the evaluators at work, by theirs.
 
-    `arrived` gives each source what it is to tell its address to. `recorder` writes the request log; None:
-    it is off.
+    `arrived` gives each source the function that it reports its address to. `recorder` writes the request log; None: it
+    is off. `severe_file` holds severe cases; None: no alert asks for them.
     """
 
     running: Running
@@ -79,6 +84,7 @@ class Parts:
     sinks: Mapping[str, Deliver]
     private: PrivacyFilter
     recorder: Recorder | None
+    severe_file: SevereCaseFile | None
     versions: Mapping[str, str]
     arrived: Callable[[Source, str], None]
 
@@ -113,7 +119,11 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     for name, sink in [("storage", history), *named(config.sinks)]:
         sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
     recorder = await stack.enter_async_context(_recording(config.storage, runtime))
-    running = Running(runtime, windows, ruled, history, _active(config, runtime), ServiceVersions(runtime), statuses)
+    severe_file = _severe_file(config, runtime, stack)
+    log = SevereLog(config.alerts, config.severe_rules, _load(severe_file, runtime)) if severe_file else None
+    running = Running(
+        runtime, windows, ruled, log, history, _active(config, runtime), ServiceVersions(runtime), statuses
+    )
     return Parts(
         running=running,
         checks=checks,
@@ -123,6 +133,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         sinks=sinks,
         private=private,
         recorder=recorder,
+        severe_file=severe_file,
         versions=versions(running.evaluators, {name: judge.model for name, judge in judges.items()}),
         arrived=arrived,
     )
@@ -223,6 +234,23 @@ def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]
         else:
             active.append(configured)
     return tuple(active)
+
+
+def _severe_file(config: Config, runtime: Runtime, stack: AsyncExitStack) -> SevereCaseFile | None:
+    """Make the file of severe cases; None where no alert asks for them. It is opened at its first use."""
+    if not config.severe_rules:
+        return None
+    made = SevereCaseFile(config.storage.path / files.SEVERE_CASES, config.storage.retention, runtime)
+    stack.callback(made.close)
+    return made
+
+
+def _load(file: SevereCaseFile, runtime: Runtime) -> list[SevereCase]:
+    try:
+        return file.load()
+    except MonitorError as error:
+        runtime.events.error(Event.SINK_FAILED, "the severe cases of earlier days cannot be read", error=str(error))
+        return []
 
 
 def _recording(storage: StorageSettings, runtime: Runtime) -> AbstractAsyncContextManager[Recorder | None]:

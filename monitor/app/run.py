@@ -148,6 +148,7 @@ def _engine(config: Config, parts: Parts) -> AlertEngine:
         config.alerts,
         parts.running.windows,
         ruled=parts.running.ruled,
+        severe=parts.running.severe,
         defects={one.evaluator.name: one.defect.predicate for one in config.configured_evaluators},
         runbooks=config.runbooks_url,
         checks=parts.checks,

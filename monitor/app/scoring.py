@@ -24,6 +24,7 @@ from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer
+from monitor.pipeline.severe import SevereCases
 from monitor.stages import Runtime
 
 _QUEUE_LIMIT = 64 * 1024 * 1024  # characters of text of the cases in front of the judges; beyond it they are overloaded
@@ -62,11 +63,26 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
         backfill.miss(case, result)
         parts.judges[one.judge].pause.missed()
 
+    severe = _severe(config, parts)
     evaluation = LiveEvaluation(
-        scorer, case_sampler, queue, publisher, counting, rechecks=rechecks, runtime=runtime, missed=missed
+        scorer,
+        case_sampler,
+        queue,
+        publisher,
+        counting,
+        rechecks=rechecks,
+        severe=severe,
+        runtime=runtime,
+        missed=missed,
     )
     processor = _processor(
-        config, parts, evaluation=evaluation, publisher=publisher, counting=counting, agreement=agreement
+        config,
+        parts,
+        evaluation=evaluation,
+        publisher=publisher,
+        counting=counting,
+        agreement=agreement,
+        severe=severe,
     )
     return ScoringParts(
         evaluation=evaluation, queue=queue, publisher=publisher, processor=processor, backfill=backfill, slicing=slicing
@@ -118,6 +134,7 @@ def _processor(
     publisher: Publisher,
     counting: ResultMetrics,
     agreement: Agreement,
+    severe: SevereCases | None,
 ) -> FeedbackProcessor:
     own = {one.evaluator.name for one in config.configured_evaluators}
     expected = {*config.feedback.evaluators, *(policy.evaluator for policy in config.alerts)}
@@ -132,6 +149,22 @@ def _processor(
         runtime=parts.running.runtime,
         late_after=config.traffic.late_after,
         slices=config.slices,
+        severe=severe,
+    )
+
+
+def _severe(config: Config, parts: Parts) -> SevereCases | None:
+    """Make what judges severe answers again; None where no alert asks for it."""
+    if parts.running.severe is None:
+        return None
+    return SevereCases(
+        config.alerts,
+        config.severe_rules,
+        configured=parts.running.evaluators,
+        judges=parts.judges,
+        log=parts.running.severe,
+        file=parts.severe_file,
+        runtime=parts.running.runtime,
     )
 
 

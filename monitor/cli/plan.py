@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from monitor.cli._options import ConfigPath, Json
 from monitor.cli.console.output import align, echo_json, echo_lines
 from monitor.cli.console.progress import Bars
 from monitor.operations import plan as operation
-from monitor.operations.plan import DAYS, EvaluationPrice, Plan
+from monitor.operations.plan import DAYS, REPEATED, EvaluationPrice, Plan, SeverePlan
 from monitor.quantities import dollars, parse_rate, percent
 from monitor.statistics.power import Noticed
 
@@ -40,6 +41,10 @@ def plan(
     evaluator: Annotated[
         str | None, typer.Option("--evaluator", help="Use the alert policy and the judge of this evaluator.")
     ] = None,
+    severe_error: Annotated[
+        str,
+        typer.Option("--severe-error", help="For alerts on severe cases: how many harmless answers seem severe once."),
+    ] = "0.1%",
     config: ConfigPath = None,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +65,9 @@ def plan(
     cost = EvaluationPrice(price, "as given")
     if price is None:
         cost = operation.price_for(loaded, evaluator, input_tokens=tokens_in, output_tokens=tokens_out)
-    found = operation.simulate(question, volumes, cost, progress=Bars())
+    error = _options.read("--severe-error", parse_rate, severe_error)
+    severe = operation.severe_plans(loaded, volumes, evaluator=evaluator, error=error)
+    found = replace(operation.simulate(question, volumes, cost, progress=Bars()), severe=severe)
     if as_json:
         echo_json(asdict(found))
     else:
@@ -107,6 +114,33 @@ def lines(found: Plan) -> Iterator[str]:
     ]
     table = [*heads, *rows]
     yield from align([[cell for at, cell in enumerate(row) if at != 1 or not free] for row in table])
+    yield from _needed(found, then=then, limit=limit, free=free)
+    for severe in found.severe:
+        yield ""
+        yield from _severe_lines(severe)
+
+
+def _severe_lines(one: SeverePlan) -> Iterator[str]:
+    """The false pages of an alert on single severe cases."""
+    yield f"RagSevereCase, {one.evaluator}, {one.defect}: false pages in 30 days"
+    each = "Every session with a confirmed case pages"
+    yield (
+        f"{each if one.accepted == math.inf else f'{one.accepted:g} are accepted'}. A judgement calls"
+        f" {percent(one.error)} of harmless answers severe (assumed); a second one repeats 20, 50 or 80 % of these."
+    )
+    if one.judged is not None and one.judged < 1:
+        yield f"Only judged cases can page: {percent(one.judged)} are, one severe case in {1 / one.judged:,.0f}."
+    yield ""
+    shares = [f"{share:.0%}" for share in REPEATED]
+    rows = [["scored", *(f"confirmed, {share}" for share in shares), *(f"false pages, {share}" for share in shares)]]
+    rows.append(["per hour", *["" for _ in range(2 * len(shares))]])
+    rows += [
+        [f"{of.scored_per_hour:,g}", *(f"{count:,.3g}" for count in (*of.confirmed, *of.pages))] for of in one.volumes
+    ]
+    yield from align(rows)
+
+
+def _needed(found: Plan, *, then: str, limit: str, free: bool) -> Iterator[str]:
     if not found.needed:
         return
     yield ""

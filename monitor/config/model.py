@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from monitor import registry
 from monitor.alerts.notify import Notifier, read_notifiers
-from monitor.alerts.policy import AlertPolicy, own_rules
+from monitor.alerts.policy import AlertPolicy, SevereSettings, own_rules
 from monitor.alerts.policy import check as check_policies
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
 from monitor.errors import ConfigError, shown
@@ -79,6 +79,37 @@ def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], p
     if settings.model is not None and settings.is_classifier != (evaluator.asks == "classifier"):
         name = "`classifier/NAME`" if evaluator.asks == "classifier" else "a language model"
         raise ConfigError(f"{place}: {evaluator.name} needs {name}, but the model of its judge is {settings.model!r}")
+
+
+def _check_severe(
+    name: str,
+    severe: SevereSettings,
+    one: ConfiguredEvaluator | None,
+    judges: Mapping[str, JudgeSettings],
+    place: str,
+) -> None:
+    """Raise `ConfigError` unless the evaluator has such a level and its answers can be judged a second time."""
+    if one is None or one.evaluator.cost != "judge":
+        raise ConfigError(f"{place}: {name} asks no judge of this monitor, so no answer can be judged by it again")
+    scale = one.evaluator.scale
+    if severe.level:
+        try:
+            scale.this_or_worse(severe.level)
+        except (KeyError, ValueError):
+            best = scale.levels[-1 if scale.better == "higher" else 0].name
+            allowed = ", ".join(level.name for level in scale.levels if level.name != best)
+            raise ConfigError(
+                f"{place}.level: {severe.level!r} is not a level of {name} that can be severe; these are: {allowed}"
+            ) from None
+    if severe.judge is not None:
+        check_judge(replace(one, judge=severe.judge), judges, place)
+        if judges[severe.judge].model is None:
+            raise ConfigError(f"{place}.judge: the judge {severe.judge!r} has no model")
+    if severe.judge in (None, one.judge) and not hasattr(one.evaluator, "rubric"):
+        raise ConfigError(
+            f"{place}.judge: {name} cannot be asked in other words: name another judge from `judges`, for the second"
+            " judgement"
+        )
 
 
 def _sampler(given: object, place: str) -> Sampler:
@@ -304,6 +335,25 @@ class Config(Section):
         for index, entry in enumerate(self.evaluators):
             check_judge(entry.configured, self.all_judges, f"evaluators[{index}]")
         return self
+
+    @model_validator(mode="after")
+    def _severe_cases_can_be_judged_again(self) -> Config:
+        configured = {entry.configured.evaluator.name: entry.configured for entry in self.evaluators}
+        for index, policy in enumerate(self.alerts):
+            if policy.severe is not None:
+                one = configured.get(policy.evaluator)
+                _check_severe(policy.evaluator, policy.severe, one, self.all_judges, f"alerts[{index}].severe")
+        return self
+
+    @property
+    def severe_rules(self) -> dict[str, DefectRule]:
+        """What is severe by evaluator, for those with an alert on single severe cases."""
+        scales = {entry.configured.evaluator.name: entry.configured.evaluator.scale for entry in self.evaluators}
+        return {
+            one.evaluator: scales[one.evaluator].this_or_worse(one.severe.level or scales[one.evaluator].worst_level)
+            for one in self.alerts
+            if one.severe is not None
+        }
 
     @property
     def all_judges(self) -> dict[str, JudgeSettings]:

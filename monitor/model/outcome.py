@@ -164,6 +164,25 @@ class Scale:
             raise ValueError(f"{value} is not on the scale from {self.lowest} to {self.highest}")
         return next(level.name for level in reversed(self.levels) if value >= level.start)
 
+    def this_or_worse(self, name: str) -> DefectRule:
+        """Return the rule for the level `name` and all worse ones. Raises `KeyError` for an unknown name.
+
+        Raises `ValueError` for the best level, which all scores would match.
+        """
+        names = [level.name for level in self.levels]
+        if name not in names:
+            raise KeyError(name)
+        at = names.index(name) + (self.better == "higher")
+        if not 0 < at < len(names):
+            raise ValueError(name)
+        kind: Literal["below", "at_least"] = "below" if self.better == "higher" else "at_least"
+        return DefectRule(kind, self.levels[at].start).on(self)
+
+    @property
+    def worst_level(self) -> str:
+        """The name of the level at the bad end."""
+        return self.levels[0 if self.better == "higher" else -1].name
+
     def start_of(self, name: str) -> float:
         """Return where the level `name` begins. Raises `KeyError` for an unknown name."""
         for level in self.levels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from monitor.alerts.policy import AlertPolicy, SevereSettings
 from monitor.config import Config
 from monitor.jobs.canary import load
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
@@ -161,7 +162,22 @@ def _alerts(config: Config) -> Iterator[str]:
                 f"Alerts on {rate}: {policy.regression_severity} when it has clearly "
                 f"risen above the week before ({policy.regression}), once three days are known{state}."
             )
+        if policy.severe is not None:
+            yield _severe(config, policy, policy.severe) + f"{state}."
     yield f"Sends alerts to: {', '.join(type(one).__name__.lower() for one in config.notify)}."
+
+
+def _severe(config: Config, policy: AlertPolicy, severe: SevereSettings) -> str:
+    one = next(one for one in config.configured_evaluators if one.evaluator.name == policy.evaluator)
+    by = "by the same judge in other words" if severe.judge in (None, one.judge) else f"by the judge {severe.judge}"
+    page = "each such session pages" if severe.page == "each" else f"{severe.max_false_pages:g} false pages in 30 days"
+    share = getattr(one.sampler, "rate", None)
+    seen = "" if share in (None, 1) else f"; only {precise_percent(share)} of the cases are judged and can page"
+    words = config.severe_rules[policy.evaluator].words
+    return (
+        f"Pages when an answer is severe according to {policy.evaluator}, {words}, and a second judgement {by} agrees:"
+        f" {page}{seen}"
+    )
 
 
 def _sinks(config: Config) -> Iterator[str]:

@@ -17,7 +17,7 @@ from monitor.errors import ConfigError, MonitorError
 from monitor.jobs.backfill import store as backfill
 from monitor.privacy import audit, erasure, pseudonyms
 from monitor.sinks.history import HistorySink
-from monitor.storage import files
+from monitor.storage import files, severe_cases
 from monitor.storage.history import erasing as history
 from monitor.storage.request_log import store as request_log
 from monitor.storage.spool import retained as deliveries
@@ -119,6 +119,7 @@ def _stores(config: Config) -> list[_Store]:
             folder / files.BACKFILL, backfill.erase, lambda path, users, user: backfill.traces_of(path, {user, *users})
         ),
         _Store(folder / files.REQUEST_LOG, request_log.erase),
+        _Store(folder / files.SEVERE_CASES, severe_cases.erase),
     ]
     others = (sink.path for sink in config.sinks if isinstance(sink, HistorySink) and sink.path is not None)
     found = {one.path: one for one in (*own, *(_Store(path, history.erase, history.traces_of) for path in others))}

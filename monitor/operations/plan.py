@@ -21,9 +21,17 @@ from monitor.quantities import format_duration, percent
 from monitor.statistics.change import FAMILIES, HOUR
 from monitor.statistics.power import High, Noticed, counted, high_delay, regression_delay
 from monitor.statistics.rates import interval_95, judged_to_tell
+from monitor.statistics.severe_cases import all_wrong, expected_false_pages
 
 DAYS: Final = 7
 """The simulated time in days: a delay beyond it is not known."""
+
+SEVERE_ERROR: Final = 0.001
+"""The share of harmless answers that one judgement calls severe, if it is not given."""
+
+REPEATED: Final = (0.2, 0.5, 0.8)
+"""How far the errors of a second judgement repeat those of the first: as hoped for of another model, in between, and
+as with the same model in other words."""
 
 _RUNS, _SEED = 100, 1
 _HOURS_A_DAY: Final = 24
@@ -91,13 +99,43 @@ class VolumePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SevereVolume:
+    """What a number of scored harmless answers brings in 30 days, by how far the judge repeats its errors.
+
+    `confirmed` are harmless answers judged severe twice, `pages` the false pages: one for each of `REPEATED`.
+    """
+
+    scored_per_hour: float
+    confirmed: tuple[float, ...]
+    pages: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeverePlan:
+    """The false pages to expect of an alert on single severe cases.
+
+    `defect` is the severe level in words, `accepted` the false pages in 30 days (infinity: every case pages), `error`
+    the share of harmless answers that one judgement calls severe. `judged` is the share of answers that are judged,
+    None if it varies: cases that are not judged cannot page.
+    """
+
+    evaluator: str
+    defect: str
+    accepted: float
+    error: float
+    judged: float | None
+    volumes: tuple[SevereVolume, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """The answer to a `PlanQuestion`."""
+    """The answer to a `PlanQuestion`. `severe`: for each alert on single severe cases."""
 
     question: PlanQuestion
     price: EvaluationPrice
     needed: tuple[Needed, ...]
     volumes: tuple[VolumePlan, ...]
+    severe: tuple[SeverePlan, ...] = ()
 
 
 def question_for(
@@ -110,7 +148,7 @@ def question_for(
     policy = None
     if evaluator is not None:
         policy = policy_for(config.alerts, "", evaluator)
-        if policy is None:
+        if policy is None and not any(one.severe and one.evaluator == evaluator for one in config.alerts):
             known = ", ".join(sorted({one.evaluator for one in config.alerts if one.app is None})) or "none"
             raise ConfigError(
                 f"evaluator: no alert policy for {evaluator!r} on all apps; there are policies for {known}"
@@ -160,6 +198,35 @@ def simulate(
             volumes.append(_volume(question, one, price))
             done()
     return Plan(question, price, needed(question, price), tuple(volumes))
+
+
+def severe_plans(
+    config: Config, scored_per_hour: Sequence[float], *, evaluator: str | None = None, error: float = SEVERE_ERROR
+) -> tuple[SeverePlan, ...]:
+    """Return what each alert on single severe cases leads to, for the numbers of scored answers an hour.
+
+    Args:
+        config: names the alerts.
+        scored_per_hour: harmless answers that are judged.
+        evaluator: only its alert.
+        error: the share of harmless answers that one judgement calls severe, above 0 and below 1.
+    """
+    samplers = {one.evaluator.name: one.sampler for one in config.configured_evaluators}
+    found = []
+    for policy in config.alerts:
+        if policy.severe is None or evaluator not in (None, policy.evaluator):
+            continue
+        accepted = policy.severe.accepted
+        volumes = []
+        for per_hour in scored_per_hour:
+            monthly = per_hour * _HOURS_A_DAY * 30
+            confirmed = tuple(monthly * all_wrong(error, 2, one) for one in REPEATED)
+            pages = tuple(expected_false_pages(one, accepted) for one in confirmed)
+            volumes.append(SevereVolume(per_hour, confirmed, pages))
+        words = config.severe_rules[policy.evaluator].words
+        judged = getattr(samplers[policy.evaluator], "rate", None)
+        found.append(SeverePlan(policy.evaluator, words, accepted, error, judged, tuple(volumes)))
+    return tuple(found)
 
 
 def needed(question: PlanQuestion, price: EvaluationPrice) -> tuple[Needed, ...]:

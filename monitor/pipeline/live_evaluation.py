@@ -18,6 +18,7 @@ from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
 from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Chosen, Scorer, scores_of, skip_reason
+from monitor.pipeline.severe import SevereCases
 from monitor.stages import PastResult, Runtime, SamplingDecision
 from monitor.statistics import consistent_sampling
 from monitor.telemetry.metrics import Metrics
@@ -59,7 +60,8 @@ class LiveEvaluation:
     Local evaluators run at once. Judged ones wait for a turn in `queue`; if it gives a case up, the result is
     `unscored{overloaded}`, so a slow judge delays neither local evaluators nor receivers.
 
-    `missed` is called with each result that is `unscored{paused}`; it is quick and never raises.
+    `severe` judges severe answers again; None: no alert asks for it. `missed` is called with each result that is
+    `unscored{paused}`; it is quick and never raises.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class LiveEvaluation:
         counting: ResultMetrics,
         *,
         rechecks: Rechecks,
+        severe: SevereCases | None = None,
         runtime: Runtime,
         missed: Callable[[ConfiguredEvaluator, Case, EvaluationResult], None] = lambda _one, _case, _judged: None,
     ) -> None:
@@ -80,6 +83,7 @@ class LiveEvaluation:
         self._publisher = publisher
         self._counting = counting
         self._rechecks = rechecks
+        self._severe = severe
         self._clock = runtime.clock
         self._tracer = runtime.tracer
         self._missed = missed
@@ -92,6 +96,8 @@ class LiveEvaluation:
     def prepare(self, app: str) -> None:
         """Create all series of `app` at 0 before its first result; `increase()` misses a series that starts at 1."""
         self._counting.prepare(app)
+        if self._severe is not None:
+            self._severe.prepare(app)
         self._case_sampler.prepare(app)
 
     def on_past_result(self, past: PastResult, *, delivered: bool) -> None:
@@ -174,6 +180,8 @@ class LiveEvaluation:
             one, how = chosen_by_name[result.evaluator]
             self._finish(one, how, case, result)
             await self._publisher.one(result)
+            if self._severe is not None:
+                await self._severe.check(case, result)
             asked = result.cost.attempts > 0 or result.cost.cached  # else it was scored by rule
             if asked and isinstance(result.outcome, Score):
                 await self._rechecks.check(one, how, case, result)

@@ -1,6 +1,6 @@
-"""How many severe cases page somebody, so that false pages stay rare: pure functions.
+"""How many severe cases page, so that false pages stay rare: pure functions.
 
-A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that nobody called right bound
+A case is confirmed when it was judged severe twice. The confirmed sessions of 30 days that were not called right bound
 the false ones from above. A page needs as many sessions within an hour as false ones alone would seldom bring together.
 Simulated in months of single and clustered cases; the tables are in docs/alerts.md.
 """
@@ -16,7 +16,7 @@ FALSE_PAGES: Final = 3.0
 """False pages in 30 days that are accepted unless configured otherwise, for each app and evaluator."""
 
 MOST_SESSIONS: Final = 10
-"""The most sessions within an hour that a page may need. Beyond the limit of these nothing pages any more."""
+"""The most sessions within an hour that a page may need. Beyond the limit of these none pages."""
 
 _HOURS: Final = MONTH / HOUR
 
@@ -27,10 +27,10 @@ def tail(mean: float, least: int) -> float:
 
 
 def sessions_to_page(unexplained: float, false_pages: float = FALSE_PAGES) -> int | None:
-    """Return how many confirmed sessions within an hour page somebody; None: no number up to `MOST_SESSIONS` does.
+    """Return how many confirmed sessions within an hour page; None: no number up to `MOST_SESSIONS` does.
 
     Args:
-        unexplained: confirmed sessions of the 30 days before that hour that nobody called right.
+        unexplained: confirmed sessions of the 30 days before that hour that were not called right.
         false_pages: accepted in 30 days, above 0. Infinity: every session pages.
     """
     for sessions in range(1, MOST_SESSIONS + 1):

@@ -14,6 +14,8 @@ HISTORY: Final = "history.db"
 """Results, and their sums by the minute."""
 REQUEST_LOG: Final = "request_log.db"
 """What happened to each request."""
+SEVERE_CASES: Final = "severe_cases.db"
+"""Answers that were judged severe twice."""
 BACKFILL: Final = "backfill.db"
 """Evaluations that were missed or requested later."""
 

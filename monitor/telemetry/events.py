@@ -42,6 +42,7 @@ class Event(StrEnum):
     JUDGE_KEY_FAILED = "judge_key_failed"
     JUDGE_BUDGET_SPENT = "judge_budget_spent"
     JUDGE_READY = "judge_ready"
+    SEVERE_CASE = "severe_case"
     CANARY_JUDGED = "canary_judged"
     CANARY_LEARNED = "canary_learned"
     CANARY_FAILED = "canary_failed"

@@ -602,6 +602,28 @@ class Series:
         "`ragmonitor_alert_regression_z` for the defect rate by an alert's own defect rule.",
         ("app", "evaluator", "defect_rule", "severity", "window"),
     )
+    severe_verdicts = counter(
+        "ragmonitor_severe_verdicts",
+        "Live answers judged severe, for alerts with `severe`, by what a second judgement said: confirmed, refuted,"
+        " unscored. Confirmed among confirmed and refuted says how often the judge repeats itself.",
+        ("app", "evaluator", "outcome"),
+    )
+    severe_confirmed = counter(
+        "ragmonitor_severe_confirmed",
+        "Sessions with an answer that was judged severe twice; each counts once a day.",
+        ("app", "evaluator"),
+    )
+    severe_called = counter(
+        "ragmonitor_severe_called",
+        "Confirmed severe cases that a person has called right or wrong, each by the first call.",
+        ("app", "evaluator", "call"),
+    )
+    severe_unexplained_limit = gauge(
+        "ragmonitor_severe_unexplained_limit_sessions",
+        "The most confirmed sessions of 30 days not called right with which so many `sessions` within an hour page;"
+        " -1: so few never do.",
+        ("app", "evaluator", "sessions"),
+    )
     notifications = counter(
         "ragmonitor_notifications", "Alert notifications by receiver and outcome.", ("receiver", "outcome")
     )

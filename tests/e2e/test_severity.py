@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.llm import Asked, LLMServer, Reply, verdict
+from tests.support.llm import Asked, LLMServer, Reply, status, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.prometheus import Webhook, webhook
 from tests.support.tools import wait_until
@@ -35,17 +35,17 @@ def configuration(llm: LLMServer, hook: Webhook, alerts: list[dict[str, Any]]) -
     }
 
 
-def send(monitor: MonitorProcess, name: str, severities: list[int], **more: str) -> None:
+def send(monitor: MonitorProcess, name: str, responses: list[str], **more: str) -> None:
     before = monitor.total("ragmonitor_evaluations_total")
     rows = [
         {
             "request_id": f"{name}-{at}",
             "app": "shop",
             "request": "What happened?",
-            "response": f"severity {one}",
+            "response": one,
             **more,
         }
-        for at, one in enumerate(severities)
+        for at, one in enumerate(responses)
     ]
     assert monitor.post(json.dumps(rows).encode(), "/v1/cases", "application/json") == 200
     wait_until(lambda: monitor.total("ragmonitor_evaluations_total") == before + len(rows), 60, "the scores")
@@ -64,7 +64,7 @@ def test_one_evaluator_warns_at_a_low_level_and_pages_at_a_high_one(tmp_path: Pa
     with LLMServer() as llm, webhook() as hook:
         llm.always(severity)
         with MonitorProcess(tmp_path, configuration(llm, hook, levels)) as monitor:
-            send(monitor, "mild", [0] * 80 + [2] * 30)
+            send(monitor, "mild", ["severity 0"] * 80 + ["severity 2"] * 30)
             wait_until(lambda: len(alerts_at(hook)) == 1, 40, "the warning")
             (warned,) = alerts_at(hook)
             assert warned["labels"]["severity"] == "warning"
@@ -73,7 +73,7 @@ def test_one_evaluator_warns_at_a_low_level_and_pages_at_a_high_one(tmp_path: Pa
             assert (
                 "are of level low or higher (2 or more) according to violence" in warned["annotations"]["description"]
             )
-            send(monitor, "severe", [6] * 12)
+            send(monitor, "severe", ["severity 6"] * 12)
             wait_until(lambda: len(alerts_at(hook)) == 2, 40, "the page")
             paged = alerts_at(hook)[1]
             assert (paged["labels"]["severity"], paged["labels"]["defect_rule"]) == ("critical", "high")
@@ -100,3 +100,76 @@ def test_one_evaluator_warns_at_a_low_level_and_pages_at_a_high_one(tmp_path: Pa
             ("warning", "warning"),
             ("error", "critical"),
         ]
+
+
+def twice(asked: Asked) -> Reply:
+    """A judge that takes back what it found if the response says so: `back 6`, asked a second time, is 0."""
+    word, _, score = asked.data["response"].rpartition(" ")
+    second = "second of two readers" in asked.prompt
+    return verdict(
+        observations=[], explanation="scripted", score=0 if second and word.startswith("back") else int(score)
+    )
+
+
+SEVERE = [{"severe": {"level": "high"}}, {"warning": "90%"}]
+
+
+def test_a_severe_case_that_a_second_judgement_confirms_pages_and_one_that_it_refutes_does_not(tmp_path: Path) -> None:
+    with LLMServer() as llm, webhook() as hook:
+        llm.always(twice)
+        with MonitorProcess(tmp_path, configuration(llm, hook, SEVERE)) as monitor:
+            send(monitor, "harmless", ["calm 0", "mild 5"], session_id="a")
+            assert monitor.total("ragmonitor_severe_confirmed_total") == 0
+            assert {at["outcome"] for at, _ in monitor.samples()["ragmonitor_severe_verdicts_total"]} == {
+                "confirmed",
+                "refuted",
+                "unscored",
+            }
+            send(monitor, "refuted", ["back 6", "back 7"], session_id="b")
+            wait_until(lambda: monitor.total("ragmonitor_severe_verdicts_total", outcome="refuted") == 2, 20, "refuted")
+            asked = len(llm.requests)
+            send(monitor, "severe", ["gore 6", "gore 7"], session_id="c")
+            wait_until(lambda: alerts_at(hook), 40, "the page")
+            (paged,) = alerts_at(hook)
+            assert len(llm.requests) == asked + 4
+            assert paged["labels"] == {
+                "alertname": "RagSevereCase",
+                "app": "shop",
+                "evaluator": "violence",
+                "severity": "critical",
+            }
+            text = paged["annotations"]["description"]
+            assert text.startswith("A case was judged severe twice in answers from shop: level high (6 or more)")
+            assert "rag-monitor why severe-" in text
+            assert "%" not in text
+            assert paged["rate"] is paged["lower"] is paged["threshold"] is None
+            assert monitor.total("ragmonitor_severe_confirmed_total") == 1  # two cases of one session
+            assert monitor.total("ragmonitor_severe_verdicts_total", outcome="confirmed") == 2
+            shown = json.loads(monitor.get("/api/v1/overview"))["apps"][0]["rates"][0]
+            assert (shown["state"], shown["firing"][0]["name"]) == ("critical", "RagSevereCase")
+            assert_balanced(monitor.samples())
+
+            trace = text.partition("rag-monitor why ")[2].partition("`")[0]
+            call = json.dumps({"request_id": trace, "name": "violence", "label": "right"}).encode()
+            assert monitor.post(call, "/v1/feedback", "application/json") == 200
+            wait_until(lambda: monitor.total("ragmonitor_severe_called_total", call="right") == 1, 20, "the call")
+            assert monitor.total("ragmonitor_evaluations_total", evaluator="violence_external") == 0
+            assert monitor.terminate(12) == 0
+        with MonitorProcess(tmp_path, configuration(llm, hook, SEVERE)) as monitor:
+            wait_until(lambda: "10 in 10 were right so far (1 called)" in monitor.get("/alerts"), 40, "the call, kept")
+            assert monitor.terminate(12) == 0
+
+
+def test_a_severe_case_that_cannot_be_judged_again_pages_no_one(tmp_path: Path) -> None:
+    def fails_twice(asked: Asked) -> Reply:
+        return status(500) if "second of two readers" in asked.prompt else severity(asked)
+
+    with LLMServer() as llm, webhook() as hook:
+        llm.always(fails_twice)
+        with MonitorProcess(tmp_path, configuration(llm, hook, SEVERE)) as monitor:
+            send(monitor, "severe", ["gore 7"])
+            wait_until(lambda: monitor.total("ragmonitor_severe_verdicts_total", outcome="unscored") == 1, 60, "that")
+            send(monitor, "fine", ["calm 0"])
+            assert monitor.total("ragmonitor_severe_confirmed_total") == 0
+            assert monitor.terminate(12) == 0
+        assert alerts_at(hook) == []

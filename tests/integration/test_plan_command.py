@@ -83,3 +83,23 @@ def test_what_is_printed_names_the_price_and_both_rules() -> None:
 )
 def test_a_question_that_makes_no_sense_is_refused(wrong: tuple[str, ...]) -> None:
     assert command("plan", *wrong).exit_code == 2
+
+
+def test_the_false_pages_of_an_alert_on_severe_cases_are_stated(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    config = {
+        "judge": {"model": "openai/gpt-4o-mini", "api_key": "none"},
+        "evaluators": [{"type": "violence", "sample": "5%"}],
+        "alerts": [{"evaluator": "violence", "severe": {"level": "high"}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    asked = ("-c", path, "--evaluator", "violence", "--scored-per-hour", "10,1000", "--severe-error", "0.1%")
+    (severe,) = planned(*asked)["severe"]
+    assert (severe["accepted"], severe["judged"]) == (3, 0.05)
+    few, many = severe["volumes"]
+    assert few["confirmed"] == pytest.approx([7200 * 0.001 * rho for rho in (0.2, 0.5, 0.8)], rel=0.01)
+    assert many["confirmed"][2] == pytest.approx(576, rel=0.01)
+    assert max(*few["pages"], *many["pages"]) < 6
+    printed = command("plan", *asked).stdout
+    assert "RagSevereCase, violence, level high (6 or more): false pages in 30 days" in printed
+    assert "one severe case in 20" in printed

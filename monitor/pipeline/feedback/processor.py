@@ -27,6 +27,7 @@ from monitor.pipeline.feedback.names import ExternalEvaluator, ExternalEvaluator
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.metrics.results import ResultMetrics
 from monitor.pipeline.publish import Publisher
+from monitor.pipeline.severe import SevereCases
 from monitor.pipeline.traffic import rate_scope
 from monitor.stages import Runtime, SamplingDecision
 from monitor.statistics.limits import TokenBucket
@@ -58,6 +59,7 @@ class FeedbackProcessor:
         runtime: Runtime,
         late_after: float,
         slices: Sequence[str] = (),
+        severe: SevereCases | None = None,
     ) -> None:
         self._settings = settings.thumbs_down
         self._names = names
@@ -73,7 +75,8 @@ class FeedbackProcessor:
         self._raises = settings.thumbs_down.probability > 0
         per_hour = settings.thumbs_down.max_per_hour
         self._allowed = TokenBucket(per_hour, runtime.clock.monotonic(), least=1.0, filled=1.0)
-        self._waiting: deque[tuple[ExternalScore, ExternalEvaluator, Ack | None]] = deque()
+        self._severe = severe
+        self._waiting: deque[tuple[ExternalScore, ExternalEvaluator | None, Ack | None]] = deque()
         self._disliked: deque[tuple[Case, tuple[ConfiguredEvaluator, ...]]] = deque()
         self._wake = anyio.Event()
         self._working: Tallies[str] = Tallies()
@@ -91,8 +94,9 @@ class FeedbackProcessor:
     def take(self, scores: Sequence[ExternalScore], ack: Ack | None) -> None:
         """Take scores of requests that need not be known; each holds a share of `ack` until delivered."""
         for one in scores:
-            who = self._who(one)
-            if who is not None:
+            call = self._severe is not None and self._severe.is_call(one)
+            who = None if call else self._who(one)
+            if call or who is not None:
                 self._waiting.append((one, who, ack.share() if ack is not None else None))
         self._wake.set()
 
@@ -181,11 +185,14 @@ class FeedbackProcessor:
             )
 
     async def _work_off(
-        self, score: ExternalScore, who: ExternalEvaluator, ack: Ack | None, room: anyio.Semaphore
+        self, score: ExternalScore, who: ExternalEvaluator | None, ack: Ack | None, room: anyio.Semaphore
     ) -> None:
         try:
             with self._careful(score):
-                await self._enter_later(score, who)
+                if who is not None:
+                    await self._enter_later(score, who)
+                elif self._severe is not None and await self._severe.called(score):
+                    self._count(score, "scored")
         finally:
             room.release()
         if ack is not None:

@@ -270,3 +270,62 @@ def test_check_names_the_level_of_each_alert():
     )
     assert "rate of violence, a defect being level high (6 or more): critical above 0.1 %" in said
     assert "rate of violence, a defect being level medium or higher (4 or more): warning above 5 %" in said
+
+
+def test_single_severe_cases_may_page_beside_alerts_on_rates():
+    rates, severe = alerts_of("warning: 5%", "severe: {level: high, max_false_pages: 1}")
+    assert severe.severe.accepted == 1
+    assert not severe.watches_rate
+    (both,) = alerts_of("warning: 5%, severe: true")
+    assert both.severe.accepted == 3
+    text = HARM + "  - {evaluator: violence, severe: true}\n"
+    assert {name: rule.words for name, rule in config.parse_text(text).severe_rules.items()} == {
+        "violence": "level high (6 or more)"
+    }
+    assert rates.severe is None
+
+
+def test_what_is_severe_on_a_scale_where_higher_is_better_is_the_level_and_all_worse_ones():
+    text = "evaluators: [{type: groundedness}]\nalerts: [{evaluator: groundedness, severe: {level: mostly_ungrounded}}]"
+    assert config.parse_text(text).severe_rules["groundedness"].words == "level mostly_ungrounded or lower (below 3)"
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        (["severe: {level: very_low}"], "not a level of violence that can be severe; these are: low, medium, high"),
+        (["severe: {level: awful}"], "alerts[0].severe.level: 'awful' is not a level of violence"),
+        (["severe: {judge: other}"], "'other' is not in `judges`"),
+        (
+            ["severe: true", "severe: {page: each}"],
+            "alerts[1]: evaluator 'violence' and every app already have `severe`",
+        ),
+        (["severe: {level: low}", "app: shop, severe: true"], "`level` and `judge` must be the same in all entries"),
+        (["severe: true, defect: {at_least: low}"], "`severe` has a `level` of its own"),
+        (["severe: {max_false_pages: 0}"], "max_false_pages"),
+        (["app: shop"], "or `severe`"),
+    ],
+)
+def test_an_alert_on_severe_cases_that_cannot_be_is_an_error(entries, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        alerts_of(*entries)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "words"),
+    [
+        ("injection_pattern", "asks no judge of this monitor"),
+        ("lynx", "cannot be asked in other words: name another judge"),
+    ],
+)
+def test_severe_cases_need_an_evaluator_that_can_be_asked_again(evaluator, words):
+    text = f"evaluators: [{{type: {evaluator}}}]\nalerts: [{{evaluator: {evaluator}, severe: true}}]"
+    with pytest.raises(ConfigError, match=words):
+        config.parse_text(text)
+
+
+def test_another_judge_may_give_the_second_judgement():
+    text = HARM + "  - {evaluator: violence, severe: {judge: second}}\njudges: {second: {model: openai/other}}"
+    assert config.parse_text(text).alerts[0].severe.judge == "second"
+    with pytest.raises(ConfigError, match="the judge 'second' has no model"):
+        config.parse_text(text.replace("{model: openai/other}", "{}"))

@@ -1,0 +1,148 @@
+"""Judges severe answers a second time, counts what comes of it, and remembers what people call right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import anyio.to_thread
+
+from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.severe import SevereLog
+from monitor.errors import MonitorError
+from monitor.judge.reworded import RewordedJudge
+from monitor.model.case import Case
+from monitor.model.external import ExternalScore, ScoreSource
+from monitor.model.outcome import DefectRule, EvaluationResult, RateScope, Score
+from monitor.model.severe import SevereCall, SevereCase, SevereOutcome
+from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
+from monitor.pipeline.scoring import EVERY, Scorer
+from monitor.stages import Judge, Runtime
+from monitor.storage.severe_cases import SevereCaseFile
+from monitor.telemetry.events import Event
+
+_CALLS = frozenset(SevereCall)
+
+
+class SevereCases:
+    """Judges each live answer that is severe once more, before anyone is paged.
+
+    Args:
+        policies: those with `severe` name the second judge.
+        rules: what is severe, by evaluator.
+        configured: the evaluators at work.
+        judges: those that are open, by name.
+        log: the confirmed cases; the alerts read it.
+        file: the same on disk; None keeps them in memory only.
+        runtime: lends clock, metrics and events.
+    """
+
+    def __init__(
+        self,
+        policies: Sequence[AlertPolicy],
+        rules: Mapping[str, DefectRule],
+        *,
+        configured: Sequence[ConfiguredEvaluator],
+        judges: Mapping[str, Judge],
+        log: SevereLog,
+        file: SevereCaseFile | None,
+        runtime: Runtime,
+    ) -> None:
+        second = {one.evaluator: one.severe.judge for one in policies if one.severe is not None}
+        watched = {one.evaluator.name: one for one in configured if one.evaluator.name in rules}
+        self._rules = {name: rules[name] for name in watched}
+        self._again = {name: _Again(one, second[name], judges, runtime) for name, one in watched.items()}
+        self._log = log
+        self._file = file
+        self._runtime = runtime
+
+    def prepare(self, app: str) -> None:
+        """Create the series of an app at 0: the first confirmed case must be an increase."""
+        metrics, label = self._runtime.metrics, self._runtime.metrics.app(app)
+        for name in self._rules:
+            metrics.severe_confirmed.labels(label, name)
+            for outcome in SevereOutcome:
+                metrics.severe_verdicts.labels(label, name, outcome.value)
+            for call in SevereCall:
+                metrics.severe_called.labels(label, name, call.value)
+
+    async def check(self, case: Case, first: EvaluationResult) -> None:
+        """Judge the answer again if `first` is severe and counts in rates; note it if the second judgement agrees."""
+        rule = self._rules.get(first.evaluator)
+        if rule is None or first.scope is not RateScope.LIVE:
+            return
+        if not isinstance(first.outcome, Score) or not rule.matches(first.outcome):
+            return
+        second = await self._again[first.evaluator].judge(case)
+        outcome = SevereOutcome.UNSCORED
+        if isinstance(second.outcome, Score):
+            outcome = SevereOutcome.CONFIRMED if rule.matches(second.outcome) else SevereOutcome.REFUTED
+        app = self._runtime.metrics.app(case.app)
+        self._runtime.metrics.severe_verdicts.labels(app, first.evaluator, outcome.value).inc()
+        self._runtime.events.info(
+            Event.SEVERE_CASE,
+            f"an answer was judged severe; the second judgement: {outcome}",
+            app=app,
+            evaluator=first.evaluator,
+            trace_id=case.request_id,
+        )
+        if outcome is SevereOutcome.CONFIRMED:
+            await self._confirmed(SevereCase(app, first.evaluator, self._runtime.clock.now(), case.request_id), case)
+
+    async def called(self, score: ExternalScore) -> bool:
+        """Note a person's call, if `score` is one; return whether it is.
+
+        A call is feedback under the name of an evaluator with `severe`, with the label `right` or `wrong`.
+        """
+        if not self.is_call(score):
+            return False
+        call = SevereCall(score.label)
+        before = self._log.call(score.request_id, score.evaluator, call)
+        if before is None:
+            self._runtime.events.warning(
+                Event.SEVERE_CASE, "a call on an answer that is no confirmed severe case", trace_id=score.request_id
+            )
+            return True
+        if before.call is None:
+            self._runtime.metrics.severe_called.labels(before.app, before.evaluator, call.value).inc()
+        if self._file is not None:
+            await self._kept(lambda file: file.call(score.request_id, score.evaluator, call))
+        return True
+
+    def is_call(self, score: ExternalScore) -> bool:
+        """Return whether `score` is a person's call on a severe case."""
+        posted = score.score_source is ScoreSource.FEEDBACK and score.value is None
+        return posted and score.evaluator in self._rules and score.label in _CALLS
+
+    async def _confirmed(self, found: SevereCase, case: Case) -> None:
+        session = case.session_id or case.user_id or case.request_id
+        if not self._log.confirm(found, session):
+            return
+        self._runtime.metrics.severe_confirmed.labels(found.app, found.evaluator).inc()
+        if self._file is not None:
+            await self._kept(lambda file: file.add(found))
+
+    async def _kept(self, write: Callable[[SevereCaseFile], None]) -> None:
+        """Write to the file in a thread. What cannot be written is known until the process ends, and logged."""
+        assert self._file is not None  # noqa: S101 - the caller has looked
+        try:
+            await anyio.to_thread.run_sync(write, self._file)
+        except MonitorError as error:
+            self._runtime.events.error(Event.SINK_FAILED, "a severe case could not be written", error=str(error))
+
+
+class _Again:
+    """The second judgement by one evaluator: by another judge, or by the same one in other words."""
+
+    def __init__(
+        self, one: ConfiguredEvaluator, name: str | None, judges: Mapping[str, Judge], runtime: Runtime
+    ) -> None:
+        chosen = one.judge if name is None else name
+        judge: Judge = RewordedJudge(judges[chosen]) if chosen == one.judge else judges[chosen]
+        self._one = replace(one, judge=chosen, group="")
+        self._scorer = Scorer([self._one], {chosen: judge}, runtime=runtime)
+
+    async def judge(self, case: Case) -> EvaluationResult:
+        """Judge `case` once more."""
+        (result,) = await self._scorer.score(case, [(self._one, EVERY)])
+        return result

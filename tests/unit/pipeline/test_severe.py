@@ -1,0 +1,145 @@
+"""The second judgement of severe answers: by whom, when, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.alerts.policy import AlertPolicy, SevereSettings
+from monitor.alerts.severe import SevereLog
+from monitor.errors import JudgeError
+from monitor.model.external import ExternalScore, ScoreSource
+from monitor.model.outcome import DefectRule, RateScope, UnscoredReason
+from monitor.pipeline.severe import SevereCases
+from monitor.samplers.uniform import Uniform
+from monitor.stages import Prompt, Question, Verdict
+from tests.support.evaluators import FakeJudge, JudgedEvaluator, case, configured, live
+from tests.support.runtime import runtime
+
+pytestmark = pytest.mark.anyio
+RULES = {"judged": DefectRule("below", 2)}
+
+
+class Second(FakeJudge):
+    """Remembers what it was asked."""
+
+    def __init__(self, score: float, error: Exception | None = None) -> None:
+        super().__init__(score, error)
+        self.asked: list[Question | Prompt] = []
+
+    async def ask(self, question: Question | Prompt) -> Verdict:
+        self.asked.append(question)
+        return await super().ask(question)
+
+
+class Bench:
+    def __init__(self, first: float, second: FakeJudge | None = None) -> None:
+        self.runtime = runtime()
+        policies = [AlertPolicy(evaluator="judged", severe=SevereSettings(judge="second" if second else None))]
+        self.first = Second(first)
+        judges = {"": self.first, **({"second": second} if second else {})}
+        one = configured(JudgedEvaluator(), Uniform(rate=1.0))
+        self.log = SevereLog(policies, RULES)
+        self.severe = SevereCases(
+            policies, RULES, configured=[one], judges=judges, log=self.log, file=None, runtime=self.runtime
+        )
+        self.evaluation = live([one], judges={"": self.first}, lent=self.runtime, severe=self.severe)
+
+    async def run(self, **fields: object) -> None:
+        one = replace(case(), app="shop", **fields)  # type: ignore[arg-type]
+        await self.evaluation.score_judged(one, self.evaluation.choose(one))
+
+    def counted(self, outcome: str) -> float | None:
+        labels = {"app": "shop", "evaluator": "judged", "outcome": outcome}
+        return self.runtime.metrics.registry.get_sample_value("ragmonitor_severe_verdicts_total", labels)
+
+    def sessions(self) -> float | None:
+        labels = {"app": "shop", "evaluator": "judged"}
+        return self.runtime.metrics.registry.get_sample_value("ragmonitor_severe_confirmed_total", labels)
+
+
+async def test_a_mild_answer_is_judged_once() -> None:
+    bench = Bench(3)
+    await bench.run()
+    assert len(bench.first.asked) == 1
+    assert bench.counted("confirmed") is None
+
+
+async def test_the_same_judge_is_asked_in_other_words() -> None:
+    bench = Bench(1)
+    await bench.run(session_id="a")
+    first, second = bench.first.asked
+    assert isinstance(first, Question)
+    assert isinstance(second, Question)
+    assert second.instructions != first.instructions
+    assert second.instructions.endswith(first.instructions)
+    assert (second.material, second.schema) == (first.material, first.schema)
+    assert (bench.counted("confirmed"), bench.sessions()) == (1, 1)
+
+
+async def test_another_judge_is_asked_the_same_and_may_refute() -> None:
+    other = Second(5)
+    bench = Bench(1, other)
+    await bench.run()
+    assert other.asked == bench.first.asked
+    assert (bench.counted("refuted"), bench.sessions()) == (1, None)
+
+
+async def test_without_a_second_judgement_nothing_is_confirmed() -> None:
+    bench = Bench(1, FakeJudge(error=JudgeError(UnscoredReason.BUDGET, "spent")))
+    await bench.run()
+    assert (bench.counted("unscored"), bench.sessions()) == (1, None)
+
+
+async def test_two_cases_of_a_session_are_one_session() -> None:
+    bench = Bench(1)
+    for number in range(3):
+        await bench.run(session_id="a", request_id=f"r{number}")
+    await bench.run(session_id="b", request_id="other")
+    assert (bench.counted("confirmed"), bench.sessions()) == (4, 2)
+
+
+async def test_only_live_results_are_judged_again() -> None:
+    bench = Bench(1)
+    one = replace(case(), app="shop")
+    (result,) = await bench.evaluation._scorer.score(one, bench.evaluation.choose(one))
+    for scope in RateScope:
+        bench.first.asked.clear()
+        await bench.severe.check(one, replace(result, scope=scope))
+        assert len(bench.first.asked) == (scope is RateScope.LIVE)
+
+
+def call(label: str, **fields: object) -> ExternalScore:
+    made = ExternalScore(
+        request_id="r1", evaluator="judged", score_source=ScoreSource.FEEDBACK, label=label, annotator="HUMAN"
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+async def test_the_first_call_on_a_case_counts_and_the_last_one_holds() -> None:
+    bench = Bench(1)
+    await bench.run(request_id="r1")
+    for label in ("wrong", "right", "right"):
+        assert await bench.severe.called(call(label))
+    labels = {"app": "shop", "evaluator": "judged"}
+    value = bench.runtime.metrics.registry.get_sample_value
+    assert value("ragmonitor_severe_called_total", {**labels, "call": "wrong"}) == 1
+    assert value("ragmonitor_severe_called_total", {**labels, "call": "right"}) is None
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        call("helpful"),
+        call("right", evaluator="other"),
+        call("right", value=1.0),
+        call("right", score_source=ScoreSource.OPENINFERENCE),
+    ],
+)
+async def test_other_feedback_is_no_call(score: ExternalScore) -> None:
+    assert not await Bench(1).severe.called(score)
+
+
+async def test_a_call_on_an_unknown_case_is_taken_and_changes_nothing() -> None:
+    assert await Bench(1).severe.called(call("right"))
