@@ -185,6 +185,16 @@ def test_one_kind_of_label_has_no_auroc_and_says_so(tmp_path):
     assert "AUROC" not in shown
 
 
+def test_a_table_with_another_header_is_refused_and_the_next_file_is_measured(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("Question,Answer,label\nWhy?,So.,1\n")
+    ended = command("benchmark", path, SAMPLE, "--evaluators", "overlap_groundedness")
+    assert ended.exit_code == 1
+    assert f"{path}: cannot be read: line 1: the header has" in ended.stderr
+    assert "did you mean 'question', 'answer'?" in ended.stderr
+    assert "29 labelled answers" in ended.stdout
+
+
 PROMPT = "Answer strictly by the context. {context} {question}"
 
 

@@ -47,6 +47,15 @@ def test_a_line_that_is_no_row_is_noted_and_the_rest_is_read(tmp_path: Path) -> 
     assert second.startswith(f"{path}: line 4: the row has 'foo'")
 
 
+def test_the_fault_of_a_whole_file_is_told_in_full_once(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(['{"prompt": "a", "completion": "b"}'] * 3))
+    ended = command("cases", path)
+    first, *others = ended.stderr.splitlines()
+    assert first.startswith(f"{path}: line 1: the row has 'prompt', 'completion'; expected one of: ")
+    assert others == [f"{path}: line {number}: the same as in line 1" for number in (2, 3)]
+
+
 def test_what_is_printed_is_printed_again_word_for_word(tmp_path: Path) -> None:
     path = tmp_path / "printed.jsonl"
     rows, _, _ = run(CAPTURES / "mlflow__otlp", ROWS / "mlflow")

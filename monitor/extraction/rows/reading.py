@@ -152,7 +152,18 @@ def shape_of(row: Fields) -> Shape:
         return best
     shown = ", ".join(repr(name[:_NAME_LENGTH]) for name in list(row)[:_NAMES_SHOWN]) or "no fields at all"
     more = f" and {len(row) - _NAMES_SHOWN} more" if len(row) > _NAMES_SHOWN else ""
-    raise InvalidData(f"the row has {shown}{more}; expected one of: {'; '.join(map(str, SHAPES))}")
+    meant = [_PLAIN[plain] for name in list(row)[:_NAMES_SHOWN] if (plain := _plain_name(name)) in _PLAIN]
+    hint = f" (did you mean {', '.join(map(repr, meant))}?)" if meant and not set(meant) & set(row) else ""
+    raise InvalidData(f"the row has {shown}{more}{hint}; expected one of: {'; '.join(map(str, SHAPES))}")
+
+
+def _plain_name(name: str) -> str:
+    """Return a name as people may write it otherwise: `Ground Truth` for `ground_truth`."""
+    return "".join(char for char in name[:_NAME_LENGTH].casefold() if char.isalnum())
+
+
+_MARKS: Final = [name for shape in SHAPES for mark in shape.marks for name in mark]
+_PLAIN: Final = {_plain_name(name): name for name in reversed(_MARKS)}
 
 
 def _request_id(row: dict[str, Value], traced: str) -> str:

@@ -20,7 +20,7 @@ from monitor.model.case import Reading
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
-from monitor.operations.offline.row_files import LINES, TABLES, Advance, UnusedFields, read_rows
+from monitor.operations.offline.row_files import LINES, TABLES, Advance, BadRow, FileNotes, FileRow, read_rows
 from monitor.operations.progress import Report, ignore
 from monitor.transport.otlp import decode, wire
 
@@ -121,15 +121,15 @@ class CaseFiles:
         return self._settings.with_prompt(rows.read(row, self.read_trace, source="file"))
 
     def _rows(self, path: Path) -> Iterator[FileEntry]:
-        unused = UnusedFields(path)
+        notes = FileNotes(path, self._report)
         for one in read_rows(path, self._advance):
-            if isinstance(one, InvalidData):
+            if isinstance(one, BadRow):
                 self.unreadable += 1
-                self._report(f"{path}: {one}")
+                notes.bad(one)
             else:
-                unused.add(one.row)
+                notes.good(one.row)
                 yield FileEntry(None, self._read_row(one.row), row=one.row)
-        unused.report(self._report)
+        notes.end()
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -148,7 +148,7 @@ def _holds_rows(path: Path, *, named: bool) -> bool:
     if named:
         return True
     try:
-        return not isinstance(next(read_rows(path), InvalidData()), InvalidData)
+        return isinstance(next(read_rows(path), None), FileRow)
     except InvalidData:
         return False
 

@@ -17,7 +17,7 @@ from monitor.extraction import compose, rows
 from monitor.extraction.settings import ExtractionSettings
 from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.row import Row
-from monitor.operations.offline.row_files import Advance, UnusedFields, read_rows
+from monitor.operations.offline.row_files import Advance, BadRow, FileNotes, read_rows
 from monitor.operations.progress import Report
 
 _LABELS: Final = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
@@ -47,25 +47,28 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
     """
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
     found: list[LabelledCase] = []
-    unreadable = without_answer = 0
-    unused = UnusedFields(path)
-    for one in read_rows(path, advance):
-        try:
-            if isinstance(one, InvalidData):
-                raise one
-            defective, group = _label(*one)
-        except InvalidData as error:
-            unreadable += 1
-            report(f"{path}: {error}")
-            continue
-        unused.add(one.row)
-        reading = settings.with_prompt(rows.read(one.row, read_trace, source="file"))
-        if _can_be_scored(reading):
-            found.append(LabelledCase(reading.case, defective, group))
-        else:
-            without_answer += 1
-    unused.report(report)
-    return LabelledFile(found, unreadable, without_answer)
+    without_answer = 0
+    notes = FileNotes(path, report)
+    try:
+        for one in read_rows(path, advance):
+            if isinstance(one, BadRow):
+                notes.bad(one)
+                continue
+            try:
+                defective, group = _label(one.row)
+            except InvalidData as error:
+                notes.bad(BadRow(one.place, str(error)))
+                continue
+            notes.good(one.row)
+            reading = settings.with_prompt(rows.read(one.row, read_trace, source="file"))
+            if _can_be_scored(reading):
+                found.append(LabelledCase(reading.case, defective, group))
+            else:
+                without_answer += 1
+    except InvalidData as error:
+        notes.bad(BadRow("", f"cannot be read: {error}"))
+    notes.end()
+    return LabelledFile(found, notes.bad_rows, without_answer)
 
 
 def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[LabelledCase]:
@@ -76,14 +79,14 @@ def sample(cases: Sequence[LabelledCase], limit: int | None) -> Sequence[Labelle
     return [cases[at] for at in sorted(lowest)]
 
 
-def _label(place: str, row: Row) -> tuple[bool, str]:
+def _label(row: Row) -> tuple[bool, str]:
     """The label of a row, and its group. Raises `InvalidData`."""
     fields = orjson.loads(row.content)
     label = fields.get("label")
     if isinstance(label, str):  # as tables have it
         label = _LABELS.get(label.strip().lower())
     if label not in (0, 1):  # True and False are these, too
-        raise InvalidData(f"{place}: `label` is {fields.get('label')!r:.40}, but must be 1 (defective) or 0 (good)")
+        raise InvalidData(f"`label` is {fields.get('label')!r:.40}, but must be 1 (defective) or 0 (good)")
     group = fields.get("group")
     return bool(label), f"group {group}" if isinstance(group, str | int) and group != "" else f"row {row.request_id}"
 

@@ -47,28 +47,53 @@ class FileRow(NamedTuple):
     row: Row
 
 
-class UnusedFields:
-    """Counts the fields of a file's rows that are not read."""
+class BadRow(NamedTuple):
+    """Something that is no row, where it stands, and why it is none. `place` is empty if it is all of its file."""
 
-    def __init__(self, path: Path) -> None:
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the sentence for people."""
+        return f"{self.place}: {self.reason}" if self.place else self.reason
+
+
+class FileNotes:
+    """Reports what is wrong with the rows of one file: a reason in full once, then where it occurs again."""
+
+    def __init__(self, path: Path, report: Report) -> None:
+        self.bad_rows = 0
         self._path = path
-        self._rows: Counter[str] = Counter()
+        self._report = report
+        self._first: dict[str, str] = {}
+        self._unused: Counter[str] = Counter()
 
-    def add(self, row: Row) -> None:
-        """Count the fields of one more row."""
+    def bad(self, row: BadRow) -> None:
+        """Report a row that cannot be read."""
+        self.bad_rows += 1
+        first = self._first.get(row.reason)
+        if first is not None:
+            row = BadRow(row.place, f"the same as in {first}")
+        elif row.place and len(self._first) < MAX_COLUMNS:
+            self._first[row.reason] = row.place
+        self._report(f"{self._path}: {row}")
+
+    def good(self, row: Row) -> None:
+        """Count the fields of a row that are not read."""
         for name in row.unused:
-            if name in self._rows or len(self._rows) < MAX_COLUMNS:
-                self._rows[name] += 1
+            if name in self._unused or len(self._unused) < MAX_COLUMNS:
+                self._unused[name] += 1
 
-    def report(self, report: Report) -> None:
-        """Report the most frequent ones, if there are any."""
-        shown = [f"{name!r} ({count} row{'s' if count > 1 else ''})" for name, count in self._rows.most_common(_LISTED)]
-        more = f" and {len(self._rows) - len(shown)} more" if len(self._rows) > len(shown) else ""
+    def end(self) -> None:
+        """Report the fields that are not read, the most frequent ones, if there are any."""
+        common = self._unused.most_common(_LISTED)
+        shown = [f"{name!r} ({count} row{'s' if count > 1 else ''})" for name, count in common]
+        more = f" and {len(self._unused) - len(shown)} more" if len(self._unused) > len(shown) else ""
         if shown:
-            report(f"{self._path}: these fields are not read: {', '.join(shown)}{more}")
+            self._report(f"{self._path}: these fields are not read: {', '.join(shown)}{more}")
 
 
-def read_rows(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[FileRow | InvalidData]:
+def read_rows(path: Path, advance: Advance = lambda _bytes: None) -> Iterator[FileRow | BadRow]:
     """Yield each row of a file, and for what is none the reason, with its line or number.
 
     Raises `InvalidData` where the file as a whole cannot be read as rows, and `OSError`.
@@ -90,7 +115,7 @@ def _encoding(path: Path) -> str:
     return "utf-8"
 
 
-def _lines(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+def _lines(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
     encoding = _encoding(path)
     for number, line in enumerate(_raw_lines(path, encoding, advance), 1):
         if line.strip():
@@ -98,8 +123,7 @@ def _lines(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
             try:
                 yield FileRow(place, rows.recognise(parse(line.removeprefix(codecs.BOM_UTF8), place)))
             except InvalidData as error:
-                reason = str(error)
-                yield InvalidData(reason if reason.startswith(place) else f"{place}: {reason}")
+                yield BadRow(place, str(error).removeprefix(f"{place}: "))
 
 
 def _raw_lines(path: Path, encoding: str, advance: Advance) -> Iterator[bytes]:
@@ -116,20 +140,20 @@ def _raw_lines(path: Path, encoding: str, advance: Advance) -> Iterator[bytes]:
             yield shown.encode()
 
 
-def _document(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+def _document(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
     encoding, body = _encoding(path), path.read_bytes()
     found = rows.take(body if encoding.startswith("utf-8") else body.decode(encoding, "replace").encode())
     faults = {fault.row: fault.error for fault in found.faults}
     left = iter(found.rows)
     for number in range(len(found.rows) + len(faults)):
         if number in faults:
-            yield InvalidData(f"row {number}: {faults[number]}" if len(found.rows) else faults[number])
+            yield BadRow(f"row {number}" if len(found.rows) else "", faults[number])
         else:
             yield FileRow(f"row {number}", next(left))
     advance(len(body))
 
 
-def _table(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
+def _table(path: Path, advance: Advance) -> Iterator[FileRow | BadRow]:
     encoding = _encoding(path)
     # A byte that is no UTF-8 becomes half a surrogate pair, and is found in the cell that it stands in.
     errors = "surrogateescape" if encoding.startswith("utf-8") else "replace"
@@ -148,11 +172,11 @@ def _table(path: Path, advance: Advance) -> Iterator[FileRow | InvalidData]:
                 if any(cell.strip() for cell in cells):
                     yield FileRow(place, rows.recognise(_row(names, cells)))
             except InvalidData as error:
-                yield InvalidData(f"{place}: {error}")
+                yield BadRow(place, str(error))
             except csv.Error as error:
-                yield InvalidData(f"{place}: {_MESSAGES.get(str(error), str(error))}")
+                yield BadRow(place, _MESSAGES.get(str(error), str(error)))
             except _Endless as error:
-                yield InvalidData(f"{place}: {error}; nothing after it is read")
+                yield BadRow(place, f"{error}; nothing after it is read")
                 return
 
 

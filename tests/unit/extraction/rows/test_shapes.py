@@ -299,6 +299,22 @@ def test_an_unknown_row_is_refused_with_its_fields_and_those_that_are_known():
 
 
 @pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (("Question", "Answer"), " (did you mean 'question', 'answer'?); "),
+        (("User Input", "x"), " (did you mean 'user_input'?); "),
+        (("actual-output", "x"), " (did you mean 'actual_output'?); "),
+        (("prompt", "completion"), "'prompt', 'completion'; "),
+        (("question",), "'question'; "),
+    ],
+)
+def test_a_field_that_is_written_otherwise_is_suggested(names, hint):
+    with pytest.raises(InvalidData) as refused:
+        rows.recognise(dict.fromkeys(names, "x"))
+    assert f"{hint}expected one of" in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("value", "told"), [(3, "a number"), ("x", "a text"), (None, "null"), ([], "a list"), (True, "a truth value")]
 )
 def test_what_is_no_object_is_said_to_be_none(value, told):

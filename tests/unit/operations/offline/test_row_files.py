@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import InvalidData
 from monitor.operations.offline import row_files
-from monitor.operations.offline.row_files import FileRow, read_rows
+from monitor.operations.offline.row_files import BadRow, FileNotes, FileRow, read_rows
 
 HEADER = ("question", "contexts", "answer", "ground_truth")
 ROW = {"question": "Why?", "contexts": "Text.", "answer": "So."}
@@ -171,7 +171,7 @@ def test_any_bytes_are_rows_or_refused(tmp_path: Path, body: bytes) -> None:
                 found = list(read_rows(path))
             except InvalidData:
                 continue
-            assert all(isinstance(one, FileRow | InvalidData) for one in found)
+            assert all(isinstance(one, FileRow | BadRow) for one in found)
 
 
 # -- JSON
@@ -226,3 +226,14 @@ def test_the_bytes_that_are_read_add_up_to_the_file(tmp_path: Path) -> None:
         read: list[int] = []
         list(read_rows(tmp_path / name, read.append))
         assert sum(read) == (tmp_path / name).stat().st_size
+
+
+def test_a_reason_is_told_in_full_once_and_then_where_it_occurs_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    notes = FileNotes(tmp_path, said.append)
+    for place, reason in (("line 1", "a"), ("line 2", "b"), ("line 4", "a"), ("line 5", "a"), ("", "c"), ("", "c")):
+        notes.bad(BadRow(place, reason))
+    assert [one.removeprefix(f"{tmp_path}: ") for one in said] == [
+        *("line 1: a", "line 2: b", "line 4: the same as in line 1", "line 5: the same as in line 1", "c", "c")
+    ]
+    assert notes.bad_rows == 6
