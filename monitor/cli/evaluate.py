@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
 from monitor import config as configuration
 from monitor.cli import _options
 from monitor.cli.console.gate_report import EXIT_STATUS, as_object, write_junit
-from monitor.cli.console.output import align, echo_json, echo_lines, report, without_empty
+from monitor.cli.console.output import echo_json, echo_lines, fit, line_width, report, without_empty, wrap
 from monitor.cli.console.progress import Bars
 from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.operations.gate import Report as GateReport
@@ -156,30 +156,49 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
     if done.resumed:
         yield f"{done.resumed} results were already in the output file"
     yield ""
-    reasons = sorted({reason for one in done.evaluators for reason in _not_scored(one)})
-    table = [_column(one, reasons) for one in done.evaluators]
-    names = ["", "scored", *(f"{outcome}: {reason}" for outcome, reason in reasons), "scale", "mean score", "defects"]
-    names += ["defect rate", "  95 % interval", "cost of results", "median time per case"]
-    yield from align(without_empty(zip(names, *table, strict=True)))
+    if done.evaluators:
+        columns = without_empty(zip(_HEADER, *map(_line, done.evaluators), strict=True))
+        yield from fit(list(zip(*columns, strict=True)), line_width())
+    yield from _without_score(done.evaluators)
     yield from _levels(done.evaluators)
     if done.content_risk is not None:
         yield from _content_risk(done.content_risk)
     if done.paid:
+        yield ""
         yield f"paid in this run: {dollars(done.paid)}, including calls without a result"
+
+
+def _without_score(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
+    """For each reason, of how many answers evaluators have no score."""
+    evaluators: dict[tuple[str, str, int], list[str]] = {}
+    for one in found:
+        for (outcome, reason), number in _not_scored(one).items():
+            evaluators.setdefault((outcome, reason, -number), []).append(one.evaluator)
+    if not evaluators:
+        return
+    yield ""
+    yield "answers without a score"
+    named = {f"{outcome}: {reason} {-number}": who for (outcome, reason, number), who in sorted(evaluators.items())}
+    indent = max(map(len, named)) + 2
+    for name, who in named.items():
+        yield from wrap(name, who, line_width(), indent=indent)
 
 
 def _levels(found: Sequence[EvaluatorSummary]) -> Iterator[str]:
     """How many answers each evaluator puts on each level of its scale, the good end first."""
-    rows = [
-        [one.evaluator, *(f"{name} {number} ({percent(number / one.scored)})" for name, number in _good_first(one))]
-        for one in found
-        if one.scored
-    ]
-    if rows:
-        yield ""
-        yield "scored answers by level, best first"
-        width = max(map(len, rows))
-        yield from align([row + [""] * (width - len(row)) for row in rows], left=width)
+    scored = [one for one in found if one.scored]
+    if not scored:
+        return
+    yield ""
+    yield "scored answers by level, best first"
+    indent = max(len(one.evaluator) for one in scored) + 2
+    for one in scored:
+        levels = [
+            f"{name} {number} ({percent(number / one.scored)})" if number else f"{name} 0"
+            for name, number in _good_first(one)
+        ]
+        scale = f"{one.scale.lowest:g} to {one.scale.highest:g}:"
+        yield from wrap(one.evaluator, [scale, *levels], line_width(), indent=indent)
 
 
 def _good_first(one: EvaluatorSummary) -> list[tuple[str, int]]:
@@ -200,14 +219,15 @@ def _content_risk(found: ContentRisk) -> Iterator[str]:
         yield f"  left out, without a score for all four: {found.left_out}"
 
 
-def _column(one: EvaluatorSummary, reasons: Sequence[tuple[str, str]]) -> list[str]:
+_HEADER: Final = ("evaluator", "scored", "mean", "defects", "rate", "95 % interval", "cost", "time a case")
+
+
+def _line(one: EvaluatorSummary) -> list[str]:
     return [
         one.evaluator,
         str(one.scored),
-        *(str(_not_scored(one).get(reason, "-")) for reason in reasons),
-        f"{one.scale.lowest:g} to {one.scale.highest:g}, {one.scale.better} is better",
         f"{one.mean_score:.3g}" if one.mean_score is not None else "-",
-        f"{one.defects} ({one.rule})",
+        f"{one.defects} ({one.rule})" if one.scored else "-",
         percent(one.defect_rate.rate),
         f"{percent(one.defect_rate.lower)} to {percent(one.defect_rate.upper)}" if one.scored else "-",
         dollars(one.dollars),
@@ -224,7 +244,7 @@ def _not_scored(one: EvaluatorSummary) -> dict[tuple[str, str], int]:
 def _differences(found: Sequence[RateDifference]) -> Iterator[str]:
     if not found:
         return
-    table = []
+    table = [["evaluator", "baseline", "candidate", "difference of rates", "95 % interval", "candidate is"]]
     for one in found:
         rates = [f"{side.defects} of {side.scored}" for side in (one.baseline, one.candidate)]
         if one.difference is None:
@@ -233,8 +253,8 @@ def _differences(found: Sequence[RateDifference]) -> Iterator[str]:
         verdict = ("higher" if one.difference.value > 0 else "lower") if one.difference.clear else "not clear"
         limits = f"{_points(one.difference.lower)} to {_points(one.difference.upper)}"
         table.append([one.evaluator, *rates, f"{_points(one.difference.value)} points", limits, verdict])
-    names = ["", "baseline: defects", "candidate: defects", "difference of rates", "  95 % interval", "candidate is"]
-    yield from align(without_empty(zip(names, *table, strict=True)))
+    yield "defects"
+    yield from fit(table, line_width())
 
 
 def _gate(found: GateReport | None) -> Iterator[str]:

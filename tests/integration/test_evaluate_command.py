@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import resource
 import signal
+import struct
+import subprocess
+import termios
 from typing import Any
 
 import pytest
 
+from monitor import registry
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.storage.history.rows import as_json
 from tests.support import llm as say
-from tests.support.command import cells, command, judged_by, read_rows, start, write_rows
+from tests.support.command import cells, columns, command, judged_by, read_rows, start, write_rows
 from tests.support.llm import LLMServer
 from tests.support.tools import wait_until
 from tests.support.traces import CAPTURES
@@ -64,7 +69,7 @@ def test_every_case_gets_one_result_of_each_evaluator_in_the_schema_of_the_jsonl
 def test_no_case_is_left_out_by_the_sampling_of_the_running_monitor(judged, llm, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(number, f"{GOOD} {number}") for number in range(30)])
     ended = command("evaluate", rows, "--evaluators", "groundedness", "-c", judged)
-    assert cells(ended.output)["scored"] == ["30"]
+    assert columns(ended.output)["scored"] == ["30"]
     assert len(llm.requests) == 30
 
 
@@ -76,15 +81,16 @@ def test_the_summary_says_what_came_of_every_case(judged, llm, tmp_path):
     config = judged_by(llm, tmp_path, max_concurrency=1)
     ended = command("evaluate", rows, "-c", config)
     assert ended.output.startswith("5 cases: 4 ready, 1 content_missing\n")
-    table = cells(ended.output)
+    table = columns(ended.output)
     assert table["scored"] == ["3", "2"]
-    assert table["skipped: no_retrieval"] == ["1", "1"]
-    assert table["unscored: truncated"] == ["-", "1"]
-    assert table["mean score"][1] == "3"  # of 1 and 5: an unscored one is neither 0 nor in the mean
+    reasons = cells(ended.output)
+    assert reasons["skipped: no_retrieval 1"] == ["overlap_groundedness", "groundedness"]
+    assert reasons["unscored: truncated 1"] == ["groundedness"]
+    assert table["mean"][1] == "3"  # of 1 and 5: an unscored one is neither 0 nor in the mean
     assert table["defects"] == ["1 (below 0.45)", "1 (below 3)"]
-    assert table["defect rate"] == ["33 %", "50 %"]
+    assert table["rate"] == ["33 %", "50 %"]
     assert re.fullmatch(r"\d.* % to \d.* %", table["95 % interval"][1])
-    assert table["cost of results"] == ["-", "$0.002"]
+    assert table["cost"] == ["-", "$0.002"]
     assert "paid in this run: $0.0" in ended.output
 
 
@@ -106,11 +112,11 @@ def test_what_stands_in_the_file_is_not_judged_again(judged, llm, tmp_path):
     assert out.read_bytes() == written
     assert len(llm.requests) == asked == 4
     assert "8 results were already in the output file" in second.output
-    assert cells(second.output)["mean score"] == cells(first.output)["mean score"]
+    assert columns(second.output)["mean"] == columns(first.output)["mean"]
     write_rows(rows, [row(number, f"{GOOD} {number}") for number in range(6)])
     third = command("evaluate", rows, "-c", judged, "-o", out)
     assert len(llm.requests) == 6
-    assert cells(third.output)["scored"] == ["6", "6"]
+    assert columns(third.output)["scored"] == ["6", "6"]
 
 
 def test_a_half_written_last_line_is_judged_again_and_every_line_is_whole(judged, llm, tmp_path):
@@ -149,10 +155,10 @@ def test_results_of_an_earlier_run_count_by_the_defect_rule_of_today(judged, llm
     rows, out = write_rows(tmp_path / "rows.jsonl", [row(1)]), tmp_path / "results.jsonl"
     llm.always(answers(3))
     first = command("evaluate", rows, "-c", judged, "-o", out, "--evaluators", "groundedness")
-    assert cells(first.output)["defects"] == ["0 (below 3)"]
+    assert columns(first.output)["defects"] == ["0 (below 3)"]
     judged.write_text(judged.read_text().replace("sample: 10%", "defect: {below: 4}"))
     second = command("evaluate", rows, "-c", judged, "-o", out, "--evaluators", "groundedness")
-    assert cells(second.output)["defects"] == ["1 (below 4)"]
+    assert columns(second.output)["defects"] == ["1 (below 4)"]
     assert len(llm.requests) == 1
 
 
@@ -177,13 +183,13 @@ def test_an_interrupt_leaves_a_whole_file_and_the_same_command_goes_on(llm, tmp_
     output, notes = process.communicate(timeout=20)
     assert process.returncode == 130
     assert notes == f"interrupted; the results so far are in {out}: run the same command again to continue\n"
-    assert cells(output)["scored"] == ["3"]
+    assert columns(output)["scored"] == ["3"]
     assert [one["outcome"] for one in read_rows(out)] == ["score"] * 3
     llm.always(answers(5))
     asked = len(llm.requests)
     ended = command("evaluate", rows, "-c", config, "-o", out, "--evaluators", "groundedness")
     assert len(llm.requests) == asked + 5
-    assert cells(ended.output)["scored"] == ["8"]
+    assert columns(ended.output)["scored"] == ["8"]
     assert len({one["id"] for one in read_rows(out)}) == len(read_rows(out)) == 8
 
 
@@ -223,11 +229,11 @@ def test_the_difference_of_two_files_is_shown_with_its_interval(judged, llm, tmp
     out = tmp_path / "results.jsonl"
     ended = command("evaluate", "--compare", plain, candidate, "-c", judged, "-o", out, "--evaluators", "groundedness")
     assert ended.exit_code == 0, ended.output
-    table = cells(ended.output)
-    assert table["baseline: defects"] == ["0 of 40"]
-    assert table["candidate: defects"] == ["20 of 40"]
+    table = columns(ended.output)
+    assert table["baseline"] == ["0 of 40"]
+    assert table["candidate"] == ["20 of 40"]
     assert table["difference of rates"] == ["+50.0 points"]
-    assert table["95 % interval"] == ["+32.8 to +64.8"]
+    assert table["95 % interval"][-1] == "+32.8 to +64.8"
     assert table["candidate is"] == ["higher"]
     # The questions are the same, and so are their ids: each file has results of its own.
     assert not out.exists()
@@ -237,7 +243,7 @@ def test_the_difference_of_two_files_is_shown_with_its_interval(judged, llm, tmp
 def test_without_a_judge_model_judged_evaluators_are_off_and_one_that_was_named_is_an_error(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
     ended = command("evaluate", rows)
-    assert cells(ended.stdout)["scored"] == ["1"]
+    assert columns(ended.stdout)["scored"] == ["1"]
     assert "groundedness is off: it needs a language model" in ended.stderr
     named = command("evaluate", rows, "--evaluators", "relevance")
     assert named.exit_code == 2
@@ -248,7 +254,7 @@ def test_an_evaluator_that_is_not_configured_can_be_named(judged, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
     ended = command("evaluate", rows, "-c", judged, "--evaluators", "retrieval_overlap, overlap_groundedness")
     assert ended.exit_code == 0
-    assert "retrieval_overlap  overlap_groundedness" in re.sub(" {2,}", "  ", ended.stdout)
+    assert columns(ended.stdout)["evaluator"] == ["retrieval_overlap", "overlap_groundedness"]
     unknown = command("evaluate", rows, "--evaluators", "no_such")
     assert unknown.exit_code == 2
     assert "there is no 'no_such'; there are:" in unknown.stderr
@@ -259,14 +265,14 @@ def test_a_row_that_cannot_be_read_is_noted_and_the_others_are_scored(tmp_path):
     ended = command("evaluate", path, "--evaluators", "overlap_groundedness")
     assert ended.exit_code == 1
     assert f"{path}: line 2: " in ended.stderr
-    assert cells(ended.stdout)["scored"] == ["2"]
+    assert columns(ended.stdout)["scored"] == ["2"]
 
 
 def test_of_cases_with_the_same_id_the_first_is_judged_and_the_others_are_counted(tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", [row(1), row(1, BAD), row(2)])
     ended = command("evaluate", rows, "--evaluators", "overlap_groundedness")
     assert "1 of them have the id of an earlier case and are not scored" in ended.stdout
-    assert cells(ended.stdout)["scored"] == ["2"]
+    assert columns(ended.stdout)["scored"] == ["2"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["rows.jsonl", "--compare", "a", "b"], ["rows.jsonl", "--retry-unscored"]])
@@ -333,14 +339,44 @@ def test_the_levels_of_each_scale_and_one_rate_over_the_four_harms_are_shown(llm
     config = judged_by(llm, tmp_path)
     ended = command("evaluate", rows, "-c", config, "--evaluators", ",".join(HARMS))
     assert ended.exit_code == 0, ended.output
-    (violence,) = [line for line in ended.output.splitlines() if line.startswith("violence")]
-    assert re.split(r"  +", violence)[1:] == ["very_low 4 (57 %)", "low 1 (14 %)", "medium 1 (14 %)", "high 1 (14 %)"]
+    *_, violence = [line for line in ended.output.splitlines() if line.startswith("violence")]
+    assert re.split(r"  +", violence)[2:] == ["very_low 4 (57 %)", "low 1 (14 %)", "medium 1 (14 %)", "high 1 (14 %)"]
     assert "content risk: 50 % (" in ended.output
     assert "3 of 6 answers are defective according to at least one of violence, sexual, self_harm" in ended.output
     assert "left out, without a score for all four: 1" in ended.output
     found = json.loads(command("evaluate", rows, "-c", config, "--evaluators", ",".join(HARMS), "--json").stdout)
     assert (found["content_risk"]["defects"], found["content_risk"]["left_out"]) == (3, 1)
     assert found["evaluators"][0]["levels"] == {"very_low": 4, "low": 1, "medium": 1, "high": 1}
+
+
+def test_a_table_of_all_evaluators_fits_a_line_each(llm, tmp_path):
+    llm.always(best)
+    names = sorted(set(registry.types("evaluators")) - {"rubric", "hhem"})
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1), row(2, BAD, ground_truth=GOOD)])
+    ended = command("evaluate", rows, "-c", judged_by(llm, tmp_path), "--evaluators", ",".join(names))
+    table = columns(ended.output)
+    assert len(names) > 30
+    assert table["evaluator"] == names
+    shown, _ = ended.output.split("content risk")
+    assert max(map(len, shown.splitlines())) <= 100
+    tables, _ = shown.split("scored answers by level")
+    assert sum(line.startswith(("evaluator", *names)) for line in tables.splitlines()) == len(names) + 1
+
+
+def test_in_a_narrow_terminal_the_last_columns_follow_in_a_table_below(judged, llm, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1)])
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 70, 0, 0))
+    env = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    shown = start("evaluate", rows, "-c", judged, stdout=theirs, stderr=subprocess.DEVNULL, env=env)
+    shown.communicate(timeout=60)
+    os.close(theirs)
+    lines = os.read(ours, 65_536).decode().replace("\r", "").splitlines()
+    os.close(ours)
+    assert max(map(len, lines)) <= 70
+    table = columns("\n".join(lines))
+    assert table["evaluator"] == ["overlap_groundedness", "groundedness"] * 2
+    assert table["cost"] == ["-", "$0.001"]
 
 
 def test_without_all_four_harms_there_is_no_rate_over_them(llm, tmp_path):
@@ -365,9 +401,9 @@ def test_a_reference_beside_a_shape_that_defines_none_is_compared(judged, llm, t
     rows = write_rows(tmp_path / "rows.jsonl", BESIDE)
     ended = command("evaluate", rows, "--evaluators", "f1_score,correctness", "-c", judged)
     assert ended.exit_code == 0, ended.output
-    table = cells(ended.output)
+    table = columns(ended.output)
     assert table["scored"] == ["5", "5"]
-    assert float(table["mean score"][0]) > 0
+    assert float(table["mean"][0]) > 0
     assert all(REFERENCE in asked.prompt for asked in llm.requests)
     assert "not read" not in ended.stderr
 
@@ -380,7 +416,7 @@ def test_fields_that_are_not_read_are_listed(tmp_path):
     )
     ended = command("evaluate", rows, "--evaluators", "f1_score")
     assert f"{rows}: these fields are not read: 'latency' (2 rows), 'reference' (1 row)\n" in ended.stderr
-    assert cells(ended.output)["scored"] == ["1"]
+    assert columns(ended.output)["scored"] == ["1"]
 
 
 def test_expected_documents_may_be_named_by_their_address_alone(tmp_path):
@@ -392,7 +428,7 @@ def test_expected_documents_may_be_named_by_their_address_alone(tmp_path):
     }
     rows = write_rows(tmp_path / "rows.jsonl", [databricks])
     ended = command("evaluate", rows, "--evaluators", "document_recall")
-    assert cells(ended.output)["mean score"] == ["0.5"]
+    assert columns(ended.output)["mean"] == ["0.5"]
 
 
 def test_documents_known_by_their_address_alone_are_compared_by_it_and_nothing_else(judged, llm, tmp_path):
@@ -408,10 +444,11 @@ def test_documents_known_by_their_address_alone_are_compared_by_it_and_nothing_e
     names = "document_recall,safety,overlap_groundedness,groundedness"
     ended = command("evaluate", rows, "--evaluators", names, "-c", judged)
     assert ended.output.startswith("1 cases: 1 ready\n")
-    table = cells(ended.output)
+    table = columns(ended.output)
     assert table["scored"] == ["1", "1", "0", "0"]
-    assert table["mean score"][0] == "0.5"
-    assert table["skipped: context_not_recorded"][2:] == ["1", "1"]
+    assert table["mean"][0] == "0.5"
+    without = cells(ended.output)
+    assert without["skipped: context_not_recorded 1"] == ["overlap_groundedness", "groundedness"]
 
 
 def test_what_cases_prints_is_evaluated_as_the_file_itself(judged, llm, tmp_path):

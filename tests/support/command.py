@@ -81,3 +81,19 @@ def cells(output: str) -> dict[str, list[str]]:
         name, *rest = [cell.strip() for cell in line.strip().split("  ") if cell.strip()] or [""]
         found[name] = rest
     return found
+
+
+def columns(output: str) -> dict[str, list[str]]:
+    """The tables of `evaluate`, an evaluator a line: the cells of each column, by its name."""
+    found: dict[str, list[str]] = {}
+    header: list[str] = []
+    for line in output.splitlines():
+        row = [cell.strip() for cell in line.split("  ") if cell.strip()]
+        if row[:1] == ["evaluator"]:
+            header = row
+        elif header and len(row) == len(header):
+            for name, cell in zip(header, row, strict=True):
+                found.setdefault(name, []).append(cell)
+        else:
+            header = []
+    return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import typer
@@ -15,6 +17,9 @@ import typer
 from monitor.errors import ConfigError, MonitorError
 from monitor.judge.provider import Exchange
 from monitor.pipeline.introspection.evaluator_status import PRECEDENCE, EvaluatorStatus, State
+
+_PLAIN_WIDTH: Final = 100
+_NARROWEST: Final = 10
 
 
 def clean(text: str) -> str:
@@ -101,6 +106,45 @@ def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
     for row in rows:
         cells = enumerate(zip(row, widths, strict=False))
         yield "  ".join(text.ljust(width) if at < left else text.rjust(width) for at, (text, width) in cells).rstrip()
+
+
+def line_width() -> int:
+    """Return how many characters a line may have: those of the terminal, or 100 where the output is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+
+
+def fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield a table in lines of at most `width`: columns that do not fit follow in a table below, with the first one.
+
+    A first column wider than a third of the line is cut. A single column may still be too wide.
+    """
+    longest = max(width // 3, _NARROWEST)
+    names = [row[0] if len(row[0]) <= longest else f"{row[0][: longest - 3]}..." for row in rows]
+    columns = list(zip(*(row[1:] for row in rows), strict=True))
+    if not columns:
+        yield from names
+    while columns:
+        left, taken = width - max(map(len, names)), 0
+        for column in columns:
+            left -= 2 + max(map(len, column))
+            if left < 0 and taken:
+                break
+            taken += 1
+        yield from align(list(zip(names, *columns[:taken], strict=True)))
+        columns = columns[taken:]
+        if columns:
+            yield ""
+
+
+def wrap(name: str, items: Iterable[str], width: int, *, indent: int) -> Iterator[str]:
+    """Yield `name`, then the items, two spaces apart, in lines of at most `width` that begin at column `indent`."""
+    line, begun = name.ljust(indent), False
+    for item in items:
+        if begun and len(line) + 2 + len(item) > width:
+            yield line
+            line, begun = " " * indent, False
+        line, begun = f"{line}{'  ' if begun else ''}{item}", True
+    yield line
 
 
 def without_empty(rows: Iterable[Sequence[str]]) -> list[Sequence[str]]:
