@@ -8,19 +8,19 @@ in `monitor/evaluators/rubrics/` are types too; `monitor/evaluators/rubric.py` m
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from monitor.errors import ConfigError, explain
+from monitor.errors import ConfigError
+from monitor.errors.explanation import explain, nearest
 from monitor.stages import Component, Convention
 
 C = TypeVar("C", bound=Component)
@@ -57,16 +57,19 @@ def component(folder: str, type_name: str, contract: type[C]) -> type[C]:
     return _only_class(f"monitor.{folder}.{type_name}", contract)
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Suggest the one of `names` that `name` may have meant, in brackets; empty where none is similar."""
-    found = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
-
-
-def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -> C:
+def read(
+    folder: str,
+    entry: Mapping[str, Any],
+    contract: type[C],
+    place: str,
+    *,
+    also: Sequence[str] = (),
+    meant: Callable[[type[C]], Mapping[str, str]] = lambda _chosen: {},
+) -> C:
     """Return the component that a configuration entry describes. `place` (`sources[0]`) starts every message.
 
-    Raises `ConfigError` that names the place, the key, the value and what is allowed.
+    `also` are the keys of such an entry that are read elsewhere, `meant` returns hints by unknown key. Raises
+    `ConfigError` that names the place, the key, the value and what is allowed.
     """
     options = dict(entry)
     type_name = options.pop("type", None)
@@ -74,12 +77,18 @@ def read(folder: str, entry: Mapping[str, Any], contract: type[C], place: str) -
         raise ConfigError(f"{place}: needs a `type`, one of: {', '.join(types(folder))}")
     try:
         chosen = component(folder, type_name, contract)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    try:
         from_options = getattr(chosen, "from_options", None)
         made: C = from_options(options) if from_options else chosen.model_validate(options)
     except ValidationError as error:
-        raise ConfigError(explain(error, f"{place} ({type_name})", chosen)) from None
+        keys = ("type", *also)
+        raise ConfigError(explain(error, chosen, options, place=place, also=keys, meant=meant(chosen))) from None
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        option, _, rest = str(error).partition(": ")
+        named = f"{place}.{option}: {rest}" if option in chosen.model_fields else f"{place}: {error}"
+        raise ConfigError(named) from None
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from monitor.errors import ConfigError
+from monitor.errors.explanation import nearest
 from monitor.model.outcome import DefectRule
 from monitor.quantities import Duration, Rate, format_duration
 from monitor.stages import Component
@@ -246,7 +247,8 @@ def check(policies: Sequence[AlertPolicy], evaluators: Collection[str], place: s
         if policy.evaluator not in evaluators:
             allowed = ", ".join(sorted(evaluators)) or "none"
             raise ConfigError(
-                f"{place}[{number}]: evaluator: {policy.evaluator!r} is not among the evaluators: {allowed}"
+                f"{place}[{number}].evaluator: {policy.evaluator!r} is not among the evaluators"
+                f"{nearest(policy.evaluator, evaluators)}: {allowed}"
             )
         whom = f"app {policy.app!r}" if policy.app is not None else "every app"
         first = number

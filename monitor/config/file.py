@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import yaml
 from pydantic import ValidationError
 
 from monitor.config.model import Config
-from monitor.errors import ConfigError, explain
+from monitor.errors import ConfigError
+from monitor.errors.explanation import SECRETS, explain, kind_of
 
+_LONGEST_LINE = 100  # characters of a line that are shown
+_SECRET_IN_LINE = re.compile(rf"\b(?:{'|'.join(sorted(SECRETS, key=len, reverse=True))})[\"']?\s*:")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -36,11 +39,13 @@ def parse_text(text: str, place: str = "configuration", folder: Path | None = No
     try:
         data = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of SafeLoader
     except yaml.YAMLError as error:
-        raise ConfigError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{place}: {_in_yaml(error, text)}") from None
+    except RecursionError:
+        raise ConfigError(f"{place}: not valid YAML: it is nested too deeply") from None
     if data is None:
         data = {}
     if not isinstance(data, dict):
-        raise ConfigError(f"{place}: must be a mapping of sections, such as `sources:`, not {type(data).__name__}")
+        raise ConfigError(f"{place}: must be a mapping of sections, such as `sources:`, not {kind_of(data)}")
     try:
         return parse(_with_rubrics_from(folder, data) if folder is not None else data)
     except ConfigError as error:
@@ -53,7 +58,25 @@ def parse(data: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(resolved)
     except ValidationError as error:
-        raise ConfigError(explain(error, "configuration", Config)) from None
+        raise ConfigError(explain(error, Config, resolved)) from None
+
+
+def _in_yaml(error: yaml.YAMLError, text: str) -> str:
+    """Say in one line what is wrong with YAML, where, and how the line reads; not its value, where that is a secret."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = " ".join(str(getattr(error, "problem", "") or "it cannot be read").split())
+    if "'\\t'" in problem:
+        problem = "a tab; YAML is indented with spaces"
+    problem = problem.replace("'<stream end>'", "the end of the file").replace("'<block end>'", "the end of the block")
+    if mark is None:
+        return f"not valid YAML: {problem}"
+    lines = text.splitlines()
+    line = lines[mark.line].strip() if mark.line < len(lines) else ""
+    secret = _SECRET_IN_LINE.search(line)
+    line = f"{line[: secret.end()]} ..." if secret else line
+    shown = f": `{line[:_LONGEST_LINE]}`" if line else ""
+    said = problem if isinstance(error, _TwiceError) else f"not valid YAML: {problem}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {said}{shown}"
 
 
 def _with_rubrics_from(folder: Path, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -105,22 +128,24 @@ def _with_environment(value: Any, place: str) -> Any:
     return _VARIABLE.sub(replace, value)
 
 
+class _TwiceError(yaml.constructor.ConstructorError):
+    """A key that occurs twice, which is valid YAML."""
+
+
 class _StrictLoader(yaml.SafeLoader):
     """YAML loader that rejects duplicate keys."""
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen = set()
+    seen: dict[Any, int] = {}
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be text", key_node.start_mark)
         if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None,
-                None,
-                f"the key {key!r} occurs twice, first in line {key_node.start_mark.line + 1}",
-                key_node.start_mark,
-            )
-        seen.add(key)
+            message = f"the key {key!r} occurs twice, first in line {seen[key]}"
+            raise _TwiceError(None, None, message, key_node.start_mark)
+        seen[key] = key_node.start_mark.line + 1
     return loader.construct_mapping(node, deep=True)
 
 

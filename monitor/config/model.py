@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -16,7 +16,8 @@ from monitor.alerts.notify import Notifier, read_notifiers
 from monitor.alerts.policy import AlertPolicy, SevereSettings, own_rules
 from monitor.alerts.policy import check as check_policies
 from monitor.config.sections import LogSettings, SamplingSettings, Section, StorageSettings
-from monitor.errors import ConfigError, shown
+from monitor.errors import ConfigError
+from monitor.errors.explanation import nearest, shown
 from monitor.extraction.feedback import FeedbackSettings
 from monitor.extraction.feedback.rules import known_names, label_name, ruling
 from monitor.extraction.settings import ExtractionSettings
@@ -47,6 +48,34 @@ def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]
         yield place, entry
 
 
+BESIDE: Final = ("sample", "defect", "judge", "group")
+"""Keys of an entry of `evaluators` besides `type` and the evaluator's own options."""
+
+_AS_A_RULE: Final = (
+    *("threshold", "limit", "cutoff", "minimum", "maximum", "min", "max", "min_score", "max_score", "pass_threshold"),
+    *("below", "above", "at_least", "at_most", "severity", "fail_below", "fail_above"),
+)
+_AS_A_SHARE: Final = (
+    "rate",
+    "share",
+    "sampling",
+    "sample_rate",
+    "sampling_rate",
+    "fraction",
+    "percentage",
+    "probability",
+)
+
+
+def _meant(evaluator: type[Evaluator]) -> dict[str, str]:
+    """What people call the keys of an entry that are not the evaluator's own, and what each is here."""
+    own = str(evaluator.default_defect).split(" ", 1) if hasattr(evaluator, "default_defect") else ["below", "3"]
+    rule = f"`defect`, such as `defect: {{{own[0].replace('at', 'at_least')}: {own[-1].removeprefix('least ')}}}`"
+    meant = {**dict.fromkeys(_AS_A_RULE, rule), **dict.fromkeys(_AS_A_SHARE, "`sample`, such as `sample: 10%`")}
+    meant["model"] = "`judge`, the name of an entry of `judges`, which has a `model`"
+    return {name: hint for name, hint in meant.items() if name not in evaluator.model_fields}
+
+
 def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     """Read an entry of `evaluators`. Raises `ConfigError`."""
     options = dict(entry)
@@ -55,7 +84,7 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     for name, given in (("judge", judge), ("group", group)):
         if not isinstance(given, str):
             raise ConfigError(f"{place}.{name}: must be a name, not {shown(given)}")
-    evaluator = registry.read("evaluators", options, Evaluator, place)
+    evaluator = registry.read("evaluators", options, Evaluator, place, also=BESIDE, meant=_meant)
     return ConfiguredEvaluator(
         evaluator=evaluator,
         sampler=_sampler(sample, f"{place}.sample"),
@@ -70,11 +99,13 @@ def check_judge(one: ConfiguredEvaluator, judges: Mapping[str, JudgeSettings], p
     evaluator = one.evaluator
     if evaluator.cost == "local":
         if one.judge or one.group:
-            raise ConfigError(f"{place}: {evaluator.name} uses no judge, so remove `judge` and `group`")
+            key = "judge" if one.judge else "group"
+            raise ConfigError(f"{place}.{key}: {evaluator.name} uses no judge, so remove it")
         return
     if one.judge not in judges:
         known = ", ".join(sorted(name for name in judges if name)) or "none"
-        raise ConfigError(f"{place}.judge: {one.judge!r} is not in `judges`; known: {known}")
+        hint = nearest(one.judge, filter(None, judges))
+        raise ConfigError(f"{place}.judge: {one.judge!r} is not in `judges`{hint}; known: {known}")
     settings = judges[one.judge]
     if settings.model is not None and settings.is_classifier != (evaluator.asks == "classifier"):
         name = "`classifier/NAME`" if evaluator.asks == "classifier" else "a language model"
@@ -128,6 +159,9 @@ def _evaluator_defect(given: object, evaluator: Evaluator, place: str) -> Defect
     return evaluator.default_defect if given is None else _defect(given, evaluator.name, evaluator.scale, place)
 
 
+_KINDS: Final = ("below", "at_least", "label")
+
+
 def _defect(given: object, name: str, scale: Scale, place: str) -> DefectRule:
     """Read a defect rule from `{below: x}`, `{at_least: x or level}` or `{label: z}`. It must fit the scale."""
     allowed = "one of `{below: x}`, `{at_least: x}`, `{label: name}`"
@@ -137,14 +171,16 @@ def _defect(given: object, name: str, scale: Scale, place: str) -> DefectRule:
     if kind == "label":
         return DefectRule("label", label=str(value))
     if kind not in ("below", "at_least"):
-        raise ConfigError(f"{place}: unknown key {kind!r}; allowed: {allowed}")
+        raise ConfigError(f"{place}: unknown key {kind!r}{nearest(str(kind), _KINDS)}; allowed: {allowed}")
     bad_end = "at_least" if scale.better == "lower" else "below"
     if kind != bad_end:
         raise ConfigError(f"{place}: on {name} {scale.better} is better, so use `{bad_end}`, not {kind!r}")
     levels = {level.name: level.start for level in scale.levels}
     threshold = levels.get(str(value), value)
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
-        raise ConfigError(f"{place}.{kind}: {value!r} is neither a number nor one of the levels {', '.join(levels)}")
+        hint = nearest(str(value), levels)
+        known = ", ".join(levels)
+        raise ConfigError(f"{place}.{kind}: {value!r} is neither a number nor one of the levels {known}{hint}")
     if not scale.lowest <= threshold <= scale.highest:
         raise ConfigError(
             f"{place}.{kind}: {value!r} is not on the scale of {name}, {scale.lowest:g} to {scale.highest:g}"
@@ -327,7 +363,8 @@ class Config(Section):
                 )
             seen = self.evaluators[index].configured.sampler.sees
             if seen and seen not in names:
-                raise ConfigError(f"evaluators[{index}].sample: uses {seen!r}, which is not a configured evaluator")
+                message = f"uses {seen!r}, which is not a configured evaluator{nearest(seen, names)}"
+                raise ConfigError(f"evaluators[{index}].sample: {message}")
         return self
 
     @model_validator(mode="after")

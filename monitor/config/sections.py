@@ -15,7 +15,13 @@ from monitor.storage.history.settings import ResultRetention
 class Section(BaseModel):
     """Base of the sections of the file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
 
 
 class SamplingSettings(Section):

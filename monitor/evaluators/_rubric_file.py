@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import yaml
 from pydantic import Field, StringConstraints, ValidationError
 
-from monitor.errors import ConfigError, explain
+from monitor.errors import ConfigError
+from monitor.errors.explanation import explain, nearest
 from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
 from monitor.stages import Component, Measures, Needs
@@ -188,7 +189,7 @@ def _front(text: str, path: Path) -> Front:
     try:
         return Front.model_validate(loaded)
     except ValidationError as error:
-        raise ConfigError(explain(error, str(path), Front)) from None
+        raise ConfigError(explain(error, Front, loaded, file=str(path))) from None
 
 
 def _scale(entry: ScaleEntry, path: Path) -> Scale:
@@ -287,7 +288,8 @@ def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
     allowed = {*MATERIALS, "scale"}
     unknown = sorted(used - allowed)
     if unknown:
-        raise ConfigError(f"{path}: unknown placeholder {_braced(unknown)}; allowed: {_braced(sorted(allowed))}")
+        hint = nearest(unknown[0], sorted(allowed))
+        raise ConfigError(f"{path}: unknown placeholder {_braced(unknown)}{hint}; allowed: {_braced(sorted(allowed))}")
     judged = front.score == "judged"
     missing = sorted({*front.needs, *(("scale",) if judged else ())} - used)
     if missing:

@@ -51,7 +51,7 @@ class ResponseLength(Evaluator):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.shortest > self.longest:
-            raise ValueError(f"shortest ({self.shortest}) must not be greater than longest ({self.longest})")
+            raise ValueError(f"shortest ({self.shortest}) must be at most longest ({self.longest})")
         return self
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature

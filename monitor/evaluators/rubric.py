@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from monitor.errors import ConfigError
+from monitor.errors.explanation import nearest
 from monitor.evaluators._rubric_file import RubricFile, read_rubric
 from monitor.evaluators._rubric_scoring import RubricEvaluator
 from monitor.stages import Evaluator
@@ -18,12 +20,32 @@ class Rubric(RubricEvaluator):
     """A rubric of your own: `type: rubric` and the path of a Markdown file like those in `rubrics/`."""
 
     file: Path = Field(examples=["rubrics/tone.md"])
-    """The Markdown file. A relative path starts at the working directory."""
+    """The Markdown file. A relative path starts at the folder of the configuration file."""
+
+    replaces: bool = False
+    """Whether its `name` is that of a built-in evaluator, which it replaces under this name: in results, metrics and
+    alerts. Otherwise such a name is an error."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Evaluator:
         """Make the evaluator that the file describes. Raises `ConfigError` naming the file and the key."""
-        return from_file(cls.model_validate(dict(options)).file)()
+        given = cls.model_validate(dict(options))
+        try:
+            made = from_file(given.file)()
+        except ConfigError as error:
+            raise ConfigError(f"file: {error}") from None
+        folder = Path(__file__).parent
+        built_in = sorted(path.stem for pattern in ("*.py", "rubrics/*.md") for path in folder.glob(pattern))
+        is_built_in = made.name in built_in
+        if is_built_in and not given.replaces:
+            raise ConfigError(
+                f"file: {given.file}: name: {made.name!r} is the name of a built-in evaluator. Give the rubric another"
+                " name, or set `replaces: true` beside `file` to use it instead of the built-in one"
+            )
+        if given.replaces and not is_built_in:
+            hint = nearest(made.name, built_in)
+            raise ConfigError(f"replaces: {given.file} is named {made.name!r}, which is no built-in evaluator{hint}")
+        return made
 
 
 def from_file(path: Path) -> type[Evaluator]:

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 from pydantic import Field, SecretStr, model_validator
 
-from monitor.errors import ConfigError
 from monitor.quantities import Duration, Rate
 from monitor.stages import Component
 from monitor.transport.http.client import check_address
@@ -137,7 +136,7 @@ class JudgeSettings(Component):
     @model_validator(mode="after")
     def _one_key(self) -> JudgeSettings:
         if self.api_key is not None and self.api_key_file is not None:
-            raise ConfigError("judge.api_key_file: api_key is set too; set only one of them")
+            raise ValueError("api_key_file: `api_key` is set too; set only one of them")
         return self
 
     @model_validator(mode="after")
@@ -146,6 +145,5 @@ class JudgeSettings(Component):
             try:
                 check_address(self.api_base, use_instead="api_key", allow_link_local=self.allow_link_local)
             except ValueError as error:
-                # Not a ValueError: pydantic's report would repeat the input, which may hold a key.
-                raise ConfigError(f"judge.api_base: {error}") from None
+                raise ValueError(f"api_base: {error}") from None
         return self

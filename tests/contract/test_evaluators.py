@@ -24,7 +24,7 @@ from tests.support.components import TRIVIAL, options
 pytestmark = pytest.mark.anyio
 
 OWN = Path(registry.__file__).parent / "evaluators" / "rubrics" / "relevance.md"
-OPTIONS: dict[str, dict[str, Any]] = {"rubric": {"file": str(OWN)}}
+OPTIONS: dict[str, dict[str, Any]] = {"rubric": {"file": str(OWN), "replaces": True}}
 ALL = registry.types("evaluators")
 REPLIES = ["Yes", "No", "no.", "PASS", "FAIL", "4", "0.7", "text", ""]  # of models that have a form of their own
 REPLIES += ["Feedback: most of it is there. [RESULT] 4", '{"REASONING": ["It is there."], "SCORE": "PASS"}']

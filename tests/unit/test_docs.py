@@ -126,6 +126,8 @@ def test_a_configuration_in_the_pages_reads(example: Example, tmp_path: Path, mo
     for entry in loaded.get("evaluators", ()):
         if "file" in entry:  # a rubric of the reader's own
             entry["file"] = str(ROOT / "monitor" / "evaluators" / "rubrics" / "coherence.md")
+            entry["replaces"] = True
+            entry["replaces"] = True
     config.parse_text(yaml.safe_dump(loaded))
 
 

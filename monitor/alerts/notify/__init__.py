@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,8 @@ from monitor import __version__
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
 from monitor.alerts.policy import Severity
 from monitor.alerts.state import AlertState
-from monitor.errors import ConfigError, explain
+from monitor.errors import ConfigError
+from monitor.errors.explanation import explain, nearest
 from monitor.quantities import Duration
 from monitor.stages import Component, Runtime
 from monitor.telemetry.events import Event
@@ -248,12 +248,13 @@ def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
     options = dict(entry)
     chosen = TYPES.get(str(options.pop("type", "")))
     if chosen is None:
-        raise ConfigError(f"{place}: needs a `type`, one of: {', '.join(TYPES)} (given: {entry.get('type')!r:.80})")
+        given = entry.get("type")
+        hint = "" if given is None else f" (given: {given!r:.80}){nearest(str(given), TYPES)}"
+        raise ConfigError(f"{place}: needs a `type`, one of: {', '.join(TYPES)}{hint}")
     try:
         return chosen.model_validate(options)
     except ValidationError as error:
-        explained = explain(error, f"{place} ({entry['type']})", chosen)
-        raise ConfigError(re.sub(r"(?m)(: (?:url|token): .*) \(given: .*\)$", r"\1", explained)) from None
+        raise ConfigError(explain(error, chosen, options, place=place, also=("type",))) from None
 
 
 def read_notifiers(entries: Sequence[Mapping[str, Any]], place: str = "notify") -> tuple[Notifier, ...]:

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from monitor import registry
 from monitor.config.model import check_judge, read_evaluator
-from monitor.errors import ConfigError, InvalidData, explain
+from monitor.errors import ConfigError, InvalidData
+from monitor.errors.explanation import explain
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
 from monitor.judge.settings import JudgeSettings
@@ -188,7 +189,7 @@ def _judge(given: str | Mapping[str, Any] | JudgeSettings | Judge | None) -> tup
         try:
             return JudgeSettings.model_validate(options), None
         except ValidationError as error:
-            raise ConfigError(explain(error, "judge", JudgeSettings)) from None
+            raise ConfigError(explain(error, JudgeSettings, options, place="judge")) from None
     if not callable(getattr(given, "ask", None)) or isinstance(given, type):
         raise ConfigError(f"judge: must be the name of a model or a dictionary of options, not {_kind(given)}")
     return JudgeSettings(), given

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from monitor.errors import ConfigError
+from monitor.errors.explanation import nearest
 from monitor.model.outcome import DefectRule, Scale
 from monitor.operations.gate import Check, Limit, Report
 from monitor.operations.offline.results_file import ResultRow
 from monitor.operations.offline.summary import EvaluatorSummary, is_defect
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.registry import nearest
 from monitor.statistics.gating import Decision, GateDecision, below
 from monitor.statistics.rates import Sums
 

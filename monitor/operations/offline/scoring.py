@@ -10,6 +10,7 @@ from monitor import registry
 from monitor.config import Config
 from monitor.config.model import read_evaluator
 from monitor.errors import ConfigError
+from monitor.errors.explanation import nearest
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult
 from monitor.operations.progress import Report, ignore
@@ -31,7 +32,7 @@ def choose_evaluators(
     for name in configured if names is None else dict.fromkeys(names):
         if name not in configured and name not in registry.types("evaluators"):
             known = sorted({*configured, *registry.types("evaluators")} - {"rubric"})
-            hint = registry.nearest(name, known)
+            hint = nearest(name, known)
             raise ConfigError(f"evaluators: there is no {name!r}{hint}; there are: {', '.join(known)}")
         one = configured.get(name) or read_evaluator({"type": name}, "evaluators")
         if config.works(one):

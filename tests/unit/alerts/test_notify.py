@@ -178,11 +178,11 @@ def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
     [
         ({}, r"notify\[0\]: needs a `type`, one of: log, webhook, alertmanager"),
         ({"type": "pager"}, "given: 'pager'"),
-        ({"type": "log", "level": 3}, r"notify\[0\] \(log\): level: unknown key"),
-        ({"type": "webhook"}, "url: Field required"),
+        ({"type": "log", "level": 3}, r"notify\[0\].level: unknown key"),
+        ({"type": "webhook"}, "url: is required"),
         ({"type": "webhook", "url": "http://a", "retries": 3}, "retries: unknown key; allowed: url, token, timeout"),
-        ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: Input should be less than or equal to 60"),
-        ({"type": "alertmanager", "url": "http://a", "resend_interval": 0}, "resend_interval: Input should be greater"),
+        ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: must be at most 60"),
+        ({"type": "alertmanager", "url": "http://a", "resend_interval": 0}, "resend_interval: must be at least 1"),
     ],
 )
 def test_a_receiver_that_cannot_be_is_refused_with_place_and_what_is_allowed(

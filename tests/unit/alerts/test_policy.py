@@ -76,7 +76,7 @@ def test_two_policies_for_the_same_are_refused_by_place() -> None:
 
 
 def test_an_evaluator_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ConfigError, match=r"alerts\[0\]: evaluator: 'grounded' is not among .*: relevance, safety"):
+    with pytest.raises(ConfigError, match=r"alerts\[0\].evaluator: 'grounded' is not among .*: relevance, safety"):
         check([made(critical=0.1)], {"safety", "relevance"})
 
 

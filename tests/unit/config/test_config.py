@@ -182,7 +182,7 @@ def test_an_evaluator_whose_own_judge_has_a_model_works_without_the_default_one(
     ("entry", "message"),
     [
         ({"type": "groundedness", "judge": "nobody"}, r"evaluators\[0\].judge: 'nobody' is not in `judges`"),
-        ({"type": "overlap_groundedness", "group": "g"}, r"evaluators\[0\]: overlap_groundedness uses no judge"),
+        ({"type": "overlap_groundedness", "group": "g"}, r"evaluators\[0\].group: overlap_groundedness uses no judge"),
         ({"type": "groundedness", "group": 7}, r"evaluators\[0\].group: must be a name"),
     ],
 )

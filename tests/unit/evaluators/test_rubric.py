@@ -95,9 +95,13 @@ def test_the_version_changes_with_every_character_of_the_file(tmp_path):
         ("---\nname", "name", "front matter"),
         ("name: tone_of_voice", "name: [", "not YAML (line"),
         ("name: tone_of_voice", "name: Tone of Voice", "name"),
-        ("name: tone_of_voice", "naem: tone_of_voice", "naem: unknown key; allowed: name, definition"),
-        ("definition: our style guide\n", "", "definition: Field required"),
-        ("value: 0, level: none", "value: 0, lvl: none", "scale.anchors.0.lvl"),
+        (
+            "name: tone_of_voice",
+            "naem: tone_of_voice",
+            "naem: unknown key (did you mean 'name'?); allowed: name, definition",
+        ),
+        ("definition: our style guide\n", "", "definition: is required"),
+        ("value: 0, level: none", "value: 0, lvl: none", "scale.anchors[0].lvl"),
         ("lowest: 0", "lowest: 1", "scale"),
         ("highest: 3", "highest: 2", "high is not on the scale"),
         ("highest: 3", "highest: .nan", "highest"),
@@ -112,7 +116,7 @@ def test_the_version_changes_with_every_character_of_the_file(tmp_path):
         ("{at_least: high}", "{}", "one of below, at_least, label"),
         ("{at_least: high}", "{at_least: high, label: high}", "one of below, at_least, label"),
         ("needs: [response]", "needs: [context]", "lack the placeholder {{context}}"),
-        ("needs: [response]", "needs: [sources]", "needs.0"),
+        ("needs: [response]", "needs: [sources]", "needs[0]"),
         ("needs: [response]", "needs: [response]\ntrivial_score: 9", "trivial_score"),
         ("needs: [response]", "needs: [response]\nevidence: claims", "{{context}}"),
         ("{{response}}", "the response", "lack the placeholder {{response}}"),
@@ -142,7 +146,7 @@ def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):
         from_file(path)
-    with pytest.raises(ConfigError, match="file: Field required"):
+    with pytest.raises(ConfigError, match="file: is required"):
         registry.read("evaluators", {"type": "rubric"}, Evaluator, "evaluators[0]")
 
 

@@ -153,7 +153,7 @@ def test_a_budget_is_written_in_few_words() -> None:
         ({"per_day": 1, "per_hour": 1}, "not per_day and per_hour"),
         ({"boost": OVERLAP}, "none is given"),
         ({"per_hour": 500, "max_per_hour": 100}, "100 is less than the mean hour of the budget, 500"),
-        ({"per_day": 0}, "greater than 0"),
+        ({"per_day": 0}, "must be above 0"),
         ({"per_day": 10, "boost": "relevance"}, OVERLAP),
         ({"per_day": 10, "boost": OVERLAP}, "not a configured evaluator"),
         ({"per_day": 10, "boost": OVERLAP, "odds": {"down": 2}}, "odds"),

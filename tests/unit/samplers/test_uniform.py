@@ -22,5 +22,5 @@ def test_without_a_rate_everything_is_judged() -> None:
 
 @pytest.mark.parametrize("rate", [1.5, -0.1, "110%", "often"])
 def test_a_rate_outside_of_0_to_1_is_refused_with_its_place(rate: object) -> None:
-    with pytest.raises(ConfigError, match=r"sample \(uniform\): rate"):
+    with pytest.raises(ConfigError, match=r"sample.rate: "):
         registry.read("samplers", {"type": "uniform", "rate": rate}, Sampler, "sample")
