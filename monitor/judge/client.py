@@ -213,9 +213,14 @@ class JudgeClient:
         self.fault = why
         self._loaded.set()
 
+    async def loaded(self) -> None:
+        """Wait until the provider is loaded, has failed to load, or the judge is closed."""
+        await self._loaded.wait()
+
     def close(self) -> None:
         """Cancel all open questions and refuse new ones."""
         self._closed = True
+        self._loaded.set()
         for scope in list(self._asking):
             scope.cancel()
 

@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from monitor.errors import ConfigError, JudgeError
 from monitor.extraction import slices as facts
-from monitor.judge.client import open_judge
+from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.contradiction import contradicts
 from monitor.judge.grouped_judge import GroupedJudge, QuestionGroup
 from monitor.judge.metered import MeteredJudge
@@ -120,7 +120,8 @@ class Scorer:
             case: what is scored.
             chosen: by whom, and how each came to choose the case.
             repeat: another number asks the judges again, past their caches (see `REPEAT_STEP`).
-            began: the monotonic second from which the time of judged evaluations counts; by default now.
+            began: the monotonic second from which the time of judged evaluations counts; by default now, or when the
+                judges are loaded.
             each: awaited with each result as soon as it is there; no other evaluation waits for that.
         """
         everyone = chosen if chosen is not None else [(one, EVERY) for one in self.evaluators]
@@ -138,6 +139,8 @@ class Scorer:
         judged = [(one, how) for one, how in everyone if one.evaluator.cost == "judge"]
         if not judged:
             return list(results.values())
+        if began is None:
+            await self._loaded(judged)
         since = began if began is not None else self._runtime.clock.monotonic()
 
         async def ask(one: ConfiguredEvaluator, how: SamplingDecision, grouped: GroupedJudge | None) -> None:
@@ -201,6 +204,12 @@ class Scorer:
     def is_late(self, case: Case) -> bool:
         """Return whether a result reached now would be late."""
         return rate_scope(case, self._runtime.clock.now(), self.late_after) is RateScope.LATE
+
+    async def _loaded(self, judged: Sequence[Chosen]) -> None:
+        """Wait for the judges: importing a provider takes seconds, and is no judging time."""
+        for judge in {self._judges[one.judge] for one, _ in judged}:
+            if isinstance(judge, JudgeClient):
+                await judge.loaded()
 
     def _grouped(self, judged: Sequence[Chosen]) -> list[GroupedJudge | None]:
         """Return the common judge of each evaluator's group; None for an evaluator that is alone in it."""

@@ -12,11 +12,14 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 from typing import Any
 
 import pytest
 
 from monitor import registry
+from monitor.clock import SystemClock
+from monitor.judge.litellm_provider import LiteLLM
 from monitor.model.case import Case
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.storage.history.rows import as_json
@@ -101,6 +104,25 @@ def test_whatever_goes_wrong_is_unscored_with_its_reason_and_never_a_score(judge
     (one,) = [one for one in read_rows(out) if one["evaluator"] == "groundedness"]
     assert (one["outcome"], one["reason"]) == ("unscored", "provider_error")
     assert one["score"] is one["defect"] is None
+
+
+def test_the_time_of_a_case_does_not_contain_the_loading_of_the_judge(judged, llm, tmp_path, monkeypatch):
+    """Loading LiteLLM takes seconds: here an hour, by a clock that it sets forward."""
+    passed = [0.0]
+    load = LiteLLM.load
+
+    def slow(provider):
+        load(provider)
+        passed[0] += 3600
+
+    monkeypatch.setattr(LiteLLM, "load", slow)
+    monkeypatch.setattr(SystemClock, "monotonic", lambda _clock: time.monotonic() + passed[0])
+    out = tmp_path / "results.jsonl"
+    command("evaluate", write_rows(tmp_path / "rows.jsonl", [row(1), row(2, BAD)]), "-c", judged, "-o", out)
+    assert passed == [3600]
+    found = [one["judge"]["seconds"] for one in read_rows(out) if one["evaluator"] == "groundedness"]
+    assert len(found) == 2
+    assert max(found) < 3600
 
 
 def test_what_stands_in_the_file_is_not_judged_again(judged, llm, tmp_path):
