@@ -1,11 +1,22 @@
-"""Patterns of refusals for folded text (`_fold`): not knowing, declining, and the phrases that go with them.
+"""Finds refusals by their wording: not knowing, declining, and the phrases that go with them. Pure functions.
 
-Languages: English, German, French, Spanish, Italian, Portuguese, Russian, Chinese, Japanese, Korean.
+The patterns are for folded text (`_fold`). Languages: English, German, French, Spanish, Italian, Portuguese, Dutch,
+Polish, Swedish, Danish, Norwegian, Turkish, Russian, Ukrainian, Arabic, Hebrew, Hindi, Chinese, Japanese, Korean,
+Vietnamese, Indonesian.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from monitor.evaluators._fold import fold
+from monitor.model.case import Case
+
+_CLAUSES = 40
+_CLAUSE = 400
 
 _SOURCE_EN = (
     "(?:documents?|texts?|passages?|context|sources?|information|articles?|results|knowledge base|materials?|excerpts?)"
@@ -37,6 +48,8 @@ UNKNOWN = re.compile(
     r"|\b(?:ich|wir) (?:weiss|wissen) (?:\w+ ){0,3}?nicht\b|\bweiss ich (?:\w+ )?nicht\b"
     r"|\b(?:keine|keinerlei|nicht genug|nicht genugend) (?:\w+ )?(?:angaben|informationen|daten|antwort|hinweise)\b"
     r"|\b(?:dokumente?n?|text|kontext|unterlagen|quellen) (?:\w+ ){0,6}?(?:keine|nicht)\b"
+    r"|\bnicht (?:(?:in|aus) (?:den|der|dem|diesen|meinen)|im) (?:\w+ )?(?:dokumenten|unterlagen|quellen|kontext"
+    r"|text)\b"
     # French
     r"|\bje ne (?:le )?(?:sais|trouve|connais|dispose) pas\b|\bje n'ai (?:pas|aucune|trouve aucune)\b"
     r"|\baucune information\b"
@@ -66,6 +79,46 @@ UNKNOWN = re.compile(
     # Korean
     "|모르겠|모릅니다|알 수 (?:없|가 없)|정보[가는를도] (?:없|찾을 수 없|포함)|(?:찾을|확인할) 수 없|언급(?:되어|돼"
     "|하고) 있지 않"
+    # Dutch
+    r"|\b(?:ik|we|wij) (?:weet|weten) (?:\w+ ){0,3}?niet\b|\bweet ik (?:\w+ ){0,2}?niet\b"
+    r"|\b(?:geen|onvoldoende) (?:\w+ )?(?:informatie|gegevens|antwoord) (?:\w+ ){0,3}?(?:over|gevonden|beschikbaar"
+    r"|op)\b"
+    r"|\b(?:documenten?|tekst|context|bronnen) (?:\w+ ){0,6}?(?:geen|niet)\b"
+    # Polish
+    r"|\bnie (?:wiem|znam odpowiedzi|jestem pew\w+|(?:mam|posiadam|znalaz\w+) (?:\w+ ){0,2}?(?:informacji|danych"
+    r"|dostepu"
+    r"|odpowiedzi))|\bbrak (?:\w+ )?(?:informacji|danych)\b"
+    r"|\b(?:dokument\w*|tekst\w*|kontekst\w*|zrod\w+) (?:\w+ ){0,3}?nie (?:zawier|podaj|wspomin|okresl)"
+    # Swedish, Danish, Norwegian
+    r"|\b(?:jag|jeg|vi) (?:vet|ved) (?:\w+ ){0,2}?(?:inte|ikke)\b|\b(?:vet|ved) (?:jag|jeg) (?:\w+ )?(?:inte|ikke)\b"
+    r"|\b(?:jag|jeg) (?:har|hittar|hittade|finner|fant|fandt|finder) (?:\w+ ){0,2}?(?:ingen|inga|inte|ikke) (?:\w+ )?"
+    r"(?:information|informasjon|uppgifter|oplysninger|opplysninger|svar)"
+    r"|\b(?:dokument\w*|text\w*|tekst\w*|kontext\w*|kontekst\w*|kallor\w*|kilder\w*) (?:\w+ ){0,4}?"
+    r"(?:inte|ikke|ingen) (?:\w+ )?(?:inneh|indehold|nevner|namner|naevner|nævner|inform|opply|oplys|uppgift)"
+    # Turkish
+    r"|\bbilmiyor(?:um|uz)\b|\bemin degilim\b|\b(?:bilgi|veri|cevap|yanıt)\w* (?:\w+ ){0,3}?(?:yok|bulunmuyor"
+    r"|bulunmamakta|bulamadı|mevcut degil|yer almıyor|yer almamakta|sahip degil)"
+    # Ukrainian
+    r"|\b(?:я|ми) не (?:знаю|знаємо|маю інформації|знайш|впевнен)"
+    r"|\b(?:немає|недостатньо|бракує) (?:\w+ ){0,2}?(?:інформації|даних|відомостей)"
+    r"|\b(?:документ|текст|контекст|джерел)\w* (?:\w+ ){0,3}?не (?:міст|вказ|згаду|нада)"
+    # Arabic
+    r"|\bلا (?:أعرف|أعلم|أدري|نعرف|نعلم)\b|\b(?:لا|ليس|ليست) (?:\w+ ){0,2}?(?:معلومات|بيانات|إجابة)\b"
+    r"|\bلم (?:أجد|أعثر)\b|\b(?:الوثائق|المستندات|النص|السياق|المصادر) (?:\w+ ){0,2}?لا (?:تحتوي|تذكر|تتضمن|يحتوي"
+    r"|يذكر|يتضمن)"
+    # Hebrew
+    r"|\b(?:אני|אנחנו) לא (?:יודע|בטוח|מוצא)|\bאין (?:לי |לנו |במסמכים )?(?:\w+ )?(?:מידע|נתונים|תשובה)\b|\bלא מצאתי\b"
+    r"|\b(?:המסמכים|המסמך|הטקסט|ההקשר|המקורות) (?:\w+ ){0,2}?(?:לא|אינם|אינו) (?:מכיל|כולל|מזכיר|מציי)"
+    # Hindi
+    "|मुझे (?:नहीं पता|पता नहीं)|मैं नहीं जानत|(?:जानकारी|उत्तर|जवाब)[^।]{0,30}?(?:नहीं (?:है|मिल|दी)|उपलब्ध नहीं)"
+    # Vietnamese
+    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong (?:biết|ro|chắc|tim thấy|co (?:\w+ ){0,2}?thong tin)"
+    r"|\bkhong (?:co|tim thấy) (?:\w+ ){0,2}?thong tin\b"
+    r"|\b(?:tai liệu|van bản|ngữ cảnh) (?:\w+ ){0,3}?khong (?:đề cập|chứa|cung cấp|noi)"
+    # Indonesian
+    r"|\b(?:saya|kami) (?:tidak|belum) (?:tahu|mengetahui|yakin|menemukan|memiliki (?:\w+ )?(?:informasi|data))"
+    r"|\btidak (?:ada|terdapat|tersedia|cukup) (?:\w+ )?(?:informasi|data|jawaban)\b"
+    r"|\b(?:dokumen|teks|konteks|sumber) (?:\w+ ){0,3}?tidak (?:memuat|menyebut|mengandung|berisi|memberi)"
 )
 
 DECLINED = re.compile(
@@ -112,6 +165,27 @@ DECLINED = re.compile(
     "|(?:お答え|回答|お手伝い|提供|対応|お役に立つこと)[をがは]?(?:することは?)?(?:できません|いたしかねます"
     "|できかねます|しかねます)|答えられません"
     r"|(?:답변|도와|도움|제공|응답|대답)[^.]{0,12}?(?:수 없|드릴 수|어렵|못)"
+    # Dutch
+    r"|\b(?:kan|mag|wil|zal) (?:ik|wij|we) (?:\w+ ){0,6}?(?:niet|geen)\b"
+    r"|\b(?:ik|wij|we) (?:kan|kunnen|mag|mogen|wil|zal) (?:\w+ ){0,8}?(?:niet|geen\w*) (?:\w+ ){0,4}?(?:help|beantwoord"
+    r"|antwoord|geven|vinden|verstrek|zeggen|ingaan)"
+    # Polish
+    r"|\bnie (?:moge|mozemy|jestem w stanie) (?:\w+ ){0,3}?(?:pomoc|odpowied|udziel|podac|znalez|dostarcz)"
+    # Swedish, Danish, Norwegian
+    r"|\b(?:jag|jeg|vi) (?:kan|far|vill|vil) (?:\w+ ){0,3}?(?:inte|ikke) (?:\w+ ){0,3}?(?:hjalp|hjelp|hjælp|svar|besvar"
+    r"|ge|gi|hitta|finn)|\b(?:kan|far) (?:jag|jeg) (?:\w+ ){0,4}?(?:inte|ikke)\b"
+    # Turkish
+    r"|\byardımcı olam\w+|\b(?:cevap|yanıt)\w* (?:veremi|veremem|verememekte)\w*|\b(?:yanıt|cevap)layam\w+"
+    # Ukrainian
+    r"|\bне (?:можу|можемо|зможу) (?:\w+ ){0,3}?(?:допомо|відпов|нада|обговор|сказ|знайти)"
+    # Arabic, Hebrew
+    r"|\bلا (?:أستطيع|يمكنني|يمكننا|نستطيع) (?:\w+ ){0,3}?(?:مساعد|المساعدة|الإجابة|تقديم|الرد|إعطاء)"
+    r"|\b(?:לא|איני|אינני) (?:יכול|יכולה|יכולים|אוכל) (?:\w+ ){0,2}?(?:לעזור|לענות|לסייע|לספק|לתת)"
+    # Hindi
+    "|(?:मदद|सहायता|उत्तर|जवाब)[^।]{0,20}?(?:नहीं कर|नहीं दे|असमर्थ)"
+    # Vietnamese, Indonesian
+    r"|\b(?:toi|chung toi|minh) (?:\w+ )?khong thể (?:\w+ ){0,3}?(?:giup|trả lời|cung cấp|hỗ trợ)"
+    r"|\b(?:saya|kami) tidak (?:dapat|bisa|boleh) (?:\w+ ){0,3}?(?:membantu|menjawab|memberi|menyedia)"
 )
 
 BESIDE = re.compile(
@@ -130,4 +204,141 @@ BESIDE = re.compile(
     "|details|topic|clarif|assist)"
     r"|\bcould you (?:please )?(?:provide|clarify|rephrase|share|tell)"
     r"|^(?:bitte|veuillez|n'hesitez|por favor|per favore|пожалуйста|请|請|如果|もし|ほか|他の|다른|궁금)"
+    r"|^(?:het )?spijt me(?: zeer)?\W*$|^(?:niestety|przykro mi|przepraszam)\W*$|^(?:tyvarr|jag ar ledsen|beklager"
+    r"|desværre"
+    r"|forlat|jeg er lei meg)\W*$|^(?:uzgunum|maalesef|ozur dilerim)\W*$|^(?:вибачте|перепрошую|на жаль)\W*$"
+    r"|^(?:عذر(?:ا|ًا|اً)|آسف|للأسف|نعتذر|أعتذر)\W*$|^(?:מצטער|מצטערת|סליחה|לצערי)\W*$|^(?:क्षमा करें|माफ कीजिए"
+    r"|माफ करें)\W*$"
+    r"|^(?:xin lỗi|rất tiếc)\W*$|^(?:mohon )?maaf\W*$"
+    r"|^(?:neem contact op|prosze |var god|kontakta|kontakt |lutfen|будь ласка|зверніться|يرجى|כדאי לפנות|אנא|कृपया"
+    r"|vui long"
+    r"|silakan|harap)"
 )
+
+_border = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f\u0964\u061f]+|\n+"
+    r"|\s(?=but (?:i|it|the|they|he|she|there|we)\b)|[,;] (?=(?:but|however|although|aber|jedoch|mais|pero|ma|mas"
+    r"|porém|но|maar|ale|men|ama|але) )|\uff0c(?=但)",
+    re.IGNORECASE,
+)
+_quoted = re.compile(
+    r"```.*?(?:```|\Z)|^>[^\n]*|\"[^\"\n]{1,400}\"|\u201c[^\u201d\n]{1,400}\u201d"
+    r"|\u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]"
+    r"|«[^»\n]{1,400}»|「[^」\n]{1,400}」",
+    re.DOTALL | re.MULTILINE,
+)
+_conceding = re.compile(r"(?:while|although|though|even though|whereas|obwohl|bien que|aunque|sebbene|embora|хотя)\b")
+_letter = re.compile(r"[^\W_]")
+
+# What a text says of itself: not a claim about its subject.
+_of_itself = re.compile(
+    r"(?:i(?: am|'m)? (?:here|only|just|designed|trained|built|an? )|i can (?:only )?(?:help|answer|assist)"
+    r"|my (?:purpose|role"
+    r"|task|job|knowledge|guidelines|instructions)|this assistant|as an? (?:ai|assistant|language model)|it (?:is|goes)"
+    r" (?:against|outside|beyond)|that(?:'s| is) (?:against|outside|beyond)|(?:ich )?(?:bin|kann) (?:nur"
+    r"|ausschliesslich) "
+    r"|meine aufgabe|ich bin (?:ein|nur)|je (?:suis|peux) (?:un |une |seulement )|mon role|solo puedo|mi funcion"
+    r"|posso solo"
+    r"|so posso|ik (?:ben|kan) (?:een|alleen)|mogę tylko|moge tylko)"
+)
+# A part of a clause that asserts something beside the refusal: "I do not know, it was probably Rome".
+_parts = re.compile(r"\s?[,;:]\s|\s[-\u2013\u2014]+\s|\s(?=(?:but|however|though|although|aber|mais|pero|maar|ale)\s)")
+_asserts = re.compile(
+    r"(?:but|however|though|although|yet|probably|perhaps|maybe|presumably|i(?: am|'m)? (?:think|guess|believe"
+    r"|suppose)\w*|it|its|it's"
+    r"|there (?:is|are|was|were)|this|that is|that's|they|he|she|the|these|those|aber|jedoch|vermutlich|wahrscheinlich"
+    r"|vielleicht|ich (?:glaube|denke|vermute)|es (?:ist|war|gibt|sind)|mais|c'est|c'etait|il y a|je (?:pense|crois)"
+    r"|probablement|peut-etre|pero|es|era|fue|creo|probablemente|quiza|ma|penso|credo|probabilmente|forse|mas|acho"
+    r"|provavelmente|talvez|maar|waarschijnlijk|misschien|men|kanske|ale|но|возможно|наверное|вероятно|але|ama)\b"
+)
+_PART_WORDS = 3
+_apology = re.compile(
+    r"^(?:(?:i(?: am|'m) )?(?:so |very |really )?sorry|unfortunately|leider|malheureusement|niestety)\b[,:]?\s?"
+)
+# "I am not sure about that" and "I am not sure." refuse; "I am not sure I would call it a comedy" does not.
+_unsure = re.compile(r"\bnot (?:sure|certain|aware)\b")
+_unsure_that = re.compile(
+    r"\bnot (?:sure|certain|aware)\b(?!\s*(?:about|what|how|whether|if|which|when|where|who|why|of|because|based"
+    r"|from|on|regarding|but)\b|\s*$|\s*[,.;!?])"
+)
+_number = re.compile(r"\d+(?:[.,:]\d+)*")
+_citation = re.compile(r"\[[^\]\n]{0,40}\]|\((?:source|quelle|doc(?:ument)?)[^)\n]{0,40}\)", re.IGNORECASE)
+_QUOTED = 60  # characters: a title that is named, not a text
+_TURNS = 8
+_READ = 4_000  # a refusal is shorter; a longer response claims something
+
+
+class Clause(NamedTuple):
+    """A sentence of a response, or a part of one before "but", with its offsets in characters and its folded text."""
+
+    start: int
+    end: int
+    kind: Literal["unknown", "declined", "beside", "answer"]
+    folded: str
+
+
+def clauses_of(response: str) -> Iterator[Clause]:
+    """Split `response` into clauses, leaving out quotes and code. After very many, the last one is all the rest."""
+    text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
+    if not _letter.search(text):
+        text = response
+    start = 0
+    borders = (border.end() for border in _border.finditer(text))
+    for count, end in enumerate((*islice(borders, _CLAUSES), len(text))):
+        raw = text[start:end]
+        first = start + len(raw) - len(raw.lstrip())
+        last = start + len(raw.rstrip())
+        if _letter.search(raw):
+            folded = fold(raw[:_CLAUSE]).replace("\u2019", "'").strip(" *_#>-")
+            yield Clause(first, last, "answer" if count == _CLAUSES else _kind(folded), folded)
+        start = end
+
+
+def is_pure_refusal(case: Case) -> bool:
+    """Return whether the response refuses and claims nothing beside.
+
+    "I do not know exactly, but it was in 1492" claims something. So does a refusal with a number that the user has not
+    given, with a quote, or with a sentence that neither refuses, nor goes with a refusal, nor speaks of the assistant.
+    """
+    response = case.response
+    if len(response) > _READ or "```" in response:
+        return False
+    refuses = False
+    for clause in clauses_of(response):
+        if clause.kind == "answer":
+            if not (refuses and _of_itself.match(clause.folded)):
+                return False
+        elif _claims_beside(clause):
+            return False
+        refuses = refuses or clause.kind in ("unknown", "declined")
+    return refuses and not _has_own_material(case)
+
+
+def _claims_beside(clause: Clause) -> bool:
+    folded = _apology.sub("", clause.folded)
+    if len(folded) >= _CLAUSE or _unsure_that.search(folded):
+        return True
+    others = [part for part in _parts.split(folded) if len(part.split()) >= _PART_WORDS and _kind(part) == "answer"]
+    return bool(others) if _unsure.search(folded) else any(map(_asserts.match, others))
+
+
+def _has_own_material(case: Case) -> bool:
+    response = _citation.sub(" ", case.response)
+    if any(len(quote[0]) > _QUOTED or quote[0].startswith(">") for quote in _quoted.finditer(response)):
+        return True
+    asked = {
+        number
+        for turn in (case.request.query, *(one.content for one in case.request.history[-_TURNS:]))
+        for number in _number.findall(turn[:_READ])
+    }
+    return any(number not in asked for number in _number.findall(response))
+
+
+def _kind(folded: str) -> Literal["unknown", "declined", "beside", "answer"]:
+    if _conceding.match(folded):
+        return "answer"
+    if DECLINED.search(folded):
+        return "declined"
+    if UNKNOWN.search(folded):
+        return "unknown"
+    return "beside" if BESIDE.search(folded) else "answer"

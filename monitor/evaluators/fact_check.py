@@ -22,6 +22,7 @@ from monitor.evaluators._asking import (
     without,
 )
 from monitor.evaluators._claims import Claim, claims_of, spread
+from monitor.evaluators._refusals import is_pure_refusal
 from monitor.model.case import Case, Document, Message
 from monitor.model.outcome import (
     DefectRule,
@@ -75,9 +76,11 @@ class FactCheck(Evaluator):
     Empty: none."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Check each claim. Skipped if the response claims nothing. Raises `JudgeError`."""
+        """Check each claim. Skipped if the response claims nothing or only refuses. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
+        if await anyio.to_thread.run_sync(is_pure_refusal, case):
+            return Skipped(SkippedReason.REFUSAL)
         found = await anyio.to_thread.run_sync(claims_of, case.response)
         if not found:
             return Skipped(SkippedReason.NO_CLAIMS)

@@ -11,6 +11,7 @@ import anyio.to_thread
 from monitor.errors import JudgeError
 from monitor.evaluators._asking import NOTHING_TO_SUPPORT, asked, context_of, malformed, trivial
 from monitor.evaluators._claims import claims_of
+from monitor.evaluators._refusals import is_pure_refusal
 from monitor.model.case import Case, Message
 from monitor.model.outcome import DefectRule, Outcome, Scale, Score, Skipped, SkippedReason, UnscoredReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
@@ -44,9 +45,11 @@ class Hhem(Evaluator):
     """Whether the premise includes the question, after the context."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Score the pair. Raises `JudgeError`."""
+        """Score the pair. Skipped if the response only refuses. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
+        if await anyio.to_thread.run_sync(is_pure_refusal, case):
+            return Skipped(SkippedReason.REFUSAL)
         context = context_of(case)
         if not context:
             if not await anyio.to_thread.run_sync(claims_of, case.response):

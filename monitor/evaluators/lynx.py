@@ -6,10 +6,13 @@ import json
 import re
 from typing import Any, ClassVar, Final, Literal, NoReturn
 
+import anyio.to_thread
+
 from monitor.evaluators._asking import NO_DOCUMENTS, asked, context_of, malformed, trivial, without
 from monitor.evaluators._explain import one_line
+from monitor.evaluators._refusals import is_pure_refusal
 from monitor.model.case import Case, Message
-from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score
+from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs, Prompt
 
 # The model knows the headings, the dashes and the keys of the answer; the sentences are our own.
@@ -62,9 +65,11 @@ class Lynx(Evaluator):
     definition: ClassVar[str] = "Ravi et al. 2024, Lynx, arXiv:2407.08488"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:
-        """Ask for the verdict. Raises `JudgeError`."""
+        """Ask for the verdict. Skipped if the response only refuses. Raises `JudgeError`."""
         if (worthless := trivial(case, self.scale)) is not None:
             return worthless
+        if await anyio.to_thread.run_sync(is_pure_refusal, case):
+            return Skipped(SkippedReason.REFUSAL)
         text = _TASK.format(
             question=without(_HEADINGS, case.request.query.strip()),
             document=without(_HEADINGS, context_of(case) or NO_DOCUMENTS),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple
 
+from monitor.evaluators._language import in_another_language
+from monitor.evaluators._refusals import is_pure_refusal
 from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
@@ -29,10 +31,12 @@ class OverlapGroundedness(Evaluator):
     subsequence with it (.25); the content words of each sentence that occur in one sentence of the context, averaged
     over sentences (.25); numbers and names that occur in it (.15; left out if the response has none).
 
-    It sees words, not meaning: a contradiction in the same words scores high; a free paraphrase and an honest "I do not
-    know" score low. It knows only English function words and compares scripts without spaces by pairs of characters. Of
-    a response over 24,576 characters it reads that many: three quarters from the start, one quarter from the end. Of a
-    context over 131,072 characters it reads the same share of every document, from its start.
+    It sees words, not meaning: a contradiction in the same words scores high; a free paraphrase scores low. An answer
+    in another language than its documents is skipped (`language_mismatch`). A response that only refuses ("I do not
+    know") claims nothing and is skipped (`refusal`). It knows only English function words and compares scripts without
+    spaces by pairs of characters. Of a response over 24,576 characters it reads that many: three quarters from the
+    start, one quarter from the end. Of a context over 131,072 characters it reads the same share of every document,
+    from its start.
     """
 
     name: ClassVar[str] = "overlap_groundedness"
@@ -43,16 +47,23 @@ class OverlapGroundedness(Evaluator):
     needs: ClassVar[frozenset[Needs]] = frozenset({"context", "response"})
     measures: ClassVar[Measures | None] = "grounding"
     default_defect: ClassVar[DefectRule] = DefectRule("below", 0.45)
-    """Of 450 human-labelled answers of the mtRAG benchmark (18 % defective), 4 % of the good ones and 52 % of the
+    """Of 446 human-labelled answers of the mtRAG benchmark (17 % defective), 4 % of the good ones and 51 % of the
     defective ones are below it. A starting point: labels from your own service give a better threshold."""
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if the response has no content word. An empty context supports nothing."""
-        context = [sentences_of_keys(text) for text in _read(case.retrieved_context)]
+        """Score `case`. An empty context supports nothing.
+
+        Skipped if the response has no content word, only refuses, or is in another language than the context.
+        """
         found = [word for offset, text in _windows(case.response) for word in _shifted(words(text), offset)]
         content = [word for word in found if word.content]
         if not content:
             return Skipped(SkippedReason.NO_CLAIMS if case.response.strip() else SkippedReason.NO_RESPONSE)
+        if is_pure_refusal(case):
+            return Skipped(SkippedReason.REFUSAL)
+        if in_another_language(case.response, [document.content for document in case.retrieved_context]):
+            return Skipped(SkippedReason.LANGUAGE_MISMATCH)
+        context = [sentences_of_keys(text) for text in _read(case.retrieved_context)]
         measured = _measure(content, list(chain.from_iterable(context)))
         value = measured.value()
         absent = _stretches(found, measured.known)

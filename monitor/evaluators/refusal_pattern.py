@@ -1,48 +1,26 @@
-"""Recognises refusals by their wording, in ten languages: declines, does not know, or refers to a policy."""
+"""Recognises refusals by their wording, in 22 languages: declines, does not know, or refers to a policy."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar
 
 from monitor.evaluators._explain import found
-from monitor.evaluators._fold import fold
-from monitor.evaluators._refusals import BESIDE, DECLINED, UNKNOWN
+from monitor.evaluators._refusals import Clause, clauses_of
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures
 
-_CLAUSES = 40
-_CLAUSE = 400
 _TALK = 3.0  # how many times longer than a refusal by policy its reasons may be
-
-_border = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]++(?=\s|$)|[\u3002\uff01\uff1f]+|\n+"
-    r"|\s(?=but (?:i|it|the|they|he|she|there|we)\b)|[,;] (?=(?:but|however|although|aber|jedoch|mais|pero|ma|mas"
-    r"|porém|но) )|\uff0c(?=但)",
-    re.IGNORECASE,
-)
-_quoted = re.compile(
-    r"```.*?(?:```|\Z)|^>[^\n]*|\"[^\"\n]{1,400}\"|\u201c[^\u201d\n]{1,400}\u201d"
-    r"|\u201e[^\u201c\u201d\n]{1,400}[\u201c\u201d]"
-    r"|«[^»\n]{1,400}»|「[^」\n]{1,400}」",
-    re.DOTALL | re.MULTILINE,
-)
-_conceding = re.compile(r"(?:while|although|though|even though|whereas|obwohl|bien que|aunque|sebbene|embora|хотя)\b")
-_letter = re.compile(r"[^\W_]")
 
 
 class RefusalPattern(Evaluator):
     """Whether the response mainly refuses: 0 `answer`, 1 `refusal`. A class of its own, not a bad answer.
 
-    A refusal says that it does not know, found nothing, must not or will not; in English, German, French, Spanish,
-    Italian, Portuguese, Russian, Chinese, Japanese, Korean. It counts if the response begins with it (after apologies)
-    and the rest contains no more answer than refusal. A refusal by policy may be followed by three times as much
-    reasoning, unless "but" or "however" turns it into an answer. Offers of further help count as neither. Quoted text
-    and code are not read.
+    A refusal says that it does not know, found nothing, must not or will not, in one of 22 languages (see
+    docs/evaluators/local.md). It counts if the response begins with it (after apologies) and the rest contains no more
+    answer than refusal. A refusal by policy may be followed by three times as much reasoning, unless "but" or "however"
+    turns it into an answer. Offers of further help count as neither. Quoted text and code are not read.
 
     It sees only wording: it misses a refusal in other words or languages, and a polite evasion. It does not ask whether
     a refusal was right: if the documents contain no answer, it is the best response.
@@ -61,7 +39,7 @@ class RefusalPattern(Evaluator):
         """Score `case`. Skipped if the response has no content."""
         if why_trivial(case):
             return Skipped(SkippedReason.NO_RESPONSE)
-        clauses = (clause for clause in _clauses(case.response) if clause.kind != "beside")
+        clauses = (clause for clause in clauses_of(case.response) if clause.kind != "beside")
         first = next(clauses, None)
         if first is None or first.kind == "answer":
             return Score(0.0, "It does not begin with a refusal.", "answer")
@@ -81,41 +59,7 @@ class RefusalPattern(Evaluator):
         return Score(1.0, said, "refusal", evidence)
 
 
-class _Clause(NamedTuple):
-    start: int
-    end: int
-    kind: Literal["unknown", "declined", "beside", "answer"]
-    folded: str
-
-
-def _clauses(response: str) -> Iterator[_Clause]:
-    """Split `response` into sentences, also before "but". After very many, the last one is all the rest."""
-    text = _quoted.sub(lambda quote: " " * len(quote[0]), response)
-    if not _letter.search(text):
-        text = response
-    start = 0
-    borders = (border.end() for border in _border.finditer(text))
-    for count, end in enumerate((*islice(borders, _CLAUSES), len(text))):
-        raw = text[start:end]
-        first = start + len(raw) - len(raw.lstrip())
-        last = start + len(raw.rstrip())
-        if _letter.search(raw):
-            folded = fold(raw[:_CLAUSE]).replace("\u2019", "'").strip(" *_#>-")
-            yield _Clause(first, last, "answer" if count == _CLAUSES else _kind(folded), folded)
-        start = end
-
-
-def _kind(folded: str) -> Literal["unknown", "declined", "beside", "answer"]:
-    if _conceding.match(folded):
-        return "answer"
-    if DECLINED.search(folded):
-        return "declined"
-    if UNKNOWN.search(folded):
-        return "unknown"
-    return "beside" if BESIDE.search(folded) else "answer"
-
-
-def _turns(clause: _Clause) -> bool:
+def _turns(clause: Clause) -> bool:
     return clause.kind == "answer" and clause.folded.startswith(
         ("but ", "however", "that said", "nevertheless", "instead", "here ", "here's", "aber ", "mais ", "pero ", "但")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from monitor.evaluators._language import in_another_language
 from monitor.evaluators._text import sentences_of_keys, words
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
@@ -35,10 +36,11 @@ class RetrievalOverlap(Evaluator):
     All words weigh the same: weighting by rarity over the few documents of one request was measured to be no better.
     Only the best document counts, so more documents do not mean a better score.
 
-    It sees words, not meaning: documents that answer in other words or in another language score low; documents on the
-    subject that do not answer score high. A follow-up question ("And how much is it?") is read without the turns before
-    it. Scripts without spaces are compared by pairs of characters. It reads the first 8,192 characters of a question
-    and, of a context over 131,072 characters, the same share of every document, from its start.
+    It sees words, not meaning: documents that answer in other words score low; documents on the subject that do not
+    answer score high. A question in another language than the documents is skipped (`language_mismatch`). A follow-up
+    question ("And how much is it?") is read without the turns before it. Scripts without spaces are compared by pairs
+    of characters. It reads the first 8,192 characters of a question and, of a context over 131,072 characters, the same
+    share of every document, from its start.
     """
 
     name: ClassVar[str] = "retrieval_overlap"
@@ -52,12 +54,17 @@ class RetrievalOverlap(Evaluator):
     definition: ClassVar[str] = "our own: the largest share of the question's distinct content words in one document"
 
     async def evaluate(self, case: Case, judge: Judge | None) -> Outcome:  # noqa: ARG002 - the contract's signature
-        """Score `case`. Skipped if the question has no content word. A search that found nothing scores 0."""
+        """Score `case`. A search that found nothing scores 0.
+
+        Skipped if the question has no content word or is in another language than the documents.
+        """
         documents = [document.content for document in case.retrieved_context]
         total = sum(map(len, documents))
         asked = _asked(case.request.query[:QUESTION_CHARACTERS])
         if not asked:
             return Skipped(SkippedReason.NO_REQUEST)
+        if in_another_language(case.request.query, documents):
+            return Skipped(SkippedReason.LANGUAGE_MISMATCH)
         share = min(1.0, CONTEXT_CHARACTERS / max(total, 1))
         best: set[str] = set()
         for text in documents:

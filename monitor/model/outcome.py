@@ -18,6 +18,7 @@ class SkippedReason(StrEnum):
     """Why an evaluator does not apply to a case. A closed set."""
 
     CONTEXT_NOT_RECORDED = "context_not_recorded"
+    LANGUAGE_MISMATCH = "language_mismatch"
     NO_CLAIMS = "no_claims"
     NO_DOCUMENTS = "no_documents"
     NO_HISTORY = "no_history"
@@ -26,6 +27,7 @@ class SkippedReason(StrEnum):
     NO_REQUEST = "no_request"
     NO_RESPONSE = "no_response"
     NO_RETRIEVAL = "no_retrieval"
+    REFUSAL = "refusal"
 
 
 def without_context(case: Case) -> SkippedReason | None:

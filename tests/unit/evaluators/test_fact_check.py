@@ -254,9 +254,16 @@ async def test_where_nothing_was_retrieved_every_claim_is_absent_without_asking(
     ]
 
 
-async def test_an_honest_i_do_not_know_about_nothing_claims_nothing():
+@pytest.mark.parametrize("contexts", [(), (MOONS,)])
+async def test_an_honest_i_do_not_know_is_a_refusal_whatever_was_retrieved(contexts):
     judge = checker(lambda *_: pytest.fail("asked"))
-    assert await outcome("I do not know.", judge=judge) == Skipped(SkippedReason.NO_CLAIMS)
+    assert await outcome("I do not know.", *contexts, judge=judge) == Skipped(SkippedReason.REFUSAL)
+
+
+async def test_a_refusal_that_claims_something_is_judged_on_the_claim():
+    found = await outcome("I do not know exactly, but Mars has nine moons.", MOONS, judge=checker(lambda *_: False))
+    assert isinstance(found, Score)
+    assert found.value == 0
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x0b", "\x85"])

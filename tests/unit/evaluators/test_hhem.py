@@ -144,9 +144,15 @@ async def test_what_a_response_claims_about_nothing_is_unsupported_without_askin
     assert (found.value, found.label, judge.questions) == (0.0, "inconsistent", [])
 
 
-async def test_an_honest_i_do_not_know_about_nothing_claims_nothing():
-    unsure = replace(case(), response="I do not know.")
-    assert await Hhem().evaluate(unsure, classifier()) == Skipped(SkippedReason.NO_CLAIMS)
+async def test_an_honest_i_do_not_know_is_a_refusal_whatever_was_retrieved():
+    for found in (case(), case("Mars has two moons.")):
+        unsure = replace(found, response="I do not know.")
+        assert await Hhem().evaluate(unsure, classifier()) == Skipped(SkippedReason.REFUSAL)
+
+
+async def test_a_greeting_about_nothing_claims_nothing():
+    greeting = replace(case(), response="Hello! How can I help?")
+    assert await Hhem().evaluate(greeting, classifier()) == Skipped(SkippedReason.NO_CLAIMS)
 
 
 @pytest.mark.parametrize(

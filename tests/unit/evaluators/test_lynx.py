@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from monitor.errors import JudgeError
 from monitor.evaluators.lynx import Lynx, read_pass_fail
 from monitor.model.case import Case, Document, Request
-from monitor.model.outcome import Score, UnscoredReason
+from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
 from monitor.testing import ScriptedJudge
 from tests.support.work import assert_linear
 
@@ -154,3 +154,9 @@ async def test_a_fail_is_a_defect_and_a_pass_is_none():
     rule = Lynx.default_defect
     assert rule.matches(Score(0.0, "", "fail"))
     assert not rule.matches(Score(1.0, "", "pass"))
+
+
+async def test_a_response_that_only_refuses_is_skipped_without_a_question():
+    judge = judge_of("")
+    assert await Lynx().evaluate(case("I do not know."), judge) == Skipped(SkippedReason.REFUSAL)
+    assert judge.questions == []

@@ -81,6 +81,32 @@ class TestScore:
         reason = SkippedReason.NO_CLAIMS if response.strip() else SkippedReason.NO_RESPONSE
         assert await outcome(response, LIBRARY) == Skipped(reason)
 
+    @pytest.mark.parametrize("contexts", [(), (LIBRARY,)])
+    async def test_a_response_that_only_refuses_is_skipped(self, contexts: tuple[str, ...]) -> None:
+        for response in (
+            "I do not know.",
+            "Das steht leider nicht in den Dokumenten.",
+            "Sorry, I can't help with that.",
+        ):
+            assert await outcome(response, *contexts) == Skipped(SkippedReason.REFUSAL)
+
+    async def test_a_refusal_that_claims_something_is_scored_by_the_claim(self) -> None:
+        found = await score("I don't know exactly, but Parrots prefer mangoes during winter storms.", LIBRARY)
+        assert (found.value, found.label) == (0.0, "unsupported")
+
+    @pytest.mark.parametrize(
+        "response",
+        [
+            "Bücher können Sie drei Wochen lang behalten.",
+            "Les livres sont prêtés pour trois semaines.",
+            "Книги выдаются на три недели.",
+            "图书可以借三个星期。",
+        ],
+    )
+    async def test_an_answer_in_another_language_than_the_documents_is_skipped(self, response: str) -> None:
+        assert await outcome(response, LIBRARY) == Skipped(SkippedReason.LANGUAGE_MISMATCH)
+        assert isinstance(await outcome(response, LIBRARY, response), Score), "one document is in its language"
+
     @pytest.mark.parametrize("contexts", [(), ("",), (" \n", "...")])
     async def test_an_empty_context_supports_nothing(self, contexts: tuple[str, ...]) -> None:
         found = await score("Books may be kept for 7 weeks.", *contexts)

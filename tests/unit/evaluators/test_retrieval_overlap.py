@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.evaluators.retrieval_overlap import RetrievalOverlap
-from monitor.model.outcome import Skipped
+from monitor.model.outcome import Skipped, SkippedReason
 from tests.support.local_evaluators import assert_hostile_texts_take_linear_time, outcome, score
 
 pytestmark = pytest.mark.anyio
@@ -30,17 +30,28 @@ async def test_the_best_document_counts_not_the_sum_of_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "document"),
+    ("query", "document", "other"),
     [
-        ("Wie lange darf ich Bücher behalten?", "Bücher dürfen lange behalten werden; man darf sie verlängern."),
-        ("¿Cuánto cuesta la tarjeta?", "La tarjeta cuesta doce euros."),
-        ("火星の衛星はいくつですか", "火星の衛星は二つです。いくつですか。"),
-        ("화성의 위성은 몇 개입니까", "화성의 위성은 두 개입니다."),
+        (
+            "Wie lange darf ich Bücher behalten?",
+            "Bücher dürfen lange behalten werden; man darf sie verlängern.",
+            "Der Zoo füttert seine Pinguine am Mittag.",
+        ),
+        ("¿Cuánto cuesta la tarjeta?", "La tarjeta cuesta doce euros.", "El zoo abre sus puertas por la mañana."),
+        ("火星の衛星はいくつですか", "火星の衛星は二つです。いくつですか。", "ペンギンに餌をやるのは正午でした。"),
+        ("화성의 위성은 몇 개입니까", "화성의 위성은 두 개입니다.", "동물원 문을 아침에 엽니다."),
     ],
 )
-async def test_questions_in_other_languages_find_their_documents(query: str, document: str) -> None:
+async def test_questions_in_other_languages_find_their_documents(query: str, document: str, other: str) -> None:
     assert await value(query, document) >= 0.5
-    assert await value(query, ZOO) == 0
+    assert await value(query, other) == 0
+
+
+@pytest.mark.parametrize(
+    "query", ["Wie lange darf ich Bücher behalten?", "火星の衛星はいくつですか", "Сколько стоит билет в зоопарк?"]
+)
+async def test_a_question_in_another_language_than_the_documents_is_skipped(query: str) -> None:
+    assert await outcome(RetrievalOverlap(), query=query, contexts=[ZOO]) == Skipped(SkippedReason.LANGUAGE_MISMATCH)
 
 
 async def test_the_evidence_is_the_words_that_the_best_document_lacks() -> None:

@@ -100,6 +100,11 @@ def of_skipped(reason: str) -> Reason:
 
 
 _SKIPPED: Final[Mapping[SkippedReason, tuple[str, str]]] = {
+    SkippedReason.REFUSAL: ("it examines what an answer claims, and this one only refuses", ""),
+    SkippedReason.LANGUAGE_MISMATCH: (
+        "it compares words, and the answer (or the question) is in another language than the documents",
+        "a judged evaluator, such as groundedness, compares what is meant in any language",
+    ),
     SkippedReason.NO_CLAIMS: ("it examines what an answer claims, and this one claims nothing", ""),
     SkippedReason.NO_DOCUMENTS: ("it rates the retrieved documents, and the retrieval found none", ""),
     SkippedReason.NO_RETRIEVAL: (
