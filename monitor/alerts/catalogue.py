@@ -151,8 +151,8 @@ def in_rule(name: str, page: str, *, by_rule: bool = False) -> dict[str, str]:
     `by_rule`: the alert has the label `defect_rule`. A template does not know since when an alert fires. Empty without
     a page, or if the alert is about no answers.
     """
-    answers = _answers(name) if page else None
-    if answers is None:
+    answers = ResultSelector(_PAIR, "defect") if name == severe.NAME else _answers(name)
+    if answers is None or not page:
         return {}
     labels = (*answers.labels, *([_RULE] if by_rule else []))
     given = "".join(f"{label}={{{{ $labels.{label} | urlquery }}}}&" for label in labels)

@@ -13,6 +13,7 @@ from typing import Any
 
 from monitor.alerts import regression, threshold
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
+from monitor.alerts.prometheus import severe
 from monitor.alerts.prometheus.promql import dump
 from monitor.alerts.prometheus.promtool import (
     DAY,
@@ -44,13 +45,15 @@ _ENOUGH = 3.0
 
 def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.yml") -> str:
     """Write a promtool test file for the rules of these policies; `rules_file` is their path, relative to the tests."""
+    on_rates = [one for one in policies if one.defect is None]
     document = {
         "rule_files": [rules_file],
         "evaluation_interval": "1h",
         "group_eval_order": [group["name"] for group in groups(policies)],
         "tests": [
-            *(test for one in policies for item in one.thresholds.items() for test in _threshold(one, *item)),
+            *(test for one in on_rates for item in one.thresholds.items() for test in _threshold(one, *item)),
             *_regressions(policies),
+            *severe.tests(policies),
             *(test for alert in self_alerts() for test in alert.tests()),
         ],
     }

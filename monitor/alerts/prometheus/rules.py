@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from monitor.alerts import regression
 from monitor.alerts.catalogue import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
-from monitor.alerts.prometheus import calibration
+from monitor.alerts.prometheus import calibration, severe
 from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
 from monitor.alerts.self_alert import SelfAlert, self_alerts
 from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, rates, selector, stated_labels
@@ -45,6 +45,7 @@ def render_resource(
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """Return the groups of a rules file; groups that record what others read come first."""
+    with_severe = any(one.severe is not None for one in policies)
     policies = [one for one in policies if one.defect is None]
     with_baselines = needs_baselines(policies)
     limits = _limits(policies)
@@ -61,6 +62,8 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
     if with_baselines:
         found.append(("ragmonitor-regression", regression.alerts(runbooks, interval)))
+    if with_severe:
+        found.append(("ragmonitor-severe", [*severe.records(), *severe.alerts(runbooks)]))
     found.append(("ragmonitor-health", _health(runbooks)))
     week_is_recorded = calibration.WEEK in limits
     found.append(("ragmonitor-calibration", calibration.records(week_is_recorded=week_is_recorded)))
