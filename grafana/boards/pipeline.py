@@ -99,12 +99,14 @@ def _figures() -> list[Panel]:
 
 
 def _ledger() -> Panel:
+    traces = per_second("ragmonitor_traces_total", APP, INSTANCE, 'outcome!="read"', by="outcome")
     return curve(
-        "Outcomes of traces",
-        "Traces per second by outcome; each has exactly one. `evaluated` ones were evaluated;"
-        " `sampled_out` and `filtered` are by configuration; docs/concepts.md explains the others.",
+        "Outcomes of requests and traces",
+        "Requests in traces per second, and traces without a request, by outcome; each has exactly one. `evaluated`"
+        " ones were evaluated; `sampled_out` and `filtered` are by configuration; docs/concepts.md explains all.",
         "cps",
-        Query(f"{per_second('ragmonitor_traces_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
+        Query(f"{per_second('ragmonitor_requests_total', APP, INSTANCE, by='outcome')} > 0", "{{outcome}}"),
+        Query(f"{traces} > 0", "{{outcome}}"),
         stacked=True,
         overrides=colours(
             {
@@ -114,6 +116,7 @@ def _ledger() -> Panel:
                 "expired": RED,
                 "invalid": "dark-red",
                 "too_large": ORANGE,
+                "too_many": ORANGE,
             }
         ),
         empty="nothing ended in this time",
@@ -124,15 +127,18 @@ def _balance() -> Panel:
     received = f"sum({selector('ragmonitor_traces_received_total', APP, INSTANCE)})"
     pending = f"sum({selector('ragmonitor_traces_pending', APP, INSTANCE)})"
     ended = f"sum({selector('ragmonitor_traces_total', APP, INSTANCE)})"
+    names = ("found_total", "total", "pending")
+    of_requests = [f"sum({selector(f'ragmonitor_requests_{name}', APP, INSTANCE)})" for name in names]
     return curve(
-        "Unaccounted traces",
-        "Received minus ended minus pending since the start of each replica: always 0. Anything else is a trace lost"
-        " silently, a bug in the monitor.",
+        "Unaccounted traces and requests",
+        "Received minus ended minus pending since the start of each replica: always 0. Anything else is lost silently,"
+        " a bug in the monitor.",
         COUNT,
-        Query(f"{received} - {ended} - {pending}", "unaccounted for"),
+        Query(f"{received} - {ended} - {pending}", "unaccounted traces"),
+        Query(" - ".join(of_requests), "unaccounted requests"),
         Query(pending, "pending"),
         least=None,
-        overrides=colours({"unaccounted for": RED, "pending": BLUE}),
+        overrides=colours({"unaccounted traces": RED, "unaccounted requests": RED, "pending": BLUE}),
         empty="nothing received",
     )
 

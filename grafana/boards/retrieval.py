@@ -91,16 +91,17 @@ def _seen() -> Panel:
 
 
 def _without() -> Panel:
-    outcome = increase(
-        "ragmonitor_traces_total", ONE_APP, 'outcome=~"content_missing|no_request|incomplete"', by="outcome"
-    )
-    every = increase("ragmonitor_traces_received_total", ONE_APP, by="")
+    missing = increase("ragmonitor_requests_total", ONE_APP, 'outcome="content_missing"', by="outcome")
+    requests = increase("ragmonitor_requests_found_total", ONE_APP, by="")
+    without = increase("ragmonitor_traces_total", ONE_APP, 'outcome=~"no_request|incomplete"', by="outcome")
+    traces = increase("ragmonitor_traces_received_total", ONE_APP, by="")
     return curve(
-        "Traces without a case",
-        "Share of the traces received within the window whose texts were not sent, that answered no question, or that"
-        " are incomplete.",
+        "Requests and traces without a case",
+        "Share of the requests within the window whose texts were not sent (`content_missing`), and of the traces that"
+        " answered no question (`no_request`) or lack a part (`incomplete`). With few of them, shares are rough.",
         SHARE,
-        Query(f"{outcome}\n/ on () group_left ()\n({every} > 0)\n> 0", "{{outcome}}"),
+        Query(f"{missing}\n/ on () group_left ()\n({requests} > 0)\n> 0", "{{outcome}}"),
+        Query(f"{without}\n/ on () group_left ()\n({traces} > 0)\n> 0", "{{outcome}}"),
         empty="none",
     )
 

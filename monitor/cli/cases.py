@@ -16,12 +16,13 @@ from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import report
 from monitor.cli.console.progress import Bars
 from monitor.extraction.provenance import FIELDS, FieldOrigin, Provenance, Unused
-from monitor.model.case import Case, Document
+from monitor.model.case import Case, Document, Reading
 from monitor.operations.offline.files import CaseFiles
 
 _MAX_TEXT: Final = 70  # characters of a text that are shown
 _MAX_ERROR: Final = 200  # characters of an error: some are whole stack traces
 _MAX_UNUSED: Final = 12  # lines about values that were not used
+_MAX_SPANS: Final = 12
 _WIDTH: Final = 10
 _READ_AS: Final = {
     "query": "a question",
@@ -78,6 +79,8 @@ def lines(found: Provenance) -> Iterator[str]:
     error = " ".join(reading.error.split())
     error = f": {error[:_MAX_ERROR]}{'...' if len(error) > _MAX_ERROR else ''}" if error else ""
     yield f"{reading.case.request_id}  {reading.status}{error}"
+    if reading.case.request_id != reading.case.trace_id and reading.joined:
+        yield f"  {'spans':{_WIDTH}}{_spans(reading)}"
     for field in _fields(found):
         value, origins = _value(reading.case, field), found.origins.get(field, ())
         if not value and not origins:
@@ -98,6 +101,13 @@ def lines(found: Provenance) -> Iterator[str]:
 def _fields(found: Provenance) -> Iterable[str]:
     """The fields that are explained: rows have more than traces."""
     return dict.fromkeys((*FIELDS, *found.origins))
+
+
+def _spans(reading: Reading) -> str:
+    """The spans of one request of several in a trace."""
+    shown = [f"{one.name} {one.span_id}" for one in reading.joined[:_MAX_SPANS]]
+    more = len(reading.joined) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _value(case: Case, field: str) -> str:

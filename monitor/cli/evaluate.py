@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -16,6 +17,7 @@ from monitor.cli.console.output import echo_json, echo_lines, fit, line_width, r
 from monitor.cli.console.progress import Bars
 from monitor.operations.event_loop import run_async, stop_on_signal
 from monitor.operations.gate import Report as GateReport
+from monitor.operations.offline.conversations import ConversationSummary
 from monitor.operations.offline.evaluate_files import FileEvaluation, RateDifference, evaluate_files
 from monitor.operations.offline.evaluate_files import compare as differences_of
 from monitor.operations.offline.limits import DefectLimit, check_limits, without_judgement
@@ -163,6 +165,7 @@ def _summary(done: FileEvaluation) -> Iterator[str]:
     yield from _levels(done.evaluators)
     if done.content_risk is not None:
         yield from _content_risk(done.content_risk)
+    yield from _conversations(done.conversations)
     if done.paid:
         yield ""
         yield f"paid in this run: {dollars(done.paid)}, including calls without a result"
@@ -217,6 +220,21 @@ def _content_risk(found: ContentRisk) -> Iterator[str]:
     )
     if found.left_out:
         yield f"  left out, without a score for all four: {found.left_out}"
+
+
+def _conversations(found: Sequence[ConversationSummary]) -> Iterator[str]:
+    """Yield the defects of each turn, and the conversations with at least one."""
+    if not found:
+        return
+    turns = sorted({one.turn for evaluator in found for one in evaluator.turns})
+    rows = [["evaluator", *(f"turn {turn}" for turn in turns), "conversations with one or more"]]
+    for evaluator in found:
+        by_turn = {one.turn: f"{one.defects} of {one.scored}" for one in evaluator.turns}
+        with_one = f"{evaluator.defective} of {evaluator.judged}" if evaluator.judged else "-"
+        rows.append([evaluator.evaluator, *(by_turn.get(turn, "-") for turn in turns), with_one])
+    yield ""
+    yield "defects by turn of the conversation"
+    yield from fit(rows, line_width())
 
 
 _HEADER: Final = ("evaluator", "scored", "mean", "defects", "rate", "95 % interval", "cost", "time a case")
@@ -285,6 +303,7 @@ def _object(done: FileEvaluation) -> dict[str, Any]:
         "interrupted": done.interrupted,
         "failure": done.failure or None,
         "evaluators": [_evaluator_object(one) for one in done.evaluators],
+        "conversations": [asdict(one) for one in done.conversations],
         "content_risk": _risk_object(done.content_risk) if done.content_risk is not None else None,
     }
 

@@ -26,7 +26,11 @@ from monitor.quantities import parse_duration
 def why(
     trace: Annotated[
         str | None,
-        typer.Argument(metavar="[TRACE_ID]", help="A trace id, or the `request_id` of a row.", show_default=False),
+        typer.Argument(
+            metavar="[TRACE_ID]",
+            help="A trace id, or a `request_id`: of a row, or TRACE_ID/SPAN_ID of one request.",
+            show_default=False,
+        ),
     ] = None,
     *,
     evaluator: Annotated[
@@ -88,6 +92,15 @@ def show(answer: Explanation, console: Console | None = None) -> None:
     console.print(Text(clean(answer.conclusion), style="bold green" if good else "bold yellow"))
     if answer.setting:
         console.print(Text.assemble("To change it: ", (clean(answer.setting), "bold cyan")))
+    _print_steps(console, answer)
+    for request in answer.requests:
+        console.print()
+        console.print(Text(clean(request.subject), style="bold"))
+        console.print(Text(clean(request.conclusion), style="green" if request.cause is Cause.EVALUATED else "yellow"))
+        _print_steps(console, request)
+
+
+def _print_steps(console: Console, answer: Explanation) -> None:
     for evaluator, steps in _by_evaluator(answer.steps).items():
         console.print()
         if evaluator:
@@ -118,6 +131,9 @@ def lines(answer: Explanation) -> Iterator[str]:
             yield f"  {clean(one.what):{width}}  {clean(one.text)}"
             if one.setting and one.setting != answer.setting:
                 yield f"  {'':{width}}  to change it: {clean(one.setting)}"
+    for request in answer.requests:
+        yield ""
+        yield from lines(request)
 
 
 def _by_evaluator(steps: Sequence[ExplanationStep]) -> Mapping[str, Sequence[ExplanationStep]]:

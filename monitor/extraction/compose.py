@@ -1,4 +1,4 @@
-"""Turn a closed trace into a case: read each span with its convention, combine the observations, decide the status.
+"""Turn a closed trace into cases, one a request: read each span, combine the observations, decide the status.
 
 A convention knows how a span is written. Which spans make up a request, and which span wins when several disagree, is
 decided here.
@@ -7,15 +7,18 @@ decided here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from monitor.extraction import context, request, slices, values
+from monitor.extraction import context, partition, request, slices, values
 from monitor.extraction.context import Context
 from monitor.extraction.feedback import telemetry
 from monitor.extraction.forest import Forest, Node, first_said, grow, mapped
+from monitor.extraction.partition import RequestPart
 from monitor.extraction.request import Answered, Call, StatedRequest
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus
+from monitor.model.case import Case, ContextStatus, Joined, Message, Reading, ReadingStatus, TraceReading
+from monitor.model.external import ExternalScore
 from monitor.model.trace import Closed, Trace
 from monitor.stages import Convention
 
@@ -41,6 +44,13 @@ class Composed(NamedTuple):
     given: Context | None = None
 
 
+class ComposedTrace(NamedTuple):
+    """The requests of a trace, oldest first, at least one. `left_out` counts those beyond the limit on requests."""
+
+    requests: tuple[Composed, ...]
+    left_out: int = 0
+
+
 class _Made(NamedTuple):
     """The parts read from a trace; `limit` is the length at which its texts were cut, 0 where they were not."""
 
@@ -51,33 +61,71 @@ class _Made(NamedTuple):
     limit: int
 
 
-def read(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Reading:
-    """Read `trace` with the conventions that recognise its spans. Never raises on its content; always sets a status."""
-    return compose(trace, conventions, settings).reading
+def read(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> TraceReading:
+    """Read the requests of `trace` with the conventions that recognise its spans. Never raises on its content."""
+    found = compose(trace, conventions, settings)
+    return TraceReading(tuple(one.reading for one in found.requests), found.left_out)
 
 
-def compose(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> Composed:
-    """Read `trace` as `read` does, and return the evidence with the reading."""
+def compose(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings = _PLAIN) -> ComposedTrace:
+    """Read `trace` as `read` does, and return the evidence with the readings."""
     forest = grow(trace.spans, trace.records, conventions, settings)
-    telling = [node for node in forest.nodes if node.seen is not None]
-    if not telling:
+    if all(node.seen is None for node in forest.nodes):
         nothing = Case(request_id=trace.trace_id, app=trace.app, source=trace.source, probability=trace.probability)
         status, why = _unrecognised(forest)
-        return Composed(_reading(trace, forest, status, nothing, why), forest)
-    found = request.calls(forest)
-    answered = request.answered(forest, found)
+        feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
+        return ComposedTrace((Composed(Reading(status, nothing, why, _joined(forest), feedback), forest),))
     limit = values.length_limit(trace)
+    found = request.calls(forest)
+    lost = _missing_spans(trace, forest)
+    if lost is None:
+        divided = partition.divide(forest, found, settings.templates)
+        several = [one for part in divided.parts if (one := _of_part(trace, part, limit, settings)) is not None]
+        if len(several) > 1:
+            return ComposedTrace(_with_feedback(several, telemetry.of_trace(trace)), divided.left_out)
+    composed = _of_forest(trace, forest, found, limit, settings)
+    status, why = lost or (composed.reading.status, composed.reading.error)
+    feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
+    reading = replace(composed.reading, status=status, error=why, external_scores=feedback)
+    return ComposedTrace((composed._replace(reading=reading),))
+
+
+def _of_part(trace: Trace, part: RequestPart, limit: int, settings: ExtractionSettings) -> Composed | None:
+    """Read one request of several; None where no question was answered."""
+    composed = _of_forest(trace, part.forest, request.calls(part.forest), limit, settings)
+    reading = composed.reading
+    if reading.status is ReadingStatus.NO_REQUEST:
+        return None
+    case = replace(reading.case, request_id=f"{trace.trace_id}/{part.span_id}")
+    return composed._replace(reading=replace(reading, case=case))
+
+
+def _of_forest(
+    trace: Trace, forest: Forest, found: Sequence[Call], limit: int, settings: ExtractionSettings
+) -> Composed:
+    """Read the request that all of `forest` is about."""
+    answered = request.answered(forest, found)
     templates = settings.templates
     given = context.read(forest, found, answered, limit, templates)
     asked = request.asked(forest, found, answered, limit, templates)
     case = _case(trace, forest, answered, asked, given)
-    status, why = _status(trace, forest, _Made(found, answered, given, case, limit))
-    return Composed(_reading(trace, forest, status, case, why), forest, answered, asked, given)
+    status, why = _status(forest, _Made(found, answered, given, case, limit))
+    return Composed(Reading(status, case, why, _joined(forest)), forest, answered, asked, given)
 
 
-def _reading(trace: Trace, forest: Forest, status: ReadingStatus, case: Case, why: str) -> Reading:
-    feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
-    return Reading(status, case, why, _joined(forest), feedback)
+def _with_feedback(several: Sequence[Composed], said: Sequence[ExternalScore]) -> tuple[Composed, ...]:
+    """Give each external score in a trace to the request whose span it is about, those about none of them to the last.
+
+    The last one is what the user saw when they gave feedback on the whole.
+    """
+    of_span = {node.span.span_id: at for at, one in enumerate(several) for node in one.forest.nodes}
+    theirs: list[list[ExternalScore]] = [[] for _ in several]
+    for score in said:
+        theirs[-1 if score.linked else of_span.get(score.span_id, -1)].append(score)
+    return tuple(
+        one._replace(reading=replace(one.reading, external_scores=tuple(scores)))
+        for one, scores in zip(several, theirs, strict=True)
+    )
 
 
 def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest, given: Context) -> Case:
@@ -88,9 +136,10 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
         last.node if last else next(n for n in forest.nodes if n.seen is not None)
     )
     model = mapped(forest, "model")
-    ends = [node.span.end_ns for node in (*roots[:1], *((last.node,) if last else ()))]
+    tops = roots if forest.one_of_several else roots[:1]
+    ends = [node.span.end_ns for node in (*tops, *((last.node,) if last else ()))]
     facts: dict[str, str] = slices.of_resource(from_span.span.origin.resource)
-    for node in (*roots[:1], *answered.around[:1], *((last.node,) if last else ())):
+    for node in (*forest.enclosing, *roots[:1], *answered.around[:1], *((last.node,) if last else ())):
         facts |= slices.of_attributes(node.span.attributes)
         facts |= node.seen.attributes if node.seen else {}
     return Case(
@@ -111,7 +160,7 @@ def _case(trace: Trace, forest: Forest, answered: Answered, asked: StatedRequest
         convention=from_span.seen.convention if from_span.seen else "",
         attributes=dict(list(facts.items())[: slices.MAX_SLICES]),
         probability=trace.probability,
-        seconds=_seconds(roots[0]),
+        seconds=_seconds(tops),
         answered_at=max(ends) / _NANOSECONDS if max(ends) > 0 else trace.received_at,
     )
 
@@ -129,20 +178,15 @@ def _joined(forest: Forest) -> tuple[Joined, ...]:
     )
 
 
-def _seconds(root: Node) -> float | None:
+def _seconds(tops: Sequence[Node]) -> float | None:
     """Return the duration of a request in seconds; None where its times make no sense."""
-    span = root.span
-    return (span.end_ns - span.start_ns) / _NANOSECONDS if span.end_ns >= span.start_ns > 0 else None
+    start, end = min(node.span.start_ns for node in tops), max(node.span.end_ns for node in tops)
+    return (end - start) / _NANOSECONDS if end >= start > 0 else None
 
 
-def _status(trace: Trace, forest: Forest, made: _Made) -> _Status:
-    """Decide the status of a trace: the first fault found, else ready."""
-    fault = (
-        _missing_spans(trace, forest)
-        or _failed(forest, made.found, made.answered)
-        or _missing_texts(made, forest)
-        or _cut(made)
-    )
+def _status(forest: Forest, made: _Made) -> _Status:
+    """Decide the status of a request: the first fault found, else ready."""
+    fault = _failed(forest, made.found, made.answered) or _missing_texts(made, forest) or _cut(made)
     return fault or (ReadingStatus.READY, _unrecorded(made, forest))
 
 

@@ -46,13 +46,17 @@ class Forest:
     """All nodes from the roots downwards, siblings in order of their start.
 
     `roots` begin a request in this process; `orphans` have a parent that never arrived; `strays` are log records of a
-    convention that belong to a span that never arrived.
+    convention that belong to a span that never arrived. Where the forest is `one_of_several` requests of a trace,
+    `enclosing` are the spans around it that it shares with the others, the outermost first; their texts are not its
+    own.
     """
 
     nodes: tuple[Node, ...]
     roots: tuple[Node, ...]
     orphans: tuple[Node, ...]
     strays: tuple[LogRecord, ...] = ()
+    enclosing: tuple[Node, ...] = ()
+    one_of_several: bool = False
 
     def below(self, node: Node) -> Sequence[Node]:
         """Return the node and all its descendants."""
@@ -87,7 +91,7 @@ def grow(
             roots.append(node)
         else:
             orphans.append(node)
-    nodes = _number([*roots, *orphans])
+    nodes = number([*roots, *orphans])
     if len(nodes) < len(by_id):
         placed = set(map(id, nodes))
         for node in by_id.values():
@@ -96,8 +100,8 @@ def grow(
                     node.parent.children.remove(node)
                 node.parent = None
                 orphans.append(node)
-                placed |= set(map(id, _number([node])))
-        nodes = _number([*roots, *orphans])
+                placed |= set(map(id, number([node])))
+        nodes = number([*roots, *orphans])
     marks = tuple(mark.decode(errors="replace") for convention in conventions for mark in convention.record_marks)
     strays = (record for record in records if record.span_id not in by_id)
     named = (one for one in strays if one.event_name.startswith(marks) or one.origin.scope_name.startswith(marks))
@@ -141,7 +145,7 @@ def mapped(forest: Forest, field: str) -> FieldSource | None:
 
 def outermost(forest: Forest) -> list[Node]:
     """Return all nodes, those nearest to a root first."""
-    return sorted(forest.nodes, key=lambda node: (node.depth, node.first))
+    return [*forest.enclosing, *sorted(forest.nodes, key=lambda node: (node.depth, node.first))]
 
 
 def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:
@@ -159,7 +163,7 @@ def first_said(forest: Forest, field: str, keys: Sequence[str]) -> str:
     return ""
 
 
-def _number(tops: Sequence[Node]) -> list[Node]:
+def number(tops: Sequence[Node]) -> list[Node]:
     """Number the nodes below `tops`, without recursion: chains of spans can be long."""
     nodes: list[Node] = []
     waiting: list[tuple[Node, bool]] = [(top, False) for top in reversed(tops)]

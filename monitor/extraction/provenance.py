@@ -71,11 +71,21 @@ class Provenance:
     unused: Sequence[Unused]
 
 
-def explain(trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings | None = None) -> Provenance:
-    """Read `trace` and find the origin of every field. Takes hundreds of times as long as reading alone."""
+def explain(
+    trace: Trace, conventions: Sequence[Convention], settings: ExtractionSettings | None = None
+) -> list[Provenance]:
+    """Read `trace` and find the origin of every field of each request in it.
+
+    Takes hundreds of times as long as reading alone.
+    """
     settings = settings or ExtractionSettings()
-    composed = compose(trace, conventions, settings)
-    parts = {id(node): _Parts(node, conventions, settings) for node in composed.forest.nodes}
+    found = compose(trace, conventions, settings)
+    return [_of_request(one, conventions, settings) for one in found.requests]
+
+
+def _of_request(composed: Composed, conventions: Sequence[Convention], settings: ExtractionSettings) -> Provenance:
+    nodes = (*composed.forest.enclosing, *composed.forest.nodes)
+    parts = {id(node): _Parts(node, conventions, settings) for node in nodes}
     origins = {
         field: [parts[id(one.node)].origin(one.field) for one in found] for field, found in _sources(composed).items()
     }

@@ -136,6 +136,17 @@ def asked(
     return StatedRequest()
 
 
+def question(call: Call, templates: Sequence[PromptTemplate]) -> str:
+    """The user's own words in what one call was sent; empty where nobody asks anything there."""
+    at = last_user(call)
+    return _unstuffed(call.messages[at].content, templates) if at >= 0 else ""
+
+
+def last_user(call: Call) -> int:
+    """Where the last user message with text stands among those of a call; -1 where there is none."""
+    return messages.last_user(call.messages)
+
+
 def _asked(
     query: str, history: tuple[Message, ...], source: FieldSource | None, before: FieldSource | None
 ) -> StatedRequest:

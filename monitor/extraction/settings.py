@@ -11,9 +11,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from monitor.extraction import documents, messages, values
 from monitor.extraction.template import PromptTemplate, RowPrompt
-from monitor.model.case import Message, Reading, ReadingStatus, Usage
+from monitor.model.case import Message, Reading, ReadingStatus, TraceReading, Usage
 from monitor.model.span import Span, Value
 from monitor.stages import Observation
+
+Turns: TypeAlias = Literal["all", "last"]
+"""Which answers of a conversation in one row are evaluated."""
 
 NAME: Final = "configuration"
 """The dialect's name, as in `convention` of a case."""
@@ -199,13 +202,20 @@ class ExtractionSettings(BaseModel):
     attributes: AttributeMap = AttributeMap()
     """Span attributes of your own instrumentation, by field. Check with `rag-monitor cases --explain`."""
 
+    turns: Turns = "all"
+    """Which answers of a conversation in one row are evaluated: `all`, each with the turns before it as its history, or
+    the `last` alone. Traces are not affected: each of their requests is evaluated."""
+
     orphans_are_roots: bool = False
     """Whether to treat spans whose parent never arrives as root spans. For services whose outer spans (such as the HTTP
     server's) go to another backend only; elsewhere, parts of incomplete traces would count as requests. Not needed for
     a single span with both question and answer."""
 
-    def with_prompt(self, reading: Reading) -> Reading:
-        """Return the reading of a row with the prompt of `row_prompt`, unless it has one or lacks a text for it."""
+    def with_prompt(self, found: TraceReading) -> TraceReading:
+        """Return the readings of a row with the prompt of `row_prompt`, except those with one or without its texts."""
+        return replace(found, readings=tuple(map(self._prompted, found.readings)))
+
+    def _prompted(self, reading: Reading) -> Reading:
         if self.row_prompt is None or reading.case.prompt or reading.status is not ReadingStatus.READY:
             return reading
         return replace(reading, case=replace(reading.case, prompt=self._row_prompt.fill(reading.case)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from enum import StrEnum
@@ -94,7 +95,9 @@ class Case:
     `context_status` says how the context came about. Left out, it follows from the documents: `retrieved` with some,
     `no_retrieval` without any. A status that contradicts them is corrected.
 
-    `request_id` is the trace id (hex) or the id of a row; `span_id` is the generation that results are attached to.
+    `request_id` is the trace id (hex) or the id of a row; where these hold several requests, it is followed by a slash
+    and the id of the request's span, or the number of the turn. `span_id` is the generation that results are attached
+    to.
     `probability` (0 < p <= 1) is that with which the case was kept; its inverse is the weight of the case in all rates.
     `answered_at` is the wall-clock second at which the answer ended, 0 if unknown; `seconds` is how long it took.
     `prompt` is what the service sent to the model, if its traces say so. The pipeline decides `traffic`.
@@ -176,6 +179,16 @@ class Case:
         )
 
     @property
+    def trace_id(self) -> str:
+        """The id of the trace that the request came in; of a row that names none, its id."""
+        return trace_of(self.request_id)
+
+    @property
+    def turn(self) -> int:
+        """The number of the question in its conversation, from 1: one more than the user's turns before it."""
+        return 1 + sum(message.role == "user" for message in self.request.history)
+
+    @property
     def text_length(self) -> int:
         """The number of characters of all texts, for limits on memory."""
         messages = (*self.request.history, *self.prompt)
@@ -211,6 +224,15 @@ class Case:
             "seconds": self.seconds,
             "convention": self.convention,
         }
+
+
+_ONE_OF_SEVERAL: Final = re.compile(r"([0-9a-f]{32})/(?:[0-9a-f]{16}|\d{1,6})")
+
+
+def trace_of(request_id: str) -> str:
+    """Return the id of the trace that a request is one of several of; `request_id` itself otherwise."""
+    found = _ONE_OF_SEVERAL.fullmatch(request_id)
+    return found[1] if found is not None else request_id
 
 
 def _documents(name: str, given: Iterable[str | Document]) -> tuple[Document, ...]:
@@ -252,3 +274,20 @@ class Reading:
         """Return the row of the case with its `status` and `error` (null if there is none)."""
         row = self.case.as_row()
         return {"request_id": row.pop("request_id"), "status": str(self.status), **row, "error": self.error or None}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReading:
+    """What was read of one trace or row: a reading for each request in it, oldest first, and at least one.
+
+    A trace without a request has one reading that says so. `left_out` counts requests beyond the limit on requests of
+    one trace.
+    """
+
+    readings: tuple[Reading, ...]
+    left_out: int = 0
+
+    @property
+    def last(self) -> Reading:
+        """The newest request."""
+        return self.readings[-1]

@@ -47,8 +47,9 @@ class RequestRecord:
     `outcome` is where it ended in the ledger, empty while in progress; `detail` adds the missing part, the missing
     texts or the option that dropped it. `closed` says why its trace was closed, empty for a row. `probability` is that
     of head sampling, `draw` the hash value that evaluators' probabilities are compared with, 0 to 1. `spans` and
-    `records` count what arrived, `joined` are the first spans. `context` is a `ContextStatus`, empty where nothing was
-    read. Times are in seconds since the epoch.
+    `records` count what arrived, `joined` are the first spans of the request. `context` is a `ContextStatus`, empty
+    where nothing was read. `part_of` is the trace or row that holds it, where that holds several; else empty. Times are
+    in seconds since the epoch.
     """
 
     request_id: str
@@ -68,6 +69,7 @@ class RequestRecord:
     context: str = ""
     joined: tuple[Joined, ...] = ()
     decisions: tuple[EvaluatorDecision, ...] = ()
+    part_of: str = ""
 
 
 class RequestStep(NamedTuple):

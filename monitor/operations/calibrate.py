@@ -44,7 +44,7 @@ class _Version(NamedTuple):
 
 class _Result(NamedTuple):
     by: _Version
-    trace_id: str
+    request_id: str
     weight: float
     defect: bool
 
@@ -151,7 +151,7 @@ class _Joined:
         """Find the results of each label: one by its id, or all of an evaluator on a request."""
         by_trace: dict[tuple[str, str], list[str]] = defaultdict(list)
         for id_, one in self.results.items():
-            by_trace[one.trace_id, one.by.evaluator].append(id_)
+            by_trace[one.request_id, one.by.evaluator].append(id_)
         for row in _labels(path, self.problems):
             self.labels += 1
             ids = [row["id"]] if row["id"] in self.results else by_trace.get((row["request_id"], row["evaluator"]), [])
@@ -206,13 +206,13 @@ def _cells(labels: Sequence[Label]) -> Iterator[ConfusionCell]:
 
 
 def _result(row: Mapping[str, Any]) -> _Result | None:
-    evaluator, version, trace_id = row.get("evaluator"), row.get("version"), row.get("trace_id")
+    evaluator, version, request_id = row.get("evaluator"), row.get("version"), row.get("request_id")
     weight, defect = row.get("weight"), row.get("defect")
-    if not (isinstance(evaluator, str) and isinstance(version, str) and isinstance(trace_id, str)):
+    if not (isinstance(evaluator, str) and isinstance(version, str) and isinstance(request_id, str)):
         return None
     if not (isinstance(weight, int | float) and 0 < weight < float("inf") and isinstance(defect, bool)):
         return None
-    return _Result(_Version(evaluator, version), trace_id, float(weight), defect)
+    return _Result(_Version(evaluator, version), request_id, float(weight), defect)
 
 
 def _labels(path: Path, problems: list[str]) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ Diagnostics(config, SystemClock()).trace("65dbb018012b2df2878b7ad02718e182").con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,9 @@ from monitor.config import Config
 from monitor.errors import MonitorError
 from monitor.extraction.feedback.rules import known_names
 from monitor.judge.setup import place_of
+from monitor.model.case import trace_of
 from monitor.model.external import ScoreSource
+from monitor.model.request_log import RequestRecord
 from monitor.operations.monitor_client import MonitorClient
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.explain import (
@@ -33,7 +35,7 @@ from monitor.pipeline.introspection.explain import (
 )
 from monitor.pipeline.introspection.explain.evaluator import explain_evaluator
 from monitor.pipeline.introspection.explain.reasons import expected_source
-from monitor.pipeline.introspection.explain.trace import explain_trace
+from monitor.pipeline.introspection.explain.trace import explain_requests, explain_trace
 from monitor.pipeline.run import Pipeline
 from monitor.quantities import format_duration
 from monitor.samplers.uniform import Uniform
@@ -72,15 +74,13 @@ class Diagnostics:
 
     async def live_trace(self, request_id: str, evaluator: str = "") -> Explanation:
         """Explain the same on the event loop of the monitor, with what is in progress."""
-        facts = self._facts(request_id)
+        facts, in_progress = self._facts(request_id), list[RequestRecord]()
         if self._live is not None:
-            facts = replace(
-                facts,
-                in_progress=self._live.notes.of(facts.request_id),
-                open=self._live.open_trace(facts.request_id),
-                unread=self._live.is_unread(facts.request_id),
-            )
-        return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator))
+            whole = facts.request_id.rpartition("/")[0] or facts.request_id
+            in_progress = self._live.notes.of(facts.request_id)
+            unread = self._live.is_unread(facts.request_id) or self._live.is_unread(whole)
+            facts = replace(facts, open=self._live.open_trace(whole), unread=unread)
+        return await anyio.to_thread.run_sync(partial(self._of_trace, facts, evaluator, in_progress))
 
     def evaluator(self, name: str, since: float, app: str = "") -> Explanation:
         """Explain why an evaluator ran as often as it did since a wall-clock second, on one app or on all."""
@@ -96,20 +96,43 @@ class Diagnostics:
 
     def _facts(self, request_id: str) -> TraceFacts:
         named = as_id(request_id)
-        salt = self._config.sampling.salt
+        whole = trace_of(named)
         return TraceFacts(
-            request_id=named,
-            least_rate=consistent_sampling.least_rate(consistent_sampling.sampling_id(named)) if named else None,
-            draw=consistent_sampling.value(named, salt),
-            class_draw=consistent_sampling.value(named, f"{salt}/traffic"),
+            least_rate=consistent_sampling.least_rate(consistent_sampling.sampling_id(whole)) if whole else None,
+            **self._draws(named),
         )
 
-    def _of_trace(self, facts: TraceFacts, evaluator: str) -> Explanation:
+    def _draws(self, request_id: str) -> dict[str, Any]:
+        """Return the id of a request with the values that sampling draws for it."""
+        salt = self._config.sampling.salt
+        return {
+            "request_id": request_id,
+            "draw": consistent_sampling.value(request_id, salt),
+            "class_draw": consistent_sampling.value(request_id, f"{salt}/traffic"),
+        }
+
+    def _of_trace(self, facts: TraceFacts, evaluator: str, in_progress: Sequence[RequestRecord] = ()) -> Explanation:
+        recorded: list[RequestRecord] = []
+        stored: list[str] = []
+        results = HistoryReader(self._results) if self._results.exists() else None
         if self._has_records:
-            facts = replace(facts, recorded=self._records.of(facts.request_id), reaches_back=self._records.oldest())
-        if self._results.exists():
-            facts = replace(facts, results=HistoryReader(self._results).by_trace(facts.request_id))
-        return explain_trace(facts, self._setup(), evaluator)
+            recorded = self._records.of(facts.request_id)
+            facts = replace(facts, reaches_back=self._records.oldest())
+        if results is not None:
+            stored = results.requests_of(facts.request_id)
+        ids = dict.fromkeys((*(one.request_id for one in (*recorded, *in_progress)), *stored))
+        explained = []
+        for one in ids or [facts.request_id]:
+            own = facts if one == facts.request_id else replace(facts, **self._draws(one))
+            own = replace(
+                own,
+                recorded=[record for record in recorded if record.request_id == one],
+                in_progress=next((record for record in in_progress if record.request_id == one), None),
+                results=results.by_trace(one) if results is not None else (),
+                of_several="/" in one,
+            )
+            explained.append(explain_trace(own, self._setup(), evaluator))
+        return explained[0] if len(explained) == 1 else explain_requests(facts.request_id, explained)
 
     def _of_evaluator(self, facts: EvaluatorFacts) -> Explanation:
         if self._has_records:
@@ -208,7 +231,12 @@ def is_known(explanation: Explanation) -> bool:
 
 
 def as_id(given: str) -> str:
-    """Return the id in a text: a trace id in any of its usual forms, or the id of a row unchanged."""
-    text = given.strip()
-    digits = text.lower().removeprefix("tr-").removeprefix("0x").replace("-", "")
-    return digits if len(digits) == _TRACE and _HEX.issuperset(digits) else text
+    """Return the id in a text: a trace id in any of its usual forms, or the id of a row unchanged.
+
+    The id of one request of several keeps what follows its slash.
+    """
+    whole, slash, part = given.strip().rpartition("/")
+    if slash:
+        return f"{as_id(whole)}/{part}"
+    digits = part.lower().removeprefix("tr-").removeprefix("0x").replace("-", "")
+    return digits if len(digits) == _TRACE and _HEX.issuperset(digits) else part

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from monitor.config.sections import StorageSettings
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.case import Traffic
+from monitor.model.case import Traffic, trace_of
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import RateScope
 from monitor.privacy import audit
@@ -111,7 +111,7 @@ def _with_texts(row: dict[str, Any], history: HistoryReader) -> dict[str, Any]:
     if "response" in row or row.get("score_source", ScoreSource.OWN) == ScoreSource.OWN:
         return row
     with suppress(MonitorError):
-        ours = next((one for one in history.by_trace(row["trace_id"]) if "response" in one), {})
+        ours = next((one for one in history.by_trace(row["request_id"]) if "response" in one), {})
         return row | {key: ours[key] for key in ("request", "retrieved_context", "response", "user_id") if key in ours}
     return row
 
@@ -172,7 +172,7 @@ def _row(row: Mapping[str, Any], seen: int, masks: _Masks | None) -> dict[str, A
     }
     return {
         "id": row["id"],
-        "request_id": row["trace_id"],
+        "request_id": row["request_id"],
         "app": row["app"],
         "evaluator": row["evaluator"],
         "version": row["version"],
@@ -215,7 +215,7 @@ def _nested(row: Mapping[str, Any], tool: str) -> dict[str, Any]:
             fields = {"inputs": given, "outputs": row["response"], "expectations": {}, "tags": tags}
         case "langfuse":
             fields = {"input": given, "expectedOutput": None, "metadata": answer | about}
-            fields["sourceTraceId"] = row["request_id"]
+            fields["sourceTraceId"] = trace_of(row["request_id"])
         case _:
             fields = {"input": given, "output": answer, "metadata": about}
     return fields | {name: row[name] for name in _LABEL}

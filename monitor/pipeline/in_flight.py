@@ -20,20 +20,21 @@ import anyio
 
 from monitor.errors import TooLarge
 from monitor.extraction import rows
+from monitor.extraction.settings import Turns
 from monitor.model.ack import Ack
-from monitor.model.case import Reading
+from monitor.model.case import Reading, TraceReading
 from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
 from monitor.model.trace import Closed, Trace
 from monitor.pipeline.assembly import ClosedTrace
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.introspection.request_notes import RequestNote, RequestNotes
-from monitor.pipeline.ledger import Ledger, TraceOutcome
+from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from monitor.stages import Runtime
 from monitor.telemetry.tracing import NOTHING, Work
 from monitor.transport.otlp import decode
 
-ReadTrace: TypeAlias = Callable[[Trace], Reading]
+ReadTrace: TypeAlias = Callable[[Trace], TraceReading]
 
 _QUEUE: Final = "closed_traces"
 
@@ -68,8 +69,11 @@ class Complete(ABC):
         """Number of bytes to decode."""
 
     @abstractmethod
-    def read(self, read_trace: ReadTrace) -> Reading:
-        """Read it, with `read_trace` for the trace that it is or holds. Raises `TooLarge` where not all was kept."""
+    def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:
+        """Read it, with `read_trace` for the trace that it is or holds, and these `turns` of a conversation in a row.
+
+        Raises `TooLarge` where not all was kept.
+        """
 
     def record(self, closed_at: float) -> RequestRecord:
         """Begin its record in the request log; `closed_at` is a wall-clock second."""
@@ -104,7 +108,7 @@ class WholeTrace(Complete):
         """See `Complete`."""
         return sum(len(part.encoded) for part in self.trace.parts)
 
-    def read(self, read_trace: ReadTrace) -> Reading:
+    def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:  # noqa: ARG002 - a trace has no turns
         """See `Complete`."""
         trace = self.trace
         if trace.closed is Closed.TOO_LARGE:
@@ -153,11 +157,27 @@ class WholeRow(Complete):
         """See `Complete`."""
         return len(self.row.content)
 
-    def read(self, read_trace: ReadTrace) -> Reading:
+    def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:
         """See `Complete`."""
         return rows.read(
-            self.row, read_trace, source=self.source, probability=self.probability, received_at=self.received_at
+            self.row,
+            read_trace,
+            source=self.source,
+            turns=turns,
+            probability=self.probability,
+            received_at=self.received_at,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRequest:
+    """A request that was read, until it ends; `complete` may hold several, else it is `alone`."""
+
+    complete: Complete
+    reading: Reading
+    note: RequestNote | None
+    work: Work
+    alone: bool
 
 
 class InFlight:
@@ -178,6 +198,7 @@ class InFlight:
         self._rows: deque[Complete] = deque()
         self._all: dict[Complete, RequestNote | None] = {}
         self._unread: dict[Complete, None] = {}
+        self._open: dict[Complete, int] = {}  # how many of its requests have not ended
         self._repeats: dict[str, list[Ack]] = {}
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
@@ -242,13 +263,35 @@ class InFlight:
         self._all[complete] = self._notes.begin(complete.record(self._runtime.clock.now()))
         return complete
 
+    def read(self, complete: Complete, found: TraceReading, work: Work = NOTHING) -> list[OpenRequest]:
+        """Begin the requests found in what was begun, at least one; it ends with the last of them."""
+        self._ledger.found(complete.app, complete.source, len(found.readings), found.left_out)
+        self._open[complete] = len(found.readings)
+        notes = self._notes.divide(self._all[complete], [one.case.request_id for one in found.readings])
+        work.set({"rag_monitor.requests": len(found.readings)})
+        alone = len(notes) == 1
+        return [OpenRequest(complete, one, note, work, alone) for one, note in zip(found.readings, notes, strict=True)]
+
+    def end_request(self, one: OpenRequest, outcome: RequestOutcome) -> None:
+        """End a request that was read; with the last one of a trace also the trace."""
+        complete = one.complete
+        self._ledger.request_ended(complete.app, complete.source, outcome)
+        self._notes.end(one.note, outcome)
+        self._open[complete] -= 1
+        if not self._open[complete]:
+            del self._open[complete]
+            self._end(complete, TraceOutcome.READ, one.work, shown=outcome.value if one.alone else "")
+
     def end(self, complete: Complete, outcome: TraceOutcome, work: Work = NOTHING) -> None:
-        """End a request that was begun, with all deliveries that repeated it; and `work`, our own trace of it."""
-        self._ledger.ended(complete.app, complete.source, outcome)
+        """End what was begun and holds no request, with all deliveries that repeated it; and `work`, our own trace."""
         self._notes.end(self._all[complete], outcome)
+        self._end(complete, outcome, work)
+
+    def _end(self, complete: Complete, outcome: TraceOutcome, work: Work, *, shown: str = "") -> None:
+        self._ledger.ended(complete.app, complete.source, outcome)
         if work.recorded:
             facts = {"rag_monitor.app": complete.app, "rag_monitor.source": complete.source}
-            work.set({**facts, "rag_monitor.outcome": outcome.value})
+            work.set({**facts, "rag_monitor.outcome": shown or outcome.value})
             work.end()
         self._settle(complete, self._repeats.pop(complete.request_id, []))
 

@@ -1,8 +1,10 @@
-"""The ledger: every trace received ends in exactly one counted place.
+"""The ledger: every trace received, and every request in it, ends in exactly one counted place.
 
-    received = the sum over all outcomes + pending
+    traces received = the sum over all outcomes of traces + pending traces
+    requests found in traces = the sum over all outcomes of requests + pending requests
 
-All changes, and the scrape, happen on the event loop without waiting in between, so the equation holds at every scrape.
+A row is a trace here, and its turns are requests. All changes, and the scrape, happen on the event loop without waiting
+in between, so both equations hold at every scrape.
 """
 
 from __future__ import annotations
@@ -22,19 +24,28 @@ from monitor.telemetry.metrics import Metrics
 class TraceOutcome(StrEnum):
     """Where a trace ends. The values are the metric label `outcome`."""
 
-    SAMPLED_OUT = "sampled_out"  # head sampling, or the rate of its traffic class, did not choose it
-    FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
-    NO_REQUEST = "no_request"  # no question was answered: indexing, health checks, creation of an agent
+    SAMPLED_OUT = "sampled_out"  # head sampling did not choose it
+    FILTERED = "filtered"  # left out by the configuration, and no request: a health check
+    NO_REQUEST = "no_request"  # nobody was answered: indexing, health checks, creation of an agent
     INCOMPLETE = "incomplete"
-    CONTENT_MISSING = "content_missing"
-    FAILED_REQUEST = "failed_request"
     OWN_TELEMETRY = "own_telemetry"  # the monitor's own telemetry: never judged
     INVALID = "invalid"
     TOO_LARGE = "too_large"
     EXPIRED = "expired"  # given up: it waited in the spool for longer than `storage.retention`
     FORGOTTEN = "forgotten"  # erased by `rag-monitor forget` before it was evaluated
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
+    READ = "read"  # it holds requests, each of which has ended in an outcome of its own
+
+
+class RequestOutcome(StrEnum):
+    """Where a request of a trace ends. The values are the metric label `outcome`."""
+
     EVALUATED = "evaluated"
+    FAILED_REQUEST = "failed_request"  # the service itself failed to answer
+    CONTENT_MISSING = "content_missing"
+    FILTERED = "filtered"  # left out by the configuration: a health check, or what `traffic.drop` names
+    SAMPLED_OUT = "sampled_out"  # the rate of its traffic class did not choose it
+    TOO_MANY = "too_many"  # beyond the limit on requests of one trace
 
 
 class _Page(NamedTuple):
@@ -42,10 +53,13 @@ class _Page(NamedTuple):
     received: Counter
     pending: Gauge
     outcomes: dict[TraceOutcome, Counter]
+    found: Counter
+    open_requests: Gauge
+    request_outcomes: dict[RequestOutcome, Counter]
 
 
 class Ledger:
-    """Counts traces in and out. An app's series are all created, at 0, when it is first seen.
+    """Counts traces and their requests in and out. An app's series are all created, at 0, when it is first seen.
 
     `first_seen` is called with the name of each app before its first trace is counted. `alerts` hear of each trace that
     was received, to notice when evaluations are missing. `recorder` sums up in the request log where requests end.
@@ -82,6 +96,24 @@ class Ledger:
         page.outcomes[outcome].inc()
         page.pending.dec()
         self.pending -= 1
+        if self._recorder is not None and outcome is not TraceOutcome.READ:  # its requests are recorded
+            self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
+
+    def found(self, app: str, source: str, requests: int, left_out: int = 0) -> None:
+        """Count the requests found in a trace; they are now pending, except `left_out`, which are beyond the limit."""
+        page = self._page(app, source)
+        page.found.inc(requests + left_out)
+        page.open_requests.inc(requests)
+        if left_out:
+            page.request_outcomes[RequestOutcome.TOO_MANY].inc(left_out)
+            if self._recorder is not None:
+                self._recorder.count(RequestStep(page.app, source, "", RequestOutcome.TOO_MANY.value), left_out)
+
+    def request_ended(self, app: str, source: str, outcome: RequestOutcome) -> None:
+        """Count the end of a pending request; `app` and `source` are those its trace was received under."""
+        page = self._page(app, source)
+        page.request_outcomes[outcome].inc()
+        page.open_requests.dec()
         if self._recorder is not None:
             self._recorder.count(RequestStep(page.app, source, "", outcome.value), 1)
 
@@ -105,6 +137,9 @@ class Ledger:
                 self._metrics.traces_received.labels(*labels),
                 self._metrics.traces_pending.labels(*labels),
                 {outcome: self._metrics.traces.labels(*labels, outcome.value) for outcome in TraceOutcome},
+                self._metrics.requests_found.labels(*labels),
+                self._metrics.requests_pending.labels(*labels),
+                {outcome: self._metrics.requests_ended.labels(*labels, outcome.value) for outcome in RequestOutcome},
             )
             if len(self._pages) > _MOST_PAGES:
                 self._pages.clear()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 from prometheus_client import Counter, Histogram
@@ -16,13 +16,13 @@ from prometheus_client import Counter, Histogram
 from monitor.errors import TooLarge
 from monitor.extraction import compose, coverage
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import Case, Reading, ReadingStatus, TraceReading
 from monitor.model.outcome import EvaluationResult
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.feedback.processor import FeedbackProcessor
-from monitor.pipeline.in_flight import Complete, InFlight, WholeRow
-from monitor.pipeline.introspection.request_notes import current
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.in_flight import Complete, InFlight, OpenRequest, WholeRow
+from monitor.pipeline.introspection import request_notes
+from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules
@@ -93,12 +93,14 @@ _log = logging.getLogger(__name__)
 _DELIVERING = 256  # cases whose local results may be on their way to the sinks, before reading waits for these
 _LARGE = 256 * 1024  # bytes of a request that is decoded in a worker thread, so that the receivers stay quick
 
-_OUTCOMES = {
-    ReadingStatus.READY: TraceOutcome.EVALUATED,
-    ReadingStatus.CONTENT_MISSING: TraceOutcome.CONTENT_MISSING,
-    ReadingStatus.FAILED_REQUEST: TraceOutcome.FAILED_REQUEST,
+_NO_REQUESTS = {
     ReadingStatus.NO_REQUEST: TraceOutcome.NO_REQUEST,
     ReadingStatus.INCOMPLETE: TraceOutcome.INCOMPLETE,
+}
+_OUTCOMES = {
+    ReadingStatus.READY: RequestOutcome.EVALUATED,
+    ReadingStatus.CONTENT_MISSING: RequestOutcome.CONTENT_MISSING,
+    ReadingStatus.FAILED_REQUEST: RequestOutcome.FAILED_REQUEST,
 }
 
 
@@ -134,27 +136,52 @@ class Readers:
         self._delivering = anyio.Semaphore(_DELIVERING)
 
     async def run(self) -> None:
-        """Read requests one after the other until cancelled; their evaluations run in parallel."""
+        """Read traces and rows one after the other until cancelled; their evaluations run in parallel."""
         async with anyio.create_task_group() as judging:
             while True:
                 complete = await self._in_flight.begin_next()
                 work = self._tracer.begin("case")
                 with work:
-                    outcome = await self._read_one(complete, work, judging)
-                if outcome is not None:
-                    self._in_flight.end(complete, outcome, work)
+                    await self._read_one(complete, work, judging)
 
-    async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> TraceOutcome | None:
-        """Read a request and score it locally. Return its outcome; None while `judging` continues with it."""
+    async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
+        """Read a trace or a row, and score its requests locally. Those that `judging` continues with end there."""
         with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
-            reading = await self._reading(complete)
-            if isinstance(reading, Reading):
-                reading = self._sorted(reading)
-            if isinstance(reading, TraceOutcome):
-                return reading
-            if self._private.forgets(reading.case, complete.received_at):
-                return TraceOutcome.FORGOTTEN
-            work.about(reading.case.request_id, reading.case.span_id)
+            found = await self._found(complete)
+        if isinstance(found, TraceOutcome):
+            self._in_flight.end(complete, found, work)
+            return
+        case = found.readings[0].case
+        work.about(case.trace_id, case.span_id)
+        if any(self._private.forgets(one.case, complete.received_at) for one in found.readings):
+            self._in_flight.end(complete, TraceOutcome.FORGOTTEN, work)
+            return
+        outcome = _NO_REQUESTS.get(found.readings[0].status)
+        if outcome is not None:
+            outcome = await self._without_request(found.readings[0], outcome)
+            self._in_flight.end(complete, outcome, work)
+            return
+        for one in self._in_flight.read(complete, found, work):
+            request_notes.enter(one.note)
+            ended = await self._evaluate(one, judging)
+            if ended is not None:
+                self._in_flight.end_request(one, ended)
+            await anyio.lowlevel.checkpoint()  # a trace may hold hundreds
+
+    async def _without_request(self, reading: Reading, outcome: TraceOutcome) -> TraceOutcome:
+        """Deal with a trace in which no question was answered, or of which a part is missing."""
+        kept = self._sorted(reading)
+        if not isinstance(kept, Reading):
+            return TraceOutcome.FILTERED
+        if self._feedback is not None:
+            await self._feedback.before_sampling(kept)
+        return outcome
+
+    async def _evaluate(self, one: OpenRequest, judging: TaskGroup) -> RequestOutcome | None:
+        """Score a request locally. Return its outcome; None while `judging` continues with it."""
+        reading = self._sorted(one.reading)
+        if not isinstance(reading, Reading):
+            return reading
         self._readings.count(reading)
         if reading.status is not ReadingStatus.READY:
             if self._feedback is not None:
@@ -169,34 +196,32 @@ class Readers:
         if found.results:
             await self._delivering.acquire()
         elif not chosen:
-            return _OUTCOMES[reading.status]
-        known = replace(reading, case=found.case)
-        judging.start_soon(self._judge, complete, known, found.results, chosen, work)
+            return RequestOutcome.EVALUATED
+        judging.start_soon(self._judge, one, found.case, found.results, chosen)
         return None
 
-    def _sorted(self, reading: Reading) -> Reading | TraceOutcome:
+    def _sorted(self, reading: Reading) -> Reading | RequestOutcome:
         """Apply the traffic rules: return the reading, or the outcome if the request ends here."""
         kept = self._traffic.sort(reading)
-        if (note := current()) is not None:
+        if (note := request_notes.current()) is not None:
             note.read(kept if isinstance(kept, Reading) else reading)
-            if isinstance(kept, TraceOutcome):
+            if not isinstance(kept, Reading):
                 note.left_out(self._traffic.left_out_by(reading.case))
         return kept
 
     async def _judge(
         self,
-        complete: Complete,
-        reading: Reading,
+        one: OpenRequest,
+        case: Case,
         results: Sequence[EvaluationResult],
         chosen: Sequence[tuple[ConfiguredEvaluator, SamplingDecision]],
-        work: Work,
     ) -> None:
         """Deliver `results` of the local evaluators, and score the case with the chosen judged ones."""
         async with anyio.create_task_group() as side_by_side:
             if results:
                 side_by_side.start_soon(self._deliver, results)
-            await self._evaluation.score_judged(reading.case, chosen)
-        self._in_flight.end(complete, _OUTCOMES[reading.status], work)
+            await self._evaluation.score_judged(case, chosen)
+        self._in_flight.end_request(one, RequestOutcome.EVALUATED)
 
     async def _deliver(self, results: Sequence[EvaluationResult]) -> None:
         try:
@@ -204,11 +229,11 @@ class Readers:
         finally:
             self._delivering.release()
 
-    def _read_whole(self, complete: Complete) -> Reading:
-        reading = complete.read(self._read_trace)
-        return self._settings.with_prompt(reading) if isinstance(complete, WholeRow) else reading
+    def _read_whole(self, complete: Complete) -> TraceReading:
+        found = complete.read(self._read_trace, self._settings.turns)
+        return self._settings.with_prompt(found) if isinstance(complete, WholeRow) else found
 
-    async def _reading(self, complete: Complete) -> Reading | TraceOutcome:
+    async def _found(self, complete: Complete) -> TraceReading | TraceOutcome:
         """Read a closed trace or a row. Return the outcome instead if it is too large or reading failed."""
         try:
             if complete.size > _LARGE:

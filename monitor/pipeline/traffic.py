@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from monitor.extraction import slices
 from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.outcome import RateScope
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome
 from monitor.quantities import Duration, Rate
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
@@ -135,15 +135,15 @@ class TrafficRules:
         self._runtime = runtime
         self._announced: set[tuple[str, Traffic]] = set()
 
-    def sort(self, reading: Reading) -> Reading | TraceOutcome:
+    def sort(self, reading: Reading) -> Reading | RequestOutcome:
         """Return the reading with its class and updated probability, or the outcome if the request ends here."""
         case = reading.case
         if self._dropped_by(case):
-            return TraceOutcome.FILTERED
+            return RequestOutcome.FILTERED
         traffic = self.class_of(case)
         rate = self._settings.rates.get(traffic, 1.0) if reading.status is ReadingStatus.READY else 1.0
         if rate < 1 and not consistent_sampling.chosen(case.request_id, self._salt, rate):
-            return TraceOutcome.SAMPLED_OUT
+            return RequestOutcome.SAMPLED_OUT
         if traffic is not Traffic.PRODUCTION:
             self._announce(case.app, traffic)
         return replace(reading, case=replace(case, traffic=traffic, probability=case.probability * rate))

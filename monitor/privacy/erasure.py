@@ -37,12 +37,17 @@ class ErasureMarks:
         self._users: dict[str, float] = {}
 
     def holds(self, trace: str, user: str, at: float) -> bool:
-        """Return whether `trace` is erased, or a request of `user` at the wall-clock second `at`.
+        """Return whether a request is erased: its `trace`, or all of `user` up to the wall-clock second `at`.
 
         Looks at the file at most once a second.
         """
         self._look()
-        return trace in self._traces or (bool(user) and self._users.get(user, float("-inf")) >= at)
+        whole = trace.rpartition("/")[0]  # the trace or row that a request is one of several of
+        return (
+            trace in self._traces
+            or whole in self._traces
+            or (bool(user) and self._users.get(user, float("-inf")) >= at)
+        )
 
     def _look(self) -> None:
         now = self._clock.monotonic()

@@ -56,7 +56,7 @@ def to_plain(result: EvaluationResult, *, explanations: bool) -> PlainResult:
     if score is not None:
         facts |= {"defect": result.defect, "level": clean(result.level)}
     return PlainResult(
-        trace_id=case.request_id if _TRACE_ID.fullmatch(case.request_id) else "",
+        trace_id=case.trace_id if _TRACE_ID.fullmatch(case.trace_id) else "",
         span_id=case.span_id if _SPAN_ID.fullmatch(case.span_id) else "",
         name=clean(result.evaluator),
         score=score.value if score is not None else None,

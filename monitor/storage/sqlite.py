@@ -333,6 +333,15 @@ class Eraser:
         if number:
             self.rows[table] = self.rows.get(table, 0) + number
 
+    def requests_of(self, table: str, column: str, ids: Collection[str]) -> set[str]:
+        """Return `ids` with the ids of all requests in `column` that are part of one of these traces or rows."""
+        found = set(ids)
+        if self.has(table):
+            sql = f"SELECT DISTINCT {column} FROM {table} WHERE {column} > ? AND {column} < ?"  # noqa: S608 - ours
+            for one in ids:
+                found.update(name for (name,) in self.db.execute(sql, (f"{one}/", f"{one}0")))  # 0 comes after /
+        return found
+
 
 @contextmanager
 def erasing(path: Path, *, dry_run: bool) -> Iterator[Eraser]:

@@ -95,6 +95,20 @@ class Series:
     traces_pending = gauge(
         "ragmonitor_traces_pending", "Traces that are open, queued or being evaluated.", ("app", "source")
     )
+    requests_found = counter(
+        "ragmonitor_requests_found",
+        "Requests found in traces that were read: most traces hold one, a batch or a conversation holds several. A row "
+        "is a trace here, each of its turns a request.",
+        ("app", "source"),
+    )
+    requests_ended = counter(
+        "ragmonitor_requests",
+        "The ledger of requests: by the one outcome that each ended in. Found = the sum of these + pending.",
+        ("app", "source", "outcome"),
+    )
+    requests_pending = gauge(
+        "ragmonitor_requests_pending", "Requests of traces that were read, being evaluated.", ("app", "source")
+    )
     traces_closed = counter(
         "ragmonitor_traces_closed",
         "Traces by the reason why the monitor stopped waiting for more of their spans.",
@@ -127,6 +141,18 @@ class Series:
     # no series except while a change is rolled out.
     evaluations = counter(
         "ragmonitor_evaluations", "Scored evaluations.", ("app", "evaluator", "version", "level", "defect")
+    )
+    sessions = counter(
+        "ragmonitor_sessions",
+        "Conversations (sessions of the service) of which at least one answer was scored, live: each once, and again "
+        "after 24 hours without one. Of those that were sampled, unweighted; answers without a session are in none.",
+        ("app", "evaluator", "version"),
+    )
+    sessions_defective = counter(
+        "ragmonitor_sessions_defective",
+        "Those of them with at least one defective answer. Where not every answer is judged, their share is a lower "
+        "bound.",
+        ("app", "evaluator", "version"),
     )
     evaluation_weight = counter(
         "ragmonitor_evaluation_weight",

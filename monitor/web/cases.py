@@ -84,6 +84,7 @@ def _case(rows: Sequence[Mapping[str, Any]], context: PageContext, settings: UiS
     answered_at, stated = _number(row.get("answered_at")), _mapping(row.get("attributes"))
     return CaseView(
         at=context.runtime.clock.now(),
+        request_id=_text(row.get("request_id")),
         trace_id=_text(row.get("trace_id")),
         span_id=_text(row.get("span_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
@@ -113,7 +114,7 @@ def _by_trace(rows: Sequence[Mapping[str, Any]]) -> list[AnswerView]:
     """Return answers in the order of the first result of each, leaving out later ones with the same texts."""
     together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
-        together.setdefault((_text(row.get("trace_id")), _text(row.get("span_id"))), []).append(row)
+        together.setdefault((_text(row.get("request_id")), _text(row.get("span_id"))), []).append(row)
     same: dict[object, list[list[Mapping[str, Any]]]] = {}
     for key, ours in together.items():
         first = _with_texts(ours)
@@ -139,6 +140,7 @@ def _answer(rows: Sequence[Mapping[str, Any]], *, duplicates: int) -> AnswerView
     ]
     question = _text(request.get("query"))
     return AnswerView(
+        request_id=_text(row.get("request_id")),
         trace_id=_text(row.get("trace_id")),
         app=_text(row.get("app")) or UNKNOWN_APP,
         at=min(one.evaluated_at for one in results),

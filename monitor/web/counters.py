@@ -17,7 +17,10 @@ Pair = tuple[str, str]
 
 @dataclass(slots=True)
 class TraceCounts:
-    """One app's traces since the process started: `received` is the sum of `ended` and `pending`."""
+    """One app's traces since the process started.
+
+    `ended` counts the requests in traces that were read, and the traces without any, by outcome.
+    """
 
     received: int = 0
     pending: int = 0
@@ -51,9 +54,9 @@ def read_counters(metrics: Metrics) -> CounterValues:
         traces[labels["app"]].received += number
     for labels, number in _samples(metrics.traces_pending):
         traces[labels["app"]].pending += number
-    for labels, number in _samples(metrics.traces):
+    for labels, number in (*_samples(metrics.requests_ended), *_samples(metrics.traces)):
         ended = traces[labels["app"]].ended
-        if number:
+        if number and labels["outcome"] != "read":
             ended[labels["outcome"]] = ended.get(labels["outcome"], 0) + number
     selected = {(labels["app"], labels["evaluator"]): number for labels, number in _samples(metrics.selected)}
     unscored, skipped = _by_reason(metrics.unscored), _by_reason(metrics.skipped)

@@ -29,7 +29,7 @@ class ViewAudit:
 
     async def answers_shown(self, path: str, answers: Sequence[CaseView | AnswerView]) -> None:
         """Record that these answers are about to be shown at `path`; those without any text do not count."""
-        await self.texts_shown(path, [one.trace_id for one in answers if _has_text(one)])
+        await self.texts_shown(path, [one.request_id for one in answers if _has_text(one)])
 
     async def texts_shown(self, path: str, ids: Sequence[str]) -> None:
         """Record that texts of these requests are about to be shown at `path`."""

@@ -95,6 +95,8 @@ class CaseView(ApiModel):
     """One answer with everything that is known about it. Texts are null where they are not stored (`storage.texts`)."""
 
     at: float
+    request_id: str
+    """The trace or the row; followed by `/` and a span or a turn where this holds several requests."""
     trace_id: str
     span_id: str
     app: str
@@ -124,6 +126,7 @@ class CaseView(ApiModel):
 class AnswerView(ApiModel):
     """One answer of a list, with its matching results. Texts are excerpts, null where they are not stored."""
 
+    request_id: str
     trace_id: str
     app: str
     at: float
@@ -317,10 +320,11 @@ class AppView(ApiModel):
     state: RateState
     rates: list[RateView]
     received: int
-    """Traces received: the sum of `ended` and `pending`."""
+    """Traces received."""
     pending: int
+    """Traces that have not ended."""
     ended: dict[str, int]
-    """Traces by outcome; each has exactly one."""
+    """Requests of traces, and traces without any, by outcome. A trace may hold several requests."""
 
 
 EvaluatorState: TypeAlias = Literal["paused", "error", "overloaded", "degraded", "never_run", "ok"]

@@ -32,6 +32,22 @@ class WhyStepView(ApiModel):
     """The reason of a `skipped` or `unscored` result, where there is one."""
 
 
+class WhyRequestView(ApiModel):
+    """Why one request of several in a trace has the scores it has, or none."""
+
+    subject: str
+    """The request."""
+    cause: CauseName
+    """The cause, as one word."""
+    reason: str
+    """The reason of a `skipped` or `unscored` result, where there is one."""
+    conclusion: str
+    """The cause, in one sentence."""
+    setting: str
+    """The one setting that would change it; empty where none would."""
+    steps: list[WhyStepView]
+
+
 class WhyView(ApiModel):
     """Why a trace, or an evaluator, has the scores it has, or none."""
 
@@ -47,6 +63,8 @@ class WhyView(ApiModel):
     setting: str
     """The one setting that would change it; empty where none would."""
     steps: list[WhyStepView]
+    requests: list[WhyRequestView]
+    """The same for each request of a trace that holds several; else empty."""
 
 
 async def explain(context: PageContext, query: WhyQuery) -> WhyView:
@@ -73,15 +91,30 @@ def _view(found: Explanation, now: float) -> WhyView:
         reason=found.reason,
         conclusion=found.conclusion,
         setting=found.setting,
-        steps=[
-            WhyStepView(
-                what=one.what,
-                text=one.text,
-                setting=one.setting,
-                evaluator=one.evaluator,
-                cause=one.cause.value if one.cause else None,
+        steps=_steps(found),
+        requests=[
+            WhyRequestView(
+                subject=one.subject,
+                cause=one.cause.value,
                 reason=one.reason,
+                conclusion=one.conclusion,
+                setting=one.setting,
+                steps=_steps(one),
             )
-            for one in found.steps
+            for one in found.requests
         ],
     )
+
+
+def _steps(found: Explanation) -> list[WhyStepView]:
+    return [
+        WhyStepView(
+            what=one.what,
+            text=one.text,
+            setting=one.setting,
+            evaluator=one.evaluator,
+            cause=one.cause.value if one.cause else None,
+            reason=one.reason,
+        )
+        for one in found.steps
+    ]

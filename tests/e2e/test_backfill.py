@@ -202,7 +202,7 @@ def test_what_the_spool_keeps_can_be_judged_later_and_is_never_taken_up_by_itsel
         monitor.config["storage"]["spool_retention"] = "1h"
         with monitor:
             ask(monitor.http, 5)
-            read = lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 5  # noqa: E731
+            read = lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 5  # noqa: E731
             wait_until(read, 30, "the traces")
             wait_until(lambda: monitor.total("ragmonitor_spool_retained_bytes") > 0, 10, "what is kept of them")
             monitor.terminate(60)  # an import that has begun is waited for

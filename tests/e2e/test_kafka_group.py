@@ -106,7 +106,7 @@ def test_spans_and_their_log_records_come_through_a_collector_to_the_same_replic
         for one in range(0, TRACES, 20):
             post(collector, "traces", spans(ids[one : one + 20]))
             post(collector, "logs", logs(ids[one : one + 20]))
-        wait_until(lambda: fleet.total("ragmonitor_traces_total", outcome="evaluated") == TRACES, 60, "all judged")
+        wait_until(lambda: fleet.total("ragmonitor_requests_total", outcome="evaluated") == TRACES, 60, "all judged")
         wait_for_all(broker, encoding, list(names.values()), 30)
         for one in fleet.replicas:
             assert assert_balanced(one.samples()) > 0
@@ -126,7 +126,7 @@ def test_of_a_trace_that_is_spread_over_replicas_the_parts_without_its_root_are_
         load.send(200)
         wait_for_all(broker, "spread", ["spread.spans"], 60)
         received = sum(assert_balanced(one.samples()) for one in fleet.replicas)
-        judged = fleet.total("ragmonitor_traces_total", outcome="evaluated")
+        judged = fleet.total("ragmonitor_requests_total", outcome="evaluated")
         assert received > 1.5 * 200
         assert judged == 200
         assert fleet.total("ragmonitor_traces_total", outcome="incomplete") == received - judged

@@ -33,7 +33,7 @@ def test_what_a_real_exporter_sends_is_judged_and_the_ledger_balances_at_every_s
         service.flush()
         wait_until(lambda: all_ended(monitor, 40), 20, "the end of all traces")
         service.close()
-        assert monitor.total("ragmonitor_traces_total", outcome="evaluated") == 40
+        assert monitor.total("ragmonitor_requests_total", outcome="evaluated") == 40
         name = "overlap_groundedness"
         assert monitor.total("ragmonitor_evaluations_total", evaluator=name, defect="true") == 10
         assert monitor.total("ragmonitor_evaluation_weight_total", evaluator=name) == 40
@@ -90,14 +90,14 @@ def test_sigterm_loses_nothing_and_nothing_is_judged_twice(tmp_path):
     service = RagService.over_http(monitor.http)
     asked |= {service.ask() for _ in range(20)}
     service.flush()
-    wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 20, 20, "the first verdicts")
+    wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 20, 20, "the first verdicts")
     asked |= {service.ask() for _ in range(20)}
     service.flush()
     assert monitor.terminate(10) == 0  # these twenty are still open: too early to be complete
     service.close()
     with monitor:
         wait_until(lambda: all_ended(monitor, 20), 20, "the end of what was left over")
-        assert monitor.total("ragmonitor_traces_total", outcome="evaluated") == 20
+        assert monitor.total("ragmonitor_requests_total", outcome="evaluated") == 20
         assert monitor.terminate() == 0
     found = results(monitor)
     assert sorted(found) == sorted(asked)

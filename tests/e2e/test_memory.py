@@ -43,7 +43,7 @@ def ask(running: MonitorProcess) -> float:
     service.close()
 
     def done() -> bool:
-        judged = running.total("ragmonitor_traces_total", outcome="evaluated")
+        judged = running.total("ragmonitor_requests_total", outcome="evaluated")
         return judged == TRACES and not running.total("ragmonitor_traces_pending")
 
     wait_until(done, 60, "the verdicts")

@@ -38,7 +38,7 @@ def test_the_loud_app_is_thinned_and_what_was_drawn_holds_after_a_crash(tmp_path
             return monitor.total("ragmonitor_evaluations_selected_total", app=app)
 
         def drawn() -> bool:
-            ended = monitor.total("ragmonitor_traces_total", app="loud", outcome="evaluated")
+            ended = monitor.total("ragmonitor_requests_total", app="loud", outcome="evaluated")
             return selected("quiet") == QUIET and ended + selected("loud") == LOUD
 
         ask(monitor.http, "loud", LOUD)

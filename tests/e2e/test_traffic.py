@@ -76,9 +76,9 @@ def test_each_request_is_counted_where_it_belongs_and_everything_adds_up(tmp_pat
         ):
             assert monitor.post(body) == 200
         wait_until(lambda: monitor.total("ragmonitor_traces_total") == 40, 20, "the end of all traces")
-        assert monitor.total("ragmonitor_traces_total", outcome="filtered") == 7
-        assert monitor.total("ragmonitor_traces_total", outcome="sampled_out") == 6
-        assert monitor.total("ragmonitor_traces_total", outcome="evaluated") == 27
+        assert monitor.total("ragmonitor_requests_total", outcome="filtered") == 7
+        assert monitor.total("ragmonitor_requests_total", outcome="sampled_out") == 6
+        assert monitor.total("ragmonitor_requests_total", outcome="evaluated") == 27
         assert monitor.total(MAIN) == 15
         assert monitor.total(MAIN, defect="true") == 5
         assert monitor.total("ragmonitor_non_production_evaluations_total", traffic="internal", outcome="defect") == 5
@@ -163,7 +163,7 @@ async def test_draining_a_backlog_of_an_hour_raises_no_alert_and_news_still_does
             await monitor.post(request(range(first, first + 50), BAD, ended=time.time() - HOUR + first))
         assert monitor.total("ragmonitor_traces_pending") == backlog
     async with Held(tmp_path, quiet="200ms") as monitor:
-        await until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == backlog)
+        await until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == backlog)
         assert monitor.total(late, outcome="defect") == backlog
         assert monitor.total(MAIN) == 0
         await anyio.sleep(0.5)  # several looks at the alerts
@@ -199,7 +199,7 @@ def test_content_risk_is_told_apart_by_whether_the_request_is_an_attack(tmp_path
         with MonitorProcess(tmp_path, settings) as monitor:
             body = "\n".join(json.dumps(row) for row in rows).encode()
             assert monitor.post(body, "/v1/cases", "application/x-ndjson") == 200
-            wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 7, 40, "all verdicts")
+            wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 7, 40, "all verdicts")
             told = functools.partial(
                 monitor.total, "ragmonitor_slice_evaluations_total", slice="request.attack", evaluator="violence"
             )

@@ -76,7 +76,7 @@ def test_what_waits_for_the_judge_when_the_monitor_stops_is_judged_after_the_res
     assert monitor.terminate(10) == 0
     llm.always(fine())
     with monitor:
-        wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 10, 40, "the verdicts")
+        wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 10, 40, "the verdicts")
         assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance") == 10
         assert monitor.total("ragmonitor_evaluations_total", evaluator="overlap_groundedness") == 0
         assert_balanced(monitor.samples())
@@ -110,7 +110,7 @@ def test_a_sampled_rate_weighs_what_it_kept_by_what_it_left_out(tmp_path):
         service.close()
         wait_until(lambda: assert_balanced(monitor.samples()) == 200, 20, "all traces")
         wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the verdicts")
-        kept = monitor.total("ragmonitor_traces_total", outcome="evaluated")
+        kept = monitor.total("ragmonitor_requests_total", outcome="evaluated")
         assert monitor.total("ragmonitor_traces_total", outcome="sampled_out") == 200 - kept
         assert 20 <= kept <= 85
         assert monitor.total("ragmonitor_evaluation_weight_total") == pytest.approx(4 * kept)

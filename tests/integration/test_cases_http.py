@@ -80,7 +80,7 @@ def test_rows_are_judged_and_the_ledger_balances_at_every_scrape(tmp_path: Path)
         zipped = gzip.compress(lines(row("zipped", app="shop")))
         assert post(monitor.http, zipped, NDJSON, **{"content-encoding": "gzip"}).json()["accepted"] == 1
         wait_until(lambda: ended(monitor, 42), 20, "the end of all rows")
-        assert monitor.total("ragmonitor_traces_total", app="shop", source="cases", outcome="evaluated") == 42
+        assert monitor.total("ragmonitor_requests_total", app="shop", source="cases", outcome="evaluated") == 42
         assert monitor.total("ragmonitor_evaluations_total", app="shop", defect="true") == 5
         assert monitor.total("ragmonitor_rows_total", source="cases", outcome="kept") == 42
         assert monitor.total("ragmonitor_receiver_requests_total", source="otlp_http", code="200") == 5
@@ -101,12 +101,14 @@ def test_each_row_ends_in_its_own_place(tmp_path: Path) -> None:
             answer = post(monitor.http, body, path="/v1/cases?service=bakery").json()
             assert (answer["accepted"], answer["rejected"]) == (4, 1)
         wait_until(lambda: ended(monitor, 6), 20, "the end of all rows")
+        samples = monitor.samples()
         outcomes = {
             at["outcome"]: value
-            for at, value in monitor.samples()["ragmonitor_traces_total"]
+            for family in ("requests", "traces")
+            for at, value in samples[f"ragmonitor_{family}_total"]
             if at["source"] == "cases" and at["app"] == "bakery" and value
         }
-        assert outcomes == {"evaluated": 2, "sampled_out": 1, "content_missing": 1, "invalid": 2}
+        assert outcomes == {"evaluated": 2, "content_missing": 1, "read": 3, "sampled_out": 1, "invalid": 2}
         assert monitor.total("ragmonitor_rows_total", outcome="duplicate") == 3
         assert monitor.total("ragmonitor_evaluation_weight_total", app="bakery") == 4.0
 
@@ -206,7 +208,7 @@ def test_the_app_is_the_rows_own_else_the_senders_else_unknown(tmp_path: Path) -
         post(monitor.http, lines(row("c")))
         wait_until(lambda: ended(monitor, 3), 20, "the end of all rows")
         for app in ("shop", "café", "unknown"):
-            assert monitor.total("ragmonitor_traces_total", app=app, outcome="evaluated") == 1
+            assert monitor.total("ragmonitor_requests_total", app=app, outcome="evaluated") == 1
             assert monitor.total("ragmonitor_evaluations_total", app=app) == 1
 
 

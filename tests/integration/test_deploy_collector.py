@@ -48,7 +48,7 @@ def post(collector: DeployedCollector, body: bytes) -> None:
 
 
 def judged(*monitors: MonitorProcess) -> list[float]:
-    return [one.total("ragmonitor_traces_total", outcome="evaluated") for one in monitors]
+    return [one.total("ragmonitor_requests_total", outcome="evaluated") for one in monitors]
 
 
 def monitor(folder: Path, **more: Any) -> MonitorProcess:

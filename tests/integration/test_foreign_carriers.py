@@ -176,7 +176,7 @@ def test_a_verdict_on_a_request_that_cannot_be_judged_is_on_its_app_all_the_same
     row = json.dumps(said).encode()
     assert local.post(row, "/v1/cases", "application/x-ndjson") == 200
     wait_until(lambda: local.total("ragmonitor_traces_total", app="shop") == 1, 20, "the end of the row")
-    assert local.total("ragmonitor_traces_total", outcome="content_missing") == 1
+    assert local.total("ragmonitor_requests_total", outcome="content_missing") == 1
     carry(local, "f" * 32, **DOWN)
     came(local, 1, outcome="scored")
     assert local.total("ragmonitor_evaluations_total", app="shop", evaluator="user_feedback") == 1

@@ -296,7 +296,7 @@ def test_switched_off_it_says_that_nothing_is_kept_and_tells_from_results(tmp_pa
     config = {"evaluators": [{"type": "overlap_groundedness"}], "alerts": [], "storage": state}
     with MonitorProcess(tmp_path, config) as monitor:
         send_rows(monitor, row(GOOD_ONE))
-        wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="evaluated") == 1, 20, "the verdict")
+        wait_until(lambda: monitor.total("ragmonitor_requests_total", outcome="evaluated") == 1, 20, "the verdict")
         assert not (tmp_path / "state" / "request_log.db").exists()
         assert why(monitor, GOOD_ONE)["cause"] == "evaluated"
         found = why(monitor, name(2), known=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from monitor import registry
 from monitor.clock import ManualClock
 from monitor.extraction import compose
-from monitor.model.case import Reading
+from monitor.model.case import TraceReading
 from monitor.model.span import EncodedGroup, Part, SpanBatch
 from monitor.model.trace import Closed
 from monitor.pipeline.assembly import AssemblySettings, ClosedTrace
@@ -68,14 +69,14 @@ class Monitor:
         self.clock.advance(seconds)
         self.closed += self.assembly.due(self.clock.monotonic())
 
-    def readings(self) -> dict[bytes, Reading]:
+    def readings(self) -> dict[bytes, TraceReading]:
         """Wait until everything is closed; every trace once, by its id."""
         self.wait(IDLE)
         assert len({one.trace_id for one in self.closed}) == len(self.closed)
         return {one.trace_id: _reading(one) for one in self.closed}
 
 
-def _reading(one: ClosedTrace) -> Reading:
+def _reading(one: ClosedTrace) -> TraceReading:
     trace = decode(
         one.trace_id,
         one.parts,
@@ -149,9 +150,13 @@ def test_traces_that_come_at_the_same_time_do_not_touch_each_other(
         monitor.deliver(request)
         monitor.wait(data.draw(st.floats(0, QUIET / 8)))
     found = monitor.readings()
-    assert {trace_id: reading.as_row() for trace_id, reading in found.items()} == {
-        trace_id: read_parts(trace_id, kept(several)).as_row() for _, trace_id, several in traces
+    assert {trace_id: rows_of(reading) for trace_id, reading in found.items()} == {
+        trace_id: rows_of(read_parts(trace_id, kept(several))) for _, trace_id, several in traces
     }
+
+
+def rows_of(found: TraceReading) -> list[dict[str, Any]]:
+    return [one.as_row() for one in found.readings]
 
 
 WITH_RECORDS = [trace for trace in WHOLE if len({part.signal for part in kept(trace[2])}) > 1]

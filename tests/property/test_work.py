@@ -158,8 +158,55 @@ def indexes(size: int) -> Builder:
     return build
 
 
+def several(size: int) -> Builder:
+    """Questions with their answers below one span, each stated, with a retrieval beside."""
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    for number in range(size // 2):
+        question, answer = f"What is the price of bike {number}?", f"The price of bike {number} is its own."
+        build.oi("RETRIEVER", flattened("retrieval.documents", [f"The list of bike {number}."]), root)
+        top = build.oi("CHAIN", {"input.value": question, "output.value": answer}, root)
+        build.llm(f"Context: The list of bike {number}.\nQuestion: {question}", answer, top)
+    return build
+
+
+def several_flat(size: int) -> Builder:
+    """Calls of a model and retrievals side by side, at the end of a chain of spans that say nothing."""
+    build, parent = Builder(), ""
+    for _ in range(size // 4):
+        parent = build.oi("CHAIN", {}, parent)
+    for number in range(size // 4):
+        build.oi("RETRIEVER", flattened("retrieval.documents", [f"The list of bike {number}."]), parent)
+        build.llm(f"What is the price of bike {number}?", f"The price of bike {number} is its own.", parent)
+    return build
+
+
+def transports(size: int) -> Builder:
+    """Spans in one another whose texts no model has seen, around two questions."""
+    build, parent = Builder(), ""
+    for number in range(size):
+        parent = build.oi("CHAIN", {"input.value": f"POST /{number}", "output.value": "200 OK"}, parent)
+    for number in range(2):
+        build.llm(f"What is the price of bike {number}?", f"The price of bike {number} is its own.", parent)
+    return build
+
+
 @pytest.mark.parametrize(
-    "tree", [wide, retrievals, rerankings, comb, broom, circles, documents_of_one, orphans, indexes]
+    "tree",
+    [
+        wide,
+        retrievals,
+        rerankings,
+        comb,
+        broom,
+        circles,
+        documents_of_one,
+        orphans,
+        indexes,
+        several,
+        several_flat,
+        transports,
+    ],
 )
 def test_the_calls_that_a_tree_costs_grow_with_its_spans_and_no_faster(tree: Callable[[int], Builder]) -> None:
     conventions = registry.conventions()

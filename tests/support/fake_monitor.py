@@ -28,7 +28,9 @@ class FakeMonitor:
             self.metrics.evaluation_weight.labels(*labels).inc(many * weight)
             self.metrics.evaluation_weight_squares.labels(*labels).inc(many * weight**2)
         self.metrics.traces_received.labels(app, "otlp_http").inc(number)
-        self.metrics.traces.labels(app, "otlp_http", "evaluated").inc(number)
+        self.metrics.traces.labels(app, "otlp_http", "read").inc(number)
+        self.metrics.requests_found.labels(app, "otlp_http").inc(number)
+        self.metrics.requests_ended.labels(app, "otlp_http", "evaluated").inc(number)
 
     def samples(self, names: object) -> Samples:
         if self.away:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from monitor import registry
 from monitor.extraction import compose
-from monitor.model.case import Reading, ReadingStatus
+from monitor.model.case import ReadingStatus, TraceReading
 from monitor.model.span import Part, Value
 from monitor.model.trace import Closed, Trace
 from monitor.transport.otlp.decode import decode
@@ -43,17 +43,20 @@ def decoded(trace_id: bytes, parts: Sequence[Part], closed: Closed = Closed.ROOT
     return decode(trace_id, parts, closed=closed, app="a", source="s", probability=1.0, received_at=0.0)
 
 
-def read_parts(trace_id: bytes, parts: Sequence[Part], closed: Closed = Closed.ROOT_ENDED) -> Reading:
+def read_parts(trace_id: bytes, parts: Sequence[Part], closed: Closed = Closed.ROOT_ENDED) -> TraceReading:
     return compose.read(decoded(trace_id, parts, closed), registry.conventions())
 
 
-def assert_sound(reading: Reading) -> None:
-    """A status, and a row that any JSON writer takes, without numbers that JSON does not have."""
-    assert reading.status in ReadingStatus
-    row = reading.as_row()
-    assert orjson.loads(orjson.dumps(row)) == json.loads(json.dumps(row, allow_nan=False))
-    for key, text in reading.case.attributes.items():
-        (key + text).encode()
+def assert_sound(found: TraceReading) -> None:
+    """Each has a status, an id of its own, and a row that any JSON writer takes, without numbers that JSON has not."""
+    assert found.readings
+    assert len({one.case.request_id for one in found.readings}) == len(found.readings)
+    for reading in found.readings:
+        assert reading.status in ReadingStatus
+        row = reading.as_row()
+        assert orjson.loads(orjson.dumps(row)) == json.loads(json.dumps(row, allow_nan=False))
+        for key, text in reading.case.attributes.items():
+            (key + text).encode()
 
 
 def _telling(value: Value, depth: int = 4) -> set[str]:

@@ -103,6 +103,7 @@ class Entrance:
         received = total(self.metrics, "ragmonitor_traces_received_total")
         ended = total(self.metrics, "ragmonitor_traces_total")
         assert received == ended + total(self.metrics, "ragmonitor_traces_pending")
+        assert total(self.metrics, "ragmonitor_requests_found_total") == 0, "nothing is read here"
         return received
 
     def outcome(self, name: str) -> float:

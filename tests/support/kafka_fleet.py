@@ -257,7 +257,7 @@ def account(broker: Broker, topic: str) -> Account:
     records = read_all(broker, topic)
     for record in records:
         result = json.loads(record.value)
-        found[result["trace_id"], result["evaluator"]].append(result)
+        found[result["request_id"], result["evaluator"]].append(result)
     changed = sum(one["score"] != each[0]["score"] for each in found.values() for one in each[1:])
     return Account(dict(found), len(records), changed)
 

@@ -113,6 +113,16 @@ def assert_balanced(samples: dict[str, list[tuple[dict[str, str], float]]]) -> f
             f"traces of {key}: {number} received, {ended[key]} ended, {pending[key]} pending"
         )
         assert pending[key] >= 0
+    found, waiting = (
+        by("ragmonitor_requests_found_total", "app", "source"),
+        by("ragmonitor_requests_pending", "app", "source"),
+    )
+    done = by("ragmonitor_requests_total", "app", "source")
+    for key, number in found.items():
+        assert number == done[key] + waiting[key], (
+            f"requests of {key}: {number} found, {done[key]} ended, {waiting[key]} pending"
+        )
+        assert waiting[key] >= 0
     parts = [
         by(name, "app", "evaluator")
         for name in (

@@ -66,7 +66,14 @@ class At:
         received = total(self.metrics, "ragmonitor_traces_received_total")
         ended = total(self.metrics, "ragmonitor_traces_total")
         assert received == ended + total(self.metrics, "ragmonitor_traces_pending")
+        found = total(self.metrics, "ragmonitor_requests_found_total")
+        assert found == total(self.metrics, "ragmonitor_requests_total") + total(
+            self.metrics, "ragmonitor_requests_pending"
+        )
         return received
+
+    def request_outcome(self, name):
+        return total(self.metrics, "ragmonitor_requests_total", outcome=name)
 
 
 @asynccontextmanager

@@ -8,15 +8,22 @@ from typing import Any
 
 from monitor import registry
 from monitor.extraction import compose, rows
-from monitor.model.case import Reading
+from monitor.extraction.settings import Turns
+from monitor.model.case import Reading, TraceReading
 
 READ_TRACE = partial(compose.read, conventions=registry.conventions())
 
 
-def reading(row: Any, *, app: str = "", received_at: float = 5.0) -> Reading:
+def readings(row: Any, *, app: str = "", turns: Turns = "all", received_at: float = 5.0) -> TraceReading:
     """What one row says, taken through JSON as it would come."""
     (found,) = rows.take(json.dumps([row]).encode(), app=app).rows
-    return rows.read(found, READ_TRACE, source="cases", received_at=received_at)
+    return rows.read(found, READ_TRACE, source="cases", received_at=received_at, turns=turns)
+
+
+def reading(row: Any, *, app: str = "", received_at: float = 5.0) -> Reading:
+    """What a row with one request says."""
+    (found,) = readings(row, app=app, received_at=received_at).readings
+    return found
 
 
 def contents(of: Reading) -> list[str]:

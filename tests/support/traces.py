@@ -9,7 +9,7 @@ from typing import Any
 
 from monitor import registry
 from monitor.extraction import compose
-from monitor.model.case import Reading
+from monitor.model.case import Reading, TraceReading
 from monitor.model.span import LogRecord, Origin, Part, Signal, Span, SpanStatus, Value
 from monitor.model.trace import Closed, Trace
 from monitor.transport.otlp import json_mapping, wire
@@ -93,6 +93,11 @@ class Builder:
         return Trace(TRACE_ID, tuple(self.spans), tuple(self.records), closed, app="seen-first", source="test")
 
     def read(self, closed: Closed = Closed.ROOT_ENDED) -> Reading:
+        """The reading of a trace that has only one."""
+        (reading,) = self.read_all(closed).readings
+        return reading
+
+    def read_all(self, closed: Closed = Closed.ROOT_ENDED) -> TraceReading:
         return compose.read(self.trace(closed), registry.conventions())
 
 

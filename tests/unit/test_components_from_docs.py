@@ -125,7 +125,7 @@ def test_the_dialect_reads_its_spans_into_a_case() -> None:
     root = built.span("ask", {"acme.step": "ask", "acme.question": "How long?", "acme.answer": "Two years."})
     hits = '[{"text": "The warranty is two years.", "id": "w"}]'
     built.span("search", {"acme.step": "search", "acme.question": "warranty", "acme.hits": hits}, root)
-    reading = read(built.trace(), (*registry.conventions(), acme), ExtractionSettings())
+    (reading,) = read(built.trace(), (*registry.conventions(), acme), ExtractionSettings()).readings
     assert reading.status is ReadingStatus.READY
     assert (reading.case.request.query, reading.case.response) == ("How long?", "Two years.")
     assert [one.content for one in reading.case.retrieved_context] == ["The warranty is two years."]

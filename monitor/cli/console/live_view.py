@@ -185,7 +185,7 @@ def _ledger(ledger: Mapping[str, int]) -> RenderableType:
     shown = [(name, count) for name, count in ledger.items() if count and name != "received"]
     text = Text.assemble("traces received ", (str(ledger.get("received", 0)), "bold"))
     for number, (name, count) in enumerate(shown):
-        text.append(" = " if number == 0 else " + ", "dim")
+        text.append(": " if number == 0 else ", ", "dim")  # a trace may hold several requests
         text.append(f"{clean(name).replace('_', ' ')} ").append(str(count), "bold")
     return text
 

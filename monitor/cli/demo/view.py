@@ -70,10 +70,11 @@ def alerts(states: Sequence[AlertState], now: float) -> list[AlertRow]:
 
 
 def ledger(metrics: Metrics) -> Mapping[str, int]:
-    """Return the traces received, by outcome, and those pending, over all apps and sources."""
+    """Return the traces received and pending, and how requests and traces without any ended, over all apps."""
     counted = {"received": int(total(metrics.traces_received))}
-    for labels, number in samples(metrics.traces):
-        counted[labels["outcome"]] = counted.get(labels["outcome"], 0) + int(number)
+    for labels, number in (*samples(metrics.requests_ended), *samples(metrics.traces)):
+        if labels["outcome"] != "read":
+            counted[labels["outcome"]] = counted.get(labels["outcome"], 0) + int(number)
     return {**counted, "pending": int(total(metrics.traces_pending))}
 
 

@@ -39,6 +39,16 @@ class Said:
     prompt: tuple[Message, ...] = ()
     traced: TraceRow | None = None
     printed: PrintedCase | None = None
+    earlier: tuple[Said, ...] = ()
+    """The earlier turns of a conversation that were answered, oldest first."""
+    turn: int = 1
+    """The number of the question in its conversation, from 1; it is more than one beyond `earlier` where these are cut.
+    """
+
+    @property
+    def states_nothing(self) -> bool:
+        """Whether the row leaves question, answer and context to its trace."""
+        return self.request is None and self.response is None and self.documents is None
 
 
 def question(row: Fields, names: Sequence[str]) -> Request | None:

@@ -6,22 +6,24 @@ import datetime as dt
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
 from monitor.errors import InvalidData
 from monitor.extraction import slices, values
+from monitor.extraction.partition import MAX_REQUESTS
 from monitor.extraction.rows import fields, mlflow_trace
 from monitor.extraction.rows.fields import Fields, Said
 from monitor.extraction.rows.printed import PrintedCase, context_status
 from monitor.extraction.rows.shapes import SHAPES, Shape
-from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, Usage
+from monitor.extraction.settings import Turns
+from monitor.model.case import Case, ContextStatus, Reading, ReadingStatus, TraceReading, Usage
 from monitor.model.row import Row
 from monitor.model.span import Value
 from monitor.model.trace import Trace
 
-ReadTrace: TypeAlias = Callable[[Trace], Reading]
+ReadTrace: TypeAlias = Callable[[Trace], TraceReading]
 
 _NAMES_SHOWN: Final = 12
 _NAME_LENGTH: Final = 40
@@ -51,28 +53,60 @@ def recognise(value: object, *, app: str = "") -> Row:
 
 
 def read(
-    row: Row, read_trace: ReadTrace, *, source: str, probability: float = 1.0, received_at: float = 0.0
-) -> Reading:
+    row: Row,
+    read_trace: ReadTrace,
+    *,
+    source: str,
+    turns: Turns = "all",
+    probability: float = 1.0,
+    received_at: float = 0.0,
+) -> TraceReading:
     """Read a row, and take what it leaves out from the trace that it carries. Never raises on hostile content.
 
-    `read_trace` turns a trace into a reading; `probability` is the probability with which the row was kept,
-    `received_at` the time it arrived, in seconds since 1970.
+    A row with a conversation has a request for each question in it, or for the `last` alone; one with a trace has those
+    of the trace. `read_trace` turns a trace into readings; `probability` is the probability with which the row was
+    kept, `received_at` the time it arrived, in seconds since 1970.
     """
     content: dict[str, Value] = orjson.loads(row.content)
     shape = shape_of(content)
-    said = shape.read(content)
-    if said.printed is not None:
+    last = shape.read(content)
+    if last.printed is not None:
         case = replace(
-            said.printed.case,
+            last.printed.case,
             request_id=row.request_id,
             app=row.app,
             source=source,
             probability=probability,
-            answered_at=said.printed.case.answered_at or received_at,
+            answered_at=last.printed.case.answered_at or received_at,
         )
-        return _printed(said.printed, case)
-    traced = said.traced
+        return TraceReading((_printed(last.printed, case),))
+    traced = last.traced
     whole = read_trace(replace(traced.trace, app=row.app, source=source)) if traced is not None else None
+    arrival = _Arrival(row, content, shape.name, source, probability, received_at)
+    if whole is not None and len(whole.readings) > 1 and last.states_nothing:
+        found = [_reading(arrival, last, one, f"/{one.case.request_id.rpartition('/')[2]}") for one in whole.readings]
+        return TraceReading(tuple(found), whole.left_out)
+    said = [*last.earlier, last][-MAX_REQUESTS:] if turns == "all" else [last]
+    if len(said) == 1:
+        return TraceReading((_reading(arrival, last, whole.last if whole is not None else None),))
+    found = [_reading(arrival, one, None, f"/{one.turn}") for one in said]
+    return TraceReading(tuple(found), last.turn - len(said))
+
+
+class _Arrival(NamedTuple):
+    """A row with what is known of how it came."""
+
+    row: Row
+    content: dict[str, Value]
+    shape: str
+    source: str
+    probability: float
+    received_at: float
+
+
+def _reading(arrival: _Arrival, said: Said, whole: Reading | None, within: str = "") -> Reading:
+    """Make one request of a row into a case; `within` follows the row's id where it has several."""
+    row, content, traced = arrival.row, arrival.content, said.traced
     base = whole.case if whole is not None else Case(request_id=row.request_id)
     if said.documents is not None:
         shown = tuple(
@@ -84,24 +118,25 @@ def read(
             context_source="row" if shown else "none",
             context_status=context_status(said.documents),
         )
+    session = fields.label(content.get("session_id")) or base.session_id or (traced.session_id if traced else "")
     case = replace(
         base,
-        request_id=row.request_id,
+        request_id=row.request_id + within,
         app=row.app,
-        source=source,
-        probability=probability,
+        source=arrival.source,
+        probability=arrival.probability,
         request=said.request or base.request,
         response=said.response or base.response,
         model=fields.label(content.get("model")) or base.model,
         usage=said.usage if said.usage != Usage() else base.usage,
         prompt=said.prompt or base.prompt,
-        session_id=fields.label(content.get("session_id")) or base.session_id or (traced.session_id if traced else ""),
+        session_id=session or (row.request_id if within else ""),
         user_id=fields.label(content.get("user_id")) or base.user_id or (traced.user_id if traced else ""),
-        convention=base.convention or shape.name,
+        convention=base.convention or arrival.shape,
         attributes=_attributes(content, {**base.attributes, **(traced.facts if traced else {})}),
         expected_response=said.expected_response,
         expected_retrieved_context=said.expected_documents,
-        answered_at=_timestamp(content.get("timestamp")) or base.answered_at or received_at,
+        answered_at=_timestamp(content.get("timestamp")) or base.answered_at or arrival.received_at,
     )
     status, error = _status(said, whole, case)
     return Reading(status, case, error, whole.joined if whole is not None else ())

@@ -10,22 +10,25 @@ TruLens (`input`, `output`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from monitor.extraction import messages, values
 from monitor.extraction.rows import common, fields, mlflow_trace, printed
 from monitor.extraction.rows.common import NAMES, Names
 from monitor.extraction.rows.fields import Fields, Said
-from monitor.model.case import Request
+from monitor.model.case import Message, Request
 from monitor.model.span import Value
 
 _AGENT_MARKS: Final = ("request", "trace", "retrieved_context", "expected_retrieved_context", "expected_facts")
 _DEEPEVAL_ANSWER: Final = ("actual_output", "actualOutput")
 _DEEPEVAL_CONTEXT: Final = ("retrieval_context", "retrievalContext")
 _DEEPEVAL_REFERENCE: Final = ("expected_output", "expectedOutput")
+_TURN_REFERENCES: Final = ("ground_truth", "expected_response", "reference")
+"""Fields of an assistant's turn with the answer that was expected instead."""
 
 
 class Shape(NamedTuple):
@@ -88,25 +91,53 @@ def known(names: Container[str]) -> bool:
 
 
 def _chat(given: Value) -> Said:
-    """Read a list of messages: the last user turn is the question, the turns before it are the history.
+    """Read a list of messages, one request for each question that was answered; the last one has the others in it.
 
-    The last assistant turn after it is the answer; the context is the one that this turn carries.
+    The last assistant turn before the next question is the answer; the turns before the question are its history.
+    Context and reference are those that the assistant's turn carries. A last question without answer stands alone.
     """
     unfolded = values.unfold(given)
     if isinstance(unfolded, Mapping):
         unfolded = values.unfold(unfolded.get("messages"))
-    listed = unfolded[-values.MAX_ITEMS :] if isinstance(unfolded, (list, tuple)) else ()
-    turns = [(said, item) for item in listed if (said := messages.read_one(item)) is not None]
-    chat = [said for said, _ in turns]
-    at = messages.last_user(chat)
-    if at < 0:
-        return Said()
-    request = Request(chat[at].content, messages.turns(chat[:at]))
-    for said, item in reversed(turns[at + 1 :]):
-        if said.role == "assistant" and said.content.strip():
-            carried = item.get("context") if isinstance(item, Mapping) else None
-            return Said(request=request, response=said.content, documents=fields.context(carried))
-    return Said(request=request)
+    listed = unfolded if isinstance(unfolded, (list, tuple)) else ()
+    read = ((messages.read_one(item), item) for item in listed)
+    turns = [(said, item) for said, item in read if said is not None and said.content.strip()]
+    skipped = _questions(said for said, _ in turns[: -values.MAX_ITEMS])
+    found: list[Said] = []
+    history: list[Message] = []
+    asked: Request | None = None
+    answers: list[tuple[Message, Value]] = []
+    for said, item in [*turns[-values.MAX_ITEMS :], (None, None)]:
+        if said is None or said.role == "user":
+            if asked is not None and (answers or said is None):
+                found.append(_turn(asked, answers[-1] if answers else None, skipped + len(found) + 1))
+            history += [] if asked is None else [Message("user", asked.query), *(one for one, _ in answers)]
+            asked, answers = Request(said.content, tuple(history)) if said is not None else None, []
+        elif said.role == "assistant" and asked is not None:
+            answers.append((said, item))
+        elif said.role == "assistant":
+            history.append(said)
+    return replace(found[-1], earlier=tuple(found[:-1])) if found else Said()
+
+
+def _questions(said: Iterable[Message]) -> int:
+    """Count the questions that were answered."""
+    roles = [one.role for one in said if one.role in ("user", "assistant")]
+    return sum(pair == ("user", "assistant") for pair in pairwise(roles))
+
+
+def _turn(asked: Request, answer: tuple[Message, Value] | None, number: int) -> Said:
+    if answer is None:
+        return Said(request=asked, turn=number)
+    said, item = answer
+    carried = item if isinstance(item, Mapping) else {}
+    return Said(
+        request=asked,
+        response=said.content,
+        documents=fields.context(carried.get("context")),
+        expected_response=fields.reference(values.first(carried, _TURN_REFERENCES)),
+        turn=number,
+    )
 
 
 def _agent_evaluation(row: Fields) -> Said:
@@ -131,17 +162,21 @@ def _azure_conversation(row: Fields) -> Said:
     said = _chat(values.first(row, _AZURE_CONVERSATION.question))
     if said.documents is None:
         said = replace(said, documents=fields.context(row.get("context")))
-    return replace(said, expected_response=common.reference(row, _AZURE_CONVERSATION.reference))
+    expected = common.reference(row, _AZURE_CONVERSATION.reference)
+    return replace(said, expected_response=expected) if expected is not None else said
 
 
 def _ragas(row: Fields) -> Said:
     talk = _chat(row.get("user_input"))
-    return Said(
+    response = fields.answer(row.get("response"))
+    return replace(
+        talk,
         request=talk.request or fields.question(row, ("user_input",)),
-        response=fields.answer(row.get("response")) or talk.response,
+        response=response or talk.response,
         documents=fields.context(row.get("retrieved_contexts")),
         expected_response=common.reference(row, _RAGAS.reference),
         expected_documents=fields.expected_context(row.get("reference_contexts")),
+        earlier=() if response else talk.earlier,
     )
 
 

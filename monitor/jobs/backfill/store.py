@@ -329,7 +329,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
-        eraser.delete("items", "request_id", traces)
+        eraser.delete("items", "request_id", eraser.requests_of("items", "request_id", traces))
     return eraser.rows
 
 

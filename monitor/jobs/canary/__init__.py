@@ -43,7 +43,7 @@ def load(path: Path | None) -> dict[str, Case]:
     read_trace = partial(compose.read, conventions=registry.conventions())
     cases = {}
     for number, row in enumerate(found.rows, 1):
-        reading = rows.read(row, read_trace, source="canary")
+        reading = rows.read(row, read_trace, source="canary", turns="last").last
         if reading.status is not ReadingStatus.READY:
             raise ConfigError(f"{place}: row {number} cannot be evaluated: {reading.error or reading.status}")
         case = replace(reading.case, app="canary")

@@ -41,7 +41,7 @@ def of_row(row: Mapping[str, Any]) -> Case | None:
         return None
     own = {key: row.get(key) for key in _TEXTS}
     given: dict[str, Any] = {
-        "request_id": row.get("trace_id"),
+        "request_id": row.get("request_id"),
         "status": ReadingStatus.READY,
         **own,
         "usage": {},
@@ -50,7 +50,7 @@ def of_row(row: Mapping[str, Any]) -> Case | None:
     }
     read_trace = partial(compose.read, conventions=registry.conventions())
     try:
-        reading = rows.read(rows.recognise(given), read_trace, source="history")
+        reading = rows.read(rows.recognise(given), read_trace, source="history").last
     except InvalidData:
         return None
     attributes = row.get("attributes")

@@ -23,7 +23,7 @@ from monitor.operations.progress import Report
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.in_flight import Complete, WholeRow, WholeTrace
 from monitor.pipeline.ingest.head import HeadSampling
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome
 from monitor.sources.kafka import KafkaSource
 from monitor.statistics import consistent_sampling
 from monitor.storage import files
@@ -67,7 +67,7 @@ class Replay:
         """
         self._now = max(self._now, at)
         for closed in self._assembly.due(self._now):
-            yield from self._case(WholeTrace.of(closed))
+            yield from self._cases(WholeTrace.of(closed))
         found = self._head.sort(batch, self._rate if rate is None else rate)
         for trace_id, kept in found.kept.items():
             if kept.parts:
@@ -87,35 +87,36 @@ class Replay:
         rate = self._rate if rate is None else rate
         for row in found:
             if consistent_sampling.keep(consistent_sampling.sampling_id(row.request_id), "", rate)[0]:
-                yield from self._case(WholeRow(row.app, source, (), at, rate, row))
+                yield from self._cases(WholeRow(row.app, source, (), at, rate, row))
 
     def rest(self) -> Iterator[Case]:
         """Yield the cases of what is still open: nothing more will come."""
         for closed in self._assembly.close_all(Closed.IDLE, self._now):
-            yield from self._case(WholeTrace.of(closed))
+            yield from self._cases(WholeTrace.of(closed))
 
-    def _case(self, complete: Complete) -> Iterator[Case]:
+    def _cases(self, complete: Complete) -> Iterator[Case]:
         try:
-            read = complete.read(self._read_trace)
+            found = complete.read(self._read_trace, self._settings.turns)
             if isinstance(complete, WholeRow):
-                read = self._settings.with_prompt(read)
-            reading: Reading | TraceOutcome = self._rules.sort(read)
+                found = self._settings.with_prompt(found)
+            kept = [self._rules.sort(one) for one in found.readings]
         except TooLarge:
             return
         except Exception:  # noqa: BLE001 - one request that cannot be read must not stop the others
             self.unreadable += 1
             return
-        if isinstance(reading, Reading) and reading.status is ReadingStatus.READY:
-            yield reading.case
+        yield from _evaluable(kept)
+
+
+def _evaluable(kept: Sequence[Reading | RequestOutcome]) -> Iterator[Case]:
+    return (one.case for one in kept if isinstance(one, Reading) and one.status is ReadingStatus.READY)
 
 
 def from_files(config: Config, paths: Sequence[Path], replay: Replay, *, report: Report) -> Iterator[Case]:
     """Yield the cases in files and folders, through head sampling and the rules of `traffic`."""
     found, rules = CaseFiles(paths, config.extraction, report=report), LiveRules(config)
     for one in found.found():
-        admitted = rules.admit(found.read(one), one.trace_state)
-        if isinstance(admitted, Reading) and admitted.status is ReadingStatus.READY:
-            yield admitted.case
+        yield from _evaluable(rules.admit(found.read(one), one.request_id, one.trace_state))
     replay.unreadable += found.unreadable
 
 

@@ -23,6 +23,7 @@ from monitor.errors import ConfigError, InvalidData
 from monitor.errors.explanation import explain
 from monitor.extraction import compose, rows
 from monitor.extraction.rows.delivery import parse
+from monitor.extraction.settings import Turns
 from monitor.judge.settings import JudgeSettings
 from monitor.model.case import Case, Document, ReadingStatus, Request
 from monitor.model.outcome import DefectRule, EvaluationResult, Score, Unscored
@@ -49,9 +50,10 @@ _EXPLANATION_LENGTH: Final = 300
 class Evaluation:
     """The results of `evaluate`.
 
-    `results` has one result for each case and evaluator, in the order in which these were given. `summaries` are the
-    same as `result["groundedness"]`, by the evaluator's name. `content_risk` is over the four kinds of harm, None
-    unless all of them were run. `excluded` are the rows that cannot be scored because a
+    `results` has one result for each case and evaluator, in the order in which these were given; a row with a
+    conversation is several cases, `positions` are those of the cases' rows. `summaries` are the same as
+    `result["groundedness"]`, by the evaluator's name. `content_risk` is over the four kinds of harm, None unless all of
+    them were run. `excluded` are the rows that cannot be scored because a
     text is missing: by their position, why. `dollars` counts every call, also those without a result.
     """
 
@@ -60,6 +62,7 @@ class Evaluation:
     content_risk: ContentRisk | None
     excluded: Mapping[int, str]
     dollars: float
+    positions: Sequence[int] = field(repr=False, default=())
 
     def __getitem__(self, evaluator: str) -> EvaluatorSummary:
         """Return the summary of one evaluator. Raises `KeyError`."""
@@ -97,9 +100,7 @@ class Evaluation:
     def _located(self) -> Iterator[tuple[int, EvaluationResult]]:
         """Yield each result with the position of its case."""
         each = len(self.summaries)
-        total_cases = len(self.results) // each + len(self.excluded)
-        scored = [at for at in range(total_cases) if at not in self.excluded]
-        return ((scored[number // each], result) for number, result in enumerate(self.results))
+        return ((self.positions[number // each], result) for number, result in enumerate(self.results))
 
 
 def evaluate(
@@ -107,6 +108,7 @@ def evaluate(
     evaluators: Iterable[str | Row | Evaluator],
     *,
     judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
+    turns: Turns = "all",
     progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
     """Score every case with every evaluator.
@@ -120,6 +122,7 @@ def evaluate(
             `{"type": "groundedness", "defect": {"below": 4}}`, of which `sample` is ignored; or evaluators of your own.
         judge: the model that judged evaluators ask, as LiteLLM names it; a dictionary with the options of `judge` in
             the configuration; or a judge of your own, such as `monitor.testing.ScriptedJudge`.
+        turns: which answers of a row with a conversation are scored: `all`, or the `last`.
         progress: is called after each case with the number of cases that are done, and of all cases.
 
     Raises:
@@ -130,7 +133,7 @@ def evaluate(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return run_async(partial(aevaluate, cases, evaluators, judge=judge, progress=progress))
+        return run_async(partial(aevaluate, cases, evaluators, judge=judge, turns=turns, progress=progress))
     raise RuntimeError("evaluate() cannot wait inside a running event loop: use `await aevaluate(...)` there")
 
 
@@ -139,12 +142,13 @@ async def aevaluate(
     evaluators: Iterable[str | Row | Evaluator],
     *,
     judge: str | Mapping[str, Any] | JudgeSettings | Judge | None = None,
+    turns: Turns = "all",
     progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
     """Do the same as `evaluate`, for programs with an event loop: services, Jupyter, async tests."""
     settings, lent = _judge(judge)
     configured = _configured(evaluators, settings, can_ask=lent is not None or settings.model is not None)
-    found, excluded = _read(cases)
+    found, positions, excluded = _read(cases, turns)
     results: dict[int, list[EvaluationResult]] = {}
 
     def scored(at: int, of_case: list[EvaluationResult]) -> None:
@@ -164,7 +168,7 @@ async def aevaluate(
         for one in configured
     }
     paid = total(runtime.metrics.judge_cost) if lent is None else sum(one.cost.dollars for one in ordered)
-    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid)
+    return Evaluation(ordered, summaries, content_risk(configured, written), excluded, paid, positions)
 
 
 @asynccontextmanager
@@ -229,16 +233,17 @@ def _one(given: object, place: str) -> ConfiguredEvaluator:
     return ConfiguredEvaluator(given, Uniform(rate=1.0), given.default_defect.on(given.scale))
 
 
-def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
-    """Read the cases that can be scored; by position, why others cannot."""
+def _read(given: Iterable[Case | Row], turns: Turns) -> tuple[list[Case], list[int], dict[int, str]]:
+    """Read the cases that can be scored, with their positions; by position, why others cannot."""
     if hasattr(given, "to_dict"):
         raise InvalidData('cases: must be a list; of a pandas DataFrame pass `df.to_dict("records")`')
     if isinstance(given, str | bytes | Mapping | Case) or not isinstance(given, Iterable):
         raise InvalidData(f"cases: must be a list of cases or rows, not {_kind(given)}")
-    found, excluded = list[Case](), dict[int, str]()
+    found, positions, excluded = list[Case](), list[int](), dict[int, str]()
     for at, one in enumerate(given):
         if isinstance(one, Case):
             found.append(_checked(one, f"cases[{at}]"))
+            positions.append(at)
             continue
         if not isinstance(one, Mapping):
             raise InvalidData(f"cases[{at}]: must be a `Case` or a row (a dictionary), not {_kind(one)}")
@@ -246,12 +251,13 @@ def _read(given: Iterable[Case | Row]) -> tuple[list[Case], dict[int, str]]:
             row = rows.recognise(_as_json_values(one))
         except InvalidData as error:
             raise InvalidData(f"cases[{at}]: {error}") from None
-        reading = rows.read(row, partial(compose.read, conventions=registry.conventions()), source="python")
-        if reading.status is ReadingStatus.READY:
-            found.append(reading.case)
-        else:
-            excluded[at] = reading.error or str(reading.status)
-    return found, excluded
+        read = rows.read(row, partial(compose.read, conventions=registry.conventions()), source="python", turns=turns)
+        answered = [one.case for one in read.readings if one.status is ReadingStatus.READY]
+        found += answered
+        positions += [at] * len(answered)
+        if not answered:
+            excluded[at] = read.last.error or str(read.last.status)
+    return found, positions, excluded
 
 
 def _checked(case: Case, place: str) -> Case:

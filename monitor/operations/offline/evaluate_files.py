@@ -14,6 +14,7 @@ from monitor.errors import MonitorError
 from monitor.model.case import Case, ReadingStatus
 from monitor.model.outcome import EvaluationResult
 from monitor.operations.event_loop import unwrap_errors
+from monitor.operations.offline.conversations import ConversationSummary, summarize_conversations
 from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.results_file import ResultRow, RunResults, open_results, read_results
 from monitor.operations.offline.scoring import score
@@ -30,9 +31,10 @@ class FileEvaluation:
     """What came of the files.
 
     `statuses` counts cases by what could be read of them; `repeated` are those with the id of an earlier one, which are
-    not scored. `content_risk` is over the four kinds of harm, None unless all were run. `results` are the rows of this
-    run's cases, of which `resumed` were in the output file before. `paid` counts every call of this run in US dollars.
-    `interrupted` tells that it was stopped, `failure` why it ended early.
+    not scored. `content_risk` is over the four kinds of harm, None unless all were run. `conversations` are the results
+    by turn and session, where a session has several. `results` are the rows of this run's cases, of which `resumed`
+    were in the output file before. `paid` counts every call of this run in US dollars. `interrupted` tells that it was
+    stopped, `failure` why it ended early.
     """
 
     statuses: Mapping[ReadingStatus, int]
@@ -40,6 +42,7 @@ class FileEvaluation:
     unreadable: int
     evaluators: tuple[EvaluatorSummary, ...]
     content_risk: ContentRisk | None
+    conversations: tuple[ConversationSummary, ...]
     results: tuple[ResultRow, ...]
     resumed: int
     paid: float
@@ -118,6 +121,7 @@ async def evaluate_files(
             summarize(one, [row for row in rows if row["evaluator"] == one.evaluator.name]) for one in evaluators
         ),
         content_risk=content_risk(evaluators, rows),
+        conversations=summarize_conversations(evaluators, read.found, rows),
         results=rows,
         resumed=results.resumed,
         paid=ended.paid,

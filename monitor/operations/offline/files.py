@@ -16,7 +16,7 @@ from monitor.errors import InvalidData
 from monitor.extraction import compose, rows
 from monitor.extraction.provenance import Provenance, explain
 from monitor.extraction.settings import ExtractionSettings
-from monitor.model.case import Reading
+from monitor.model.case import Reading, TraceReading
 from monitor.model.row import Row
 from monitor.model.span import Part, Signal
 from monitor.model.trace import Closed, Trace
@@ -39,8 +39,10 @@ class _NotOTLP(Exception):  # noqa: N818 - no fault in itself: folders of captur
 class FileEntry(NamedTuple):
     """One request in the files: a trace that is still to be read, or the reading of a row."""
 
+    request_id: str
+    """The id of the trace, or of the row."""
     trace: Trace | None
-    reading: Reading | None = None
+    reading: TraceReading | None = None
     trace_state: str = ""
     """The tracestate of the trace's first span in the files. It names the probability of samplers upstream."""
     row: Row | None = None
@@ -72,7 +74,7 @@ class CaseFiles:
         self.unreadable = 0
         """How many files and rows could not be read so far."""
         self._settings = settings = settings or ExtractionSettings()
-        self.read_trace: Callable[[Trace], Reading] = partial(
+        self.read_trace: Callable[[Trace], TraceReading] = partial(
             compose.read, conventions=registry.conventions(), settings=settings
         )
 
@@ -95,30 +97,32 @@ class CaseFiles:
                 self._report(f"{path}: cannot be read: {error}")
         for trace_id, parts in traces.items():
             span = next((part.encoded for part in parts if part.signal == "traces"), b"")
-            yield FileEntry(_decoded(trace_id, parts), trace_state=wire.trace_state_of(span) if span else "")
+            trace = _decoded(trace_id, parts)
+            yield FileEntry(trace.trace_id, trace, trace_state=wire.trace_state_of(span) if span else "")
 
     def readings(self) -> Iterator[Reading]:
-        """Yield the same, each of them read."""
-        return map(self.read, self.found())
+        """Yield the requests in the same, in their order: a trace may hold several, and a row several turns."""
+        return (reading for found in self.found() for reading in self.read(found).readings)
 
     def explanations(self) -> Iterator[Provenance]:
         """Yield for each request where its fields come from, and what was not used."""
         for found in self.found():
             if found.trace is not None:
-                yield explain(found.trace, registry.conventions(), self._settings)
+                yield from explain(found.trace, registry.conventions(), self._settings)
             else:
                 assert found.row is not None  # noqa: S101 - it is one of the two
-                yield from rows.explain(found.row, lambda row: [self._read_row(row)])
+                yield from rows.explain(found.row, lambda row: self._read_row(row).readings)
 
-    def read(self, found: FileEntry) -> Reading:
-        """Read a request that `found` has yielded."""
+    def read(self, found: FileEntry) -> TraceReading:
+        """Read what `found` has yielded."""
         if found.trace is not None:
             return self.read_trace(found.trace)
         assert found.reading is not None  # noqa: S101 - it is one of the two
         return found.reading
 
-    def _read_row(self, row: Row) -> Reading:
-        return self._settings.with_prompt(rows.read(row, self.read_trace, source="file"))
+    def _read_row(self, row: Row) -> TraceReading:
+        found = rows.read(row, self.read_trace, source="file", turns=self._settings.turns)
+        return self._settings.with_prompt(found)
 
     def _rows(self, path: Path) -> Iterator[FileEntry]:
         notes = FileNotes(path, self._report)
@@ -128,7 +132,7 @@ class CaseFiles:
                 notes.bad(one)
             else:
                 notes.good(one.row)
-                yield FileEntry(None, self._read_row(one.row), row=one.row)
+                yield FileEntry(one.row.request_id, None, self._read_row(one.row), row=one.row)
         notes.end()
 
 

@@ -43,6 +43,8 @@ class LabelledFile:
 def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, advance: Advance) -> LabelledFile:
     """Read every row of a file; `report` gets what is wrong with a row, `advance` how many bytes were read.
 
+    A label is about the last answer of a conversation.
+
     Raises `OSError`.
     """
     read_trace = partial(compose.read, conventions=registry.conventions(), settings=settings)
@@ -60,7 +62,7 @@ def read_labelled(path: Path, settings: ExtractionSettings, *, report: Report, a
                 notes.bad(BadRow(one.place, str(error)))
                 continue
             notes.good(one.row)
-            reading = settings.with_prompt(rows.read(one.row, read_trace, source="file"))
+            reading = settings.with_prompt(rows.read(one.row, read_trace, source="file", turns="last")).last
             if _can_be_scored(reading):
                 found.append(LabelledCase(reading.case, defective, group))
             else:

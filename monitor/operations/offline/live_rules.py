@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.config import Config
-from monitor.model.case import Reading
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.model.case import Reading, TraceReading
+from monitor.pipeline.ledger import RequestOutcome
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Runtime
 from monitor.statistics import consistent_sampling
@@ -19,17 +19,20 @@ class LiveRules:
         self._rate = config.sampling.traces
         self._rules = TrafficRules(config.traffic, config.sampling.salt, Runtime.standalone())
 
-    def admit(self, reading: Reading, trace_state: str = "") -> Reading | TraceOutcome:
-        """Decide on a request that has not been sampled yet; return it with its probability, or why it is left out.
+    def admit(self, found: TraceReading, request_id: str, trace_state: str = "") -> list[Reading | RequestOutcome]:
+        """Decide on the requests of a trace or row that has not been sampled yet.
 
-        `trace_state` is the tracestate of its trace, which names the probability of samplers upstream.
+        Returns each with its probability, or why it is left out. `request_id` is the id of the trace or row,
+        `trace_state` the tracestate of the trace, which names the probability of samplers upstream.
         """
-        sampling_id = consistent_sampling.sampling_id(reading.case.request_id)
-        kept, probability = consistent_sampling.keep(sampling_id, trace_state, self._rate)
+        kept, probability = consistent_sampling.keep(
+            consistent_sampling.sampling_id(request_id), trace_state, self._rate
+        )
         if not kept:
-            return TraceOutcome.SAMPLED_OUT
-        return self.sort(replace(reading, case=replace(reading.case, probability=probability)))
+            return [RequestOutcome.SAMPLED_OUT for _ in found.readings]
+        cases = (replace(one, case=replace(one.case, probability=probability)) for one in found.readings)
+        return [self.sort(one) for one in cases]
 
-    def sort(self, reading: Reading) -> Reading | TraceOutcome:
+    def sort(self, reading: Reading) -> Reading | RequestOutcome:
         """Apply the rules of `traffic` alone: to a request that head sampling has kept."""
         return self._rules.sort(reading)

@@ -14,7 +14,7 @@ from monitor.model.case import Case, ContextStatus, Traffic
 from monitor.model.request_log import EvaluatorDecision, RequestRecord
 from monitor.operations.diagnosis import BUDGETS
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.samplers.by_attribute import ByAttribute
 from monitor.samplers.uniform import Uniform
 from monitor.stages import FixedSampler
@@ -206,7 +206,8 @@ def _weights(
             found.append(stands * to_all * rate / then)
         else:
             ahead = record.probability if upstream else 1.0
-            kept, _ = consistent_sampling.keep(consistent_sampling.sampling_id(record.request_id), "", rate * ahead)
+            sampling_id = consistent_sampling.sampling_id(record.part_of or record.request_id)
+            kept, _ = consistent_sampling.keep(sampling_id, "", rate * ahead)
             found.append(stands if kept else 0.0)
     if scaled:
         mean = sum(rates) / len(rates)
@@ -220,7 +221,7 @@ def _weights(
 def _sorted(config: Config, record: RequestRecord) -> str:
     """Return the outcome of a request that head sampling keeps; `kept` if it would reach the evaluators."""
     left_out = record.outcome == TraceOutcome.SAMPLED_OUT
-    if record.outcome != TraceOutcome.EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
+    if record.outcome != RequestOutcome.EVALUATED and not (left_out and record.detail.startswith(_BY_CLASS)):
         return record.outcome
     named = record.detail.removeprefix(_BY_CLASS) if left_out else record.traffic
     traffic = next((one for one in Traffic if one == named), Traffic.PRODUCTION)

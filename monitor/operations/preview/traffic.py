@@ -16,7 +16,7 @@ from monitor.operations.offline.files import CaseFiles
 from monitor.operations.offline.live_rules import LiveRules
 from monitor.operations.preview.request_log import LoggedTraffic, predict_from_log
 from monitor.operations.progress import Report, ignore
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome
 from monitor.storage import files
 from monitor.storage.history.reader import HistoryReader
 
@@ -58,17 +58,17 @@ def from_files(config: Config, paths: Sequence[Path], *, report: Report = ignore
     done = RecordedTraffic()
     times = []
     for found in recorded.found():
-        reading = recorded.read(found)
-        done.total += 1
-        times.append(reading.case.answered_at)
-        admitted = rules.admit(reading, found.trace_state)
-        if isinstance(admitted, TraceOutcome):
-            done.outcomes[str(admitted)] += 1
-        elif admitted.status is not ReadingStatus.READY:
-            done.outcomes[str(admitted.status)] += 1
-        else:
-            done.outcomes[KEPT] += 1
-            done.cases.append((admitted.case, 1.0))
+        read = recorded.read(found)
+        done.total += len(read.readings)
+        times += [one.case.answered_at for one in read.readings]
+        for admitted in rules.admit(read, found.request_id, found.trace_state):
+            if isinstance(admitted, RequestOutcome):
+                done.outcomes[str(admitted)] += 1
+            elif admitted.status is not ReadingStatus.READY:
+                done.outcomes[str(admitted.status)] += 1
+            else:
+                done.outcomes[KEPT] += 1
+                done.cases.append((admitted.case, 1.0))
     done.unreadable = recorded.unreadable
     _finish(done, times)
     return done
@@ -102,7 +102,7 @@ def from_history(config: Config, since: float, now: float) -> RecordedTraffic:
 def _of_results(found: Sequence[dict[str, Any]]) -> RecordedTraffic:
     traces: dict[str, tuple[dict[str, Any], float]] = {}
     for row in found:
-        key, weight = str(row.get("trace_id")), float(row.get("weight") or 1.0)
+        key, weight = str(row.get("request_id")), float(row.get("weight") or 1.0)
         before = traces.get(key)
         traces[key] = (before[0], min(before[1], weight)) if before else (row, weight)
     done = RecordedTraffic(
@@ -132,7 +132,7 @@ def _input_tokens(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]]:
         judge = row.get("judge") or {}
         if judge.get("attempts") and judge.get("input_tokens"):
             of_evaluator = tokens.setdefault(str(row.get("evaluator")), {})
-            of_evaluator[str(row.get("trace_id"))] = int(judge["input_tokens"])
+            of_evaluator[str(row.get("request_id"))] = int(judge["input_tokens"])
     return tokens
 
 

@@ -39,6 +39,7 @@ NAMES: Final = frozenset(
         "ragmonitor_evaluator_state",
         "ragmonitor_traces_received_total",
         "ragmonitor_traces_total",
+        "ragmonitor_requests_total",
         "ragmonitor_traces_pending",
         "ragmonitor_alert_threshold_ratio",
         "ragmonitor_rule_alert_threshold_ratio",
@@ -248,8 +249,9 @@ def _by_pair(samples: Samples, name: str) -> dict[tuple[str, str], int]:
 
 def _ledger(samples: Samples) -> dict[str, int]:
     found = {"received": int(samples.total("ragmonitor_traces_received_total"))}
-    for labels, value in samples.of("ragmonitor_traces_total"):
-        found[labels["outcome"]] = found.get(labels["outcome"], 0) + int(value)
+    for labels, value in [*samples.of("ragmonitor_requests_total"), *samples.of("ragmonitor_traces_total")]:
+        if labels["outcome"] != "read":  # those are seen by their requests
+            found[labels["outcome"]] = found.get(labels["outcome"], 0) + int(value)
     return {**found, "pending": int(samples.total("ragmonitor_traces_pending"))}
 
 

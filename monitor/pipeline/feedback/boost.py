@@ -91,6 +91,7 @@ class RecentCases:
     def __init__(self) -> None:
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._answers: OrderedDict[str, str] = OrderedDict()
+        self._within: OrderedDict[str, str] = OrderedDict()  # by trace and span, where a trace holds several
 
     def add(self, case: Case, attributes: Mapping[str, str], response_id: str) -> None:
         """Remember `case` with no more than `attributes`; `response_id` is the provider's id of its answer."""
@@ -99,11 +100,22 @@ class RecentCases:
         if response_id:
             self._answers[response_id] = case.request_id
             _bound(self._answers, _KNOWN)
+        if case.request_id != case.trace_id:
+            for span_id in {case.span_id, ""}:
+                self._within[f"{case.trace_id} {span_id}"] = case.request_id
+            _bound(self._within, _KNOWN)
 
-    def of(self, request_id: str) -> Case | None:
-        """Return the case, None if it is not remembered. `response:ID` finds it by the provider's id of its answer."""
+    def of(self, request_id: str, span_id: str = "") -> Case | None:
+        """Return the case, None if it is not remembered. `response:ID` finds it by the provider's id of its answer.
+
+        In a trace with several requests it is the one of the span, else the last.
+        """
         kind, _, answer = request_id.partition(":")
-        return self._cases.get(self._answers.get(answer, "") if kind == "response" else request_id)
+        if kind == "response":
+            return self._cases.get(self._answers.get(answer, ""))
+        within = (f"{request_id}/{span_id}", self._within.get(f"{request_id} {span_id}", ""))
+        several = (*within, self._within.get(f"{request_id} ", ""))
+        return next((self._cases[one] for one in (request_id, *several) if one in self._cases), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +205,7 @@ class CaseLookup:
 
         By evaluator, whether it was a defect; nothing where a user has spoken before: that was counted then.
         """
-        known = self._requests.of(score.request_id)
+        known = self._requests.of(score.request_id, score.span_id)
         request_id = known.request_id if known is not None else score.request_id
         rows: list[dict[str, Any]] = []
         if request_id and (known is None or score.by_user):

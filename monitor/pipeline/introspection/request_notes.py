@@ -6,7 +6,7 @@ never waits and never raises; where the request log is off nothing is noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +15,7 @@ from monitor.clock import Clock
 from monitor.model.case import Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped
 from monitor.model.request_log import EvaluatorDecision, RequestRecord, RequestStep
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 from monitor.stages import Runtime, SamplingDecision
 from monitor.storage.request_log import Recorder
 
@@ -43,12 +43,15 @@ class RequestNote:
         """The id of the request."""
         return self._opened.request_id
 
-    def read(self, reading: Reading | TraceOutcome) -> None:
+    def of_request(self, request_id: str) -> RequestNote:
+        """Begin the note of one request of the trace that this is the note of."""
+        return RequestNote(replace(self._opened, request_id=request_id, part_of=self.request_id), self._clock)
+
+    def read(self, reading: Reading) -> None:
         """Note the facts of the request, none of its texts."""
-        if isinstance(reading, Reading):
-            detail = reading.error if reading.status in _OWN_WORDS else ""
-            self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
-            self._facts["context"] = reading.case.context_status.value if reading.status is ReadingStatus.READY else ""
+        detail = reading.error if reading.status in _OWN_WORDS else ""
+        self._facts |= {"detail": detail, "joined": reading.joined, "traffic": reading.case.traffic.value}
+        self._facts["context"] = reading.case.context_status.value if reading.status is ReadingStatus.READY else ""
 
     def left_out(self, detail: str) -> None:
         """Note that the request was filtered by the option `detail`."""
@@ -99,6 +102,11 @@ class RequestNote:
 _CURRENT: ContextVar[RequestNote | None] = ContextVar("note", default=None)
 
 
+def enter(note: RequestNote | None) -> None:
+    """Make `note` that of the request that this task works on, and those tasks that it starts from now on."""
+    _CURRENT.set(note)
+
+
 def current() -> RequestNote | None:
     """Return the note of the request that this task works on; None if there is none."""
     return _CURRENT.get()
@@ -121,8 +129,17 @@ class RequestNotes:
         _CURRENT.set(note)
         return note
 
-    def end(self, note: RequestNote | None, outcome: TraceOutcome) -> None:
-        """Write what `begin` returned: the request has ended."""
+    def divide(self, note: RequestNote | None, request_ids: Sequence[str]) -> list[RequestNote | None]:
+        """Continue what `begin` returned with a note for each request of the trace; `enter` makes one the current."""
+        if note is None or list(request_ids) == [note.request_id]:
+            return [note] * len(request_ids)
+        del self._open[note]
+        notes = [note.of_request(one) for one in request_ids]
+        self._open |= dict.fromkeys(notes)
+        return list(notes)
+
+    def end(self, note: RequestNote | None, outcome: TraceOutcome | RequestOutcome) -> None:
+        """Write what `begin` or `divide` returned: the request has ended."""
         if note is not None:
             del self._open[note]
             self._write(note.record(outcome.value), outcome)
@@ -132,7 +149,7 @@ class RequestNotes:
         if self._recorder is not None:
             self._write(RequestNote(opened, self._runtime.clock).record(outcome.value), outcome)
 
-    def _write(self, record: RequestRecord, outcome: TraceOutcome) -> None:
+    def _write(self, record: RequestRecord, outcome: TraceOutcome | RequestOutcome) -> None:
         if self._recorder is None:
             return
         app = self._runtime.metrics.app(record.app)
@@ -143,10 +160,12 @@ class RequestNotes:
         if outcome is not TraceOutcome.FORGOTTEN:  # of what is to be forgotten nothing new is written
             self._recorder.keep(record)
 
-    def of(self, request_id: str) -> RequestRecord | None:
-        """Return the record so far of a request that is being worked on."""
-        found = (note.record() for note in self._open if note.request_id == request_id)
-        return next(found, None)
+    def of(self, request_id: str) -> list[RequestRecord]:
+        """Return the records so far of a request that is being worked on; of a trace those of all its requests."""
+        within = f"{request_id}/"
+        return [
+            note.record() for note in self._open if note.request_id == request_id or note.request_id.startswith(within)
+        ]
 
     def waiting(self) -> dict[str, int]:
         """Count, by evaluator, the cases that it chose and that have no outcome yet."""

@@ -22,6 +22,7 @@ from monitor.model.outcome import (
     SkippedReason,
     UnscoredReason,
 )
+from monitor.pipeline.metrics.sessions import SessionMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.service_versions import ServiceVersions
 from monitor.telemetry.metrics import Metrics
@@ -35,7 +36,7 @@ class _Cell(NamedTuple):
     squares: Counter
 
     def add(self, result: EvaluationResult) -> None:
-        exemplar = {"trace_id": result.case.request_id[:64]}
+        exemplar = {"trace_id": result.case.trace_id[:64]}
         self.number.inc(1, exemplar)
         self.weight.inc(result.weight, exemplar)
         self.squares.inc(result.weight**2)
@@ -124,6 +125,7 @@ class ResultMetrics:
     ) -> None:
         self._metrics = metrics
         self._slicing = slicing
+        self._sessions = SessionMetrics(metrics)
         self._generations = generations
         self._aside: dict[tuple[str, str, str, Traffic], _Apart] = {}
         self._series: dict[tuple[str, str], _EvaluatorSeries] = {}
@@ -206,10 +208,11 @@ class ResultMetrics:
         for rule, defect in result.alert_defects.items():
             series.rule_cells[rule, defect].add(result)
         if series.score is not None:
-            series.score.observe(outcome.value, {"trace_id": result.case.request_id[:64]})
+            series.score.observe(outcome.value, {"trace_id": result.case.trace_id[:64]})
         lowest = self._known[result.evaluator].evaluator.scale.lowest
         series.score_weighted.inc(result.weight * (outcome.value - lowest))
         app = self._metrics.app(result.case.app)
+        self._sessions.count(app, result)
         if self._slicing is not None:
             self._slicing.count(app, result)
         local = self._known[result.evaluator].evaluator.cost == "local"
@@ -246,6 +249,7 @@ class ResultMetrics:
 
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
+        self._sessions.prepare(app, name, version)
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:

@@ -83,6 +83,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     nothing. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
+        traces = eraser.requests_of("results", "trace_id", traces)
         eraser.delete("results", "trace_id", traces)
         eraser.delete("people", "trace_id", traces)
         eraser.delete("past_results", "n", _past_results_of(eraser, traces))

@@ -151,8 +151,21 @@ class HistoryReader:
         return [load(body) for (body,) in self._file.query(*wanted.sql())]
 
     def by_trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """Return all results of one trace, oldest first; only the first that has them holds the long texts."""
-        return [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
+        """Return all results of one request, oldest first; only the first that has them holds the long texts.
+
+        Of a trace or row that holds several, those of the last request.
+        """
+        found = [load(body) for (body,) in self._file.query(_BY_TRACE, [trace_id])]
+        within = self.requests_of(trace_id) if not found else []
+        return [load(body) for (body,) in self._file.query(_BY_TRACE, [within[-1]])] if within else found
+
+    def requests_of(self, trace_id: str) -> list[str]:
+        """Return the ids of the requests of a trace or row that have results, in the order of their first ones."""
+        sql = (
+            "SELECT trace_id FROM results WHERE trace_id = ?1 OR (trace_id > ?2 AND trace_id < ?3)"
+            " GROUP BY 1 ORDER BY min(at), 1 LIMIT 250"
+        )
+        return [name for (name,) in self._file.query(sql, [trace_id, f"{trace_id}/", f"{trace_id}0"])]  # 0 is after /
 
     def sums_since(self, since: float) -> list[MinuteSums]:
         """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""

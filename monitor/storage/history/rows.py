@@ -8,6 +8,7 @@ changes its meaning raises it.
 | `schema` | 1 |
 | `id` | 32 hex digits, the same when the same evaluation is repeated |
 | `evaluated_at`, `answered_at` | seconds since 1970 |
+| `request_id` | the request: the trace or the row, followed by `/` and a span or a turn where this holds several |
 | `trace_id`, `span_id`, `app`, `source`, `session_id`, `convention` | of the case |
 | `model` | the model of the service |
 | `evaluator`, `version` | what scored the case |
@@ -59,7 +60,8 @@ def as_json(result: EvaluationResult, *, texts: bool = True, quotes: bool = True
         "id": result.id,
         "evaluated_at": result.evaluated_at,
         "answered_at": case.answered_at,
-        "trace_id": case.request_id,
+        "request_id": case.request_id,
+        "trace_id": case.trace_id,
         "span_id": case.span_id,
         "app": case.app,
         "source": case.source,

@@ -86,7 +86,7 @@ CREATE TABLE IF NOT EXISTS steps (
 )
 MINUTE: Final = 60
 _PRUNE_AT_ONCE: Final = 500
-_MOST_OF_ONE: Final = 20
+_MOST_OF_ONE: Final = 250
 
 
 class Minute(NamedTuple):
@@ -120,7 +120,7 @@ def erase(path: Path, traces: Collection[str], *, dry_run: bool) -> dict[str, in
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """
     with erasing(path, dry_run=dry_run) as eraser:
-        eraser.delete("requests", "request_id", traces)
+        eraser.delete("requests", "request_id", eraser.requests_of("requests", "request_id", traces))
     return eraser.rows
 
 
@@ -159,10 +159,16 @@ class RequestLogReader:
         self._file = ReadOnly(path, _FORMAT, name="the request log")
 
     def of(self, request_id: str) -> list[RequestRecord]:
-        """Return the records of one request, oldest first: more than one if spans came after it was closed."""
-        sql = "SELECT body FROM requests WHERE request_id = ? ORDER BY at LIMIT ?"
-        found = []
-        for (body,) in self._file.query(sql, [_whole(request_id), _MOST_OF_ONE]):
+        """Return the records of one request, oldest first: more than one if spans came after it was closed.
+
+        Of a trace or row that holds several, the records of all of them.
+        """
+        sql = (
+            "SELECT body FROM requests WHERE request_id = ?1 OR (request_id > ?2 AND request_id < ?3)"
+            " ORDER BY at LIMIT ?4"
+        )
+        found, whole = [], _whole(request_id)
+        for (body,) in self._file.query(sql, [whole, f"{whole}/", f"{whole}0", _MOST_OF_ONE]):  # 0 comes after /
             with contextlib.suppress(ValueError, KeyError, TypeError):  # a newer version wrote it
                 found.append(unpack(body))
         return found

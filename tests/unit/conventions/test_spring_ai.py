@@ -49,7 +49,8 @@ def see(attributes: Mapping[str, Value], *records: LogRecord, boot: str = "4.1.0
 
 
 def read(spans: tuple[Span, ...], *records: LogRecord) -> Reading:
-    return compose.read(Trace(TRACE, spans, records), registry.conventions())
+    (found,) = compose.read(Trace(TRACE, spans, records), registry.conventions()).readings
+    return found
 
 
 def test_a_client_says_what_the_user_asked_before_anything_was_put_to_it() -> None:

@@ -15,7 +15,8 @@ ELSEWHERE = "e" * 16
 
 
 def read(build: Builder, closed: Closed = Closed.IDLE, **settings: object) -> Reading:
-    return compose.read(build.trace(closed), registry.conventions(), ExtractionSettings.model_validate(settings))
+    found = compose.read(build.trace(closed), registry.conventions(), ExtractionSettings.model_validate(settings))
+    return found.last
 
 
 def enclosed(parent: str = ELSEWHERE, **root: str) -> Builder:

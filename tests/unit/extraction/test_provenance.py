@@ -15,7 +15,8 @@ from tests.support.traces import SETUPS, Builder, captured_parts, documents
 
 
 def explained(build: Builder, settings: ExtractionSettings | None = None) -> Provenance:
-    return explain(build.trace(), registry.conventions(), settings)
+    (found,) = explain(build.trace(), registry.conventions(), settings)
+    return found
 
 
 def keys(found: Provenance, field: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -103,8 +104,8 @@ def test_explaining_changes_no_reading_and_names_a_source_for_all_that_was_read(
     conventions = registry.conventions()
     for trace_id, parts in list(captured_parts(setup).items())[:4]:
         trace = decode(trace_id, parts, closed=Closed.ROOT_ENDED, app="a", source="s", probability=1.0, received_at=0.0)
-        found = explain(trace, conventions)
-        assert found.reading == compose.read(trace, conventions)
+        (found,) = explain(trace, conventions)
+        assert (found.reading,) == compose.read(trace, conventions).readings
         case = found.reading.case
         named = {field for field, origins in found.origins.items() if any(origin.keys for origin in origins)}
         there = {"question": case.request.query, "history": case.request.history, "context": case.retrieved_context}

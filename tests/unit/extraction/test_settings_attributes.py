@@ -17,7 +17,8 @@ from tests.support.traces import Builder, documents
 
 def read(build: Builder, **mapped: Any) -> Reading:
     settings = ExtractionSettings(attributes=AttributeMap(**mapped))
-    return compose.read(build.trace(), registry.conventions(), settings)
+    (found,) = compose.read(build.trace(), registry.conventions(), settings).readings
+    return found
 
 
 ACME = {"question": "acme.q", "documents": "acme.hits", "answer": "acme.reply", "session": "acme.conversation"}

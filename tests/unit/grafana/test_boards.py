@@ -77,7 +77,7 @@ def test_a_query_adds_up_over_replicas_and_takes_the_chosen_jobs_only(one):
     for name, matchers in _SELECTOR.findall(one.expression):
         if not _NOT_OF_A_JOB.fullmatch(name):
             assert 'job=~"$job"' in matchers, name
-    if one.panel != "Unaccounted traces":
+    if one.panel != "Unaccounted traces and requests":
         bare = re.findall(
             r"(?<!increase\()(?<!rate\()\b(ragmonitor_\w+_(?:total|bucket))\{[^}]*\}(?!\[)", one.expression
         )

@@ -14,7 +14,7 @@ RESULT = {"evaluator": "groundedness", "version": "2", "outcome": "score", "weig
 
 
 def results(folder: Path) -> Path:
-    rows = [{**RESULT, "id": f"r{n}", "trace_id": f"t{n}", "defect": n < 2} for n in range(4)]
+    rows = [{**RESULT, "id": f"r{n}", "request_id": f"t{n}", "defect": n < 2} for n in range(4)]
     return write_rows(folder / "results.jsonl", rows)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.pipeline.ledger import Ledger, TraceOutcome
+from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from tests.support.runtime import runtime, total
 
 moves = st.lists(
@@ -32,12 +32,33 @@ def test_received_is_the_sum_of_all_fates_and_pending(sequence):
     assert ledger.pending == sum(waiting.values())
 
 
+requests = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(RequestOutcome)))
+
+
+@given(requests)
+def test_requests_found_are_the_sum_of_their_outcomes_and_pending(sequence):
+    metrics = runtime().metrics
+    ledger, waiting = Ledger(metrics), 0
+    for found, left_out, outcome in sequence:
+        ledger.found("a", "otlp_http", found, left_out)
+        waiting += found
+        if waiting:
+            ledger.request_ended("a", "otlp_http", outcome)
+            waiting -= 1
+        ended = total(metrics, "ragmonitor_requests_total", app="a")
+        assert total(metrics, "ragmonitor_requests_pending", app="a") == waiting
+        assert total(metrics, "ragmonitor_requests_found_total", app="a") == ended + waiting
+
+
 def test_every_fate_of_an_app_exists_at_zero_from_its_first_trace_on():
     metrics = runtime().metrics
     Ledger(metrics).received("shop", "otlp_grpc")
     for outcome in TraceOutcome:
         labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
         assert metrics.registry.get_sample_value("ragmonitor_traces_total", labels) == 0
+    for outcome in RequestOutcome:
+        labels = {"app": "shop", "source": "otlp_grpc", "outcome": outcome.value}
+        assert metrics.registry.get_sample_value("ragmonitor_requests_total", labels) == 0
 
 
 def test_a_trace_without_a_service_name_is_counted_under_unknown():
@@ -59,5 +80,5 @@ def test_alerts_hear_of_each_trace_that_comes_in_and_of_none_that_ends():
     ledger = Ledger(runtime().metrics, alerts=told)
     ledger.received("shop", "otlp_grpc")
     ledger.passed("", "otlp_grpc", TraceOutcome.SAMPLED_OUT, traces=7)
-    ledger.ended("shop", "otlp_grpc", TraceOutcome.EVALUATED)
+    ledger.ended("shop", "otlp_grpc", TraceOutcome.READ)
     assert told.traces == [("shop", 1), ("unknown", 7)]

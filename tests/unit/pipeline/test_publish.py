@@ -39,7 +39,7 @@ async def test_a_sink_that_takes_its_time_has_many_results_at_once_and_reading_w
         at.gate.set()
         await until(lambda: len(at.settled) == 40)
         assert sorted(at.results) == sorted(at.settled) == sorted(names)
-        assert at.outcome("evaluated") == at.balanced() == 40
+        assert at.request_outcome("evaluated") == at.balanced() == 40
 
 
 async def test_a_sink_that_fails_keeps_no_result_from_the_others_and_is_counted():

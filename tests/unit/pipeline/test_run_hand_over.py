@@ -75,7 +75,7 @@ async def test_what_is_being_judged_is_finished_and_a_repeat_of_it_is_safe_only_
         at.gate.set()
         await until(lambda: at.settled)
         assert (at.settled, at.results) == (["again"], ["a"])
-        assert at.outcome("evaluated") == at.balanced() == 1
+        assert at.request_outcome("evaluated") == at.balanced() == 1
 
 
 async def test_a_row_that_is_handed_over_before_it_was_read_is_taken_again(tmp_path):

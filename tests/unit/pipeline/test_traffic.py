@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from monitor.model.case import Case, Reading, ReadingStatus, Traffic
 from monitor.model.outcome import RateScope
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome
 from monitor.pipeline.traffic import TrafficRules, TrafficSettings, rate_scope
 from monitor.statistics import consistent_sampling
 from tests.support.runtime import runtime, total
@@ -25,7 +25,7 @@ def rules(**settings):
 @pytest.mark.parametrize("path", ["/health", "/healthz", "/-/ready", "/livez", "/ping", "/actuator/health/liveness"])
 def test_health_checks_are_left_out_unless_asked_for(path):
     check = reading(http__route=path)
-    assert rules().sort(check) is TraceOutcome.FILTERED
+    assert rules().sort(check) is RequestOutcome.FILTERED
     assert rules(health_checks=True).sort(check) == check
 
 
@@ -35,16 +35,16 @@ def test_what_only_begins_like_a_health_check_is_none(path):
 
 
 def test_probes_are_known_by_their_name_and_paths_without_their_query():
-    assert rules().sort(reading(user_agent__original="kube-probe/1.29")) is TraceOutcome.FILTERED
-    assert rules().sort(reading(http__target="/healthz?verbose=1")) is TraceOutcome.FILTERED
+    assert rules().sort(reading(user_agent__original="kube-probe/1.29")) is RequestOutcome.FILTERED
+    assert rules().sort(reading(http__target="/healthz?verbose=1")) is RequestOutcome.FILTERED
 
 
 def test_a_rule_leaves_out_what_its_whole_value_matches_in_any_status():
     dropping = rules(drop=[{"attribute": "http.route", "matches": "/internal/*"}])
-    assert dropping.sort(reading(http__route="/internal/eval")) is TraceOutcome.FILTERED
+    assert dropping.sort(reading(http__route="/internal/eval")) is RequestOutcome.FILTERED
     assert (
         dropping.sort(reading(status=ReadingStatus.CONTENT_MISSING, http__route="/internal/eval"))
-        is TraceOutcome.FILTERED
+        is RequestOutcome.FILTERED
     )
     assert isinstance(dropping.sort(reading(http__route="/Internal/eval")), Reading)
     assert isinstance(dropping.sort(reading(http__route="/v2/internal/eval")), Reading)
@@ -76,7 +76,7 @@ def test_a_class_is_judged_at_its_rate_and_each_case_knows_its_probability():
     sampled = rules(rates={"synthetic": "25%"})
     sorted_ = [sampled.sort(reading(n, probability=0.5, rag__traffic__class="synthetic")) for n in range(2000)]
     kept = [one for one in sorted_ if isinstance(one, Reading)]
-    assert {one for one in sorted_ if not isinstance(one, Reading)} == {TraceOutcome.SAMPLED_OUT}
+    assert {one for one in sorted_ if not isinstance(one, Reading)} == {RequestOutcome.SAMPLED_OUT}
     assert {one.case.probability for one in kept} == {0.125}
     assert abs(len(kept) - 500) < 5 * math.sqrt(2000 * 0.25 * 0.75)
     production = [sampled.sort(reading(n)) for n in range(50)]

@@ -40,6 +40,7 @@ class Cause(StrEnum):
     OWN_TELEMETRY = "own_telemetry"
     INVALID = "invalid"
     TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
     EXPIRED = "expired"
     HANDED_OVER = "handed_over"
     FORGOTTEN = "forgotten"
@@ -68,6 +69,7 @@ class Explanation:
     """The steps in their order, and the conclusion in one sentence.
 
     `setting` is the one setting that would change the outcome, with the value it needs; empty where there is none.
+    `requests` are the explanations of each request of a trace, where it holds several.
     """
 
     subject: str
@@ -76,6 +78,7 @@ class Explanation:
     setting: str = ""
     reason: str = ""
     steps: Sequence[ExplanationStep] = ()
+    requests: Sequence[Explanation] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +141,7 @@ class OpenTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFacts:
-    """All that is known of one trace.
+    """All that is known of one trace, or of one request of several in it.
 
     `least_rate` is the lowest head sampling rate that keeps it, None where its id is not a trace id. `draw` is the
     value that evaluators' probabilities are compared with, `class_draw` the one for the rates of traffic classes.
@@ -157,6 +160,8 @@ class TraceFacts:
     in_progress: RequestRecord | None = None
     unread: bool = False
     reaches_back: float | None = None
+    of_several: bool = False
+    """Whether it is one request of several in a trace or row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,10 +82,11 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
         "storage.retention: longer",
     ),
     "forgotten": ("it was erased on request (`rag-monitor forget`)", ""),
+    "too_many": ("its trace holds more requests than are read of one trace, and this is one of those beyond", ""),
     "handed_over": ("its partition moved to another replica, which receives and evaluates it: ask that replica", ""),
 }
 OUTCOMES: Final = ("sampled_out", "filtered", "evaluated", *_OUTCOMES)
-"""Every outcome that is explained: those of the ledger."""
+"""Every outcome that is explained: those of the ledger, of traces without a request and of requests."""
 
 CAUSE_OF_OUTCOME: Final[Mapping[str, Cause]] = {
     outcome: Cause(outcome) for outcome in OUTCOMES if outcome != "evaluated"

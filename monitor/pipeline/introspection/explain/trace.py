@@ -6,6 +6,7 @@ sampling, has results in the history, or never arrived.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -44,7 +45,8 @@ _CLOSED: Final[Mapping[str, str]] = {
 
 def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -> Explanation:
     """Explain the results of a trace, or why there are none; with `evaluator`, of that evaluator alone."""
-    subject = f"trace {facts.request_id}"
+    whole, _, part = facts.request_id.rpartition("/")
+    subject = f"request {part} of trace {whole}" if facts.of_several else f"trace {facts.request_id}"
     if evaluator and setup.evaluator(evaluator) is None and not _known(evaluator, facts):
         if evaluator in setup.external:
             source = reasons.external(reasons.expected_source(evaluator))
@@ -73,6 +75,15 @@ def explain_trace(facts: TraceFacts, setup: MonitorSetup, evaluator: str = "") -
         steps += decided
         ends.append(decided[-1])
     return _conclude(subject, steps, ends)
+
+
+def explain_requests(request_id: str, found: Sequence[Explanation]) -> Explanation:
+    """Explain a trace or row with several requests by the explanations of each."""
+    counts = Counter(one.reason or one.cause.value for one in found)
+    listed = ", ".join(f"{number} {cause.replace('_', ' ')}" for cause, number in counts.most_common())
+    whole = next((one for one in found if one.cause is not Cause.EVALUATED), found[0])
+    text = f"It holds {several(len(found), 'request')}: {listed}."
+    return Explanation(f"trace {request_id}", whole.cause, text, whole.setting, whole.reason, requests=found)
 
 
 def _known(evaluator: str, facts: TraceFacts) -> bool:

@@ -90,7 +90,7 @@ class TestPicture:
             "not enough",
             "acme-support",
             "overlap_groundedness",
-            "traces received 812 = evaluated 790 + pending 22",
+            "traces received 812: evaluated 790, pending 22",
             "ALERT CRITICAL RagDefectRateHigh",
             "at least 27 % (threshold 10 %)",
             "over the last 1 min, firing for 12 s",

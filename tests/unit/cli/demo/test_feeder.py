@@ -96,7 +96,7 @@ class TestReading:
                     probability=1.0,
                     received_at=0.0,
                 )
-                reading = compose.read(closed, registry.conventions())
+                (reading,) = compose.read(closed, registry.conventions()).readings
                 assert (reading.status, len(reading.case.retrieved_context)) == (ReadingStatus.READY, 3)
                 found = await evaluator.evaluate(reading.case, None)
                 assert isinstance(found, Score)

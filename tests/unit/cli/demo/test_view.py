@@ -10,7 +10,7 @@ from monitor.cli.demo import view as seen
 from monitor.clock import ManualClock
 from monitor.model.case import Case, Request
 from monitor.model.outcome import EvaluationResult, Evidence, Score
-from monitor.pipeline.ledger import Ledger, TraceOutcome
+from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from monitor.stages import Runtime
 from monitor.statistics.windows import Windows
 from monitor.telemetry.events import Events
@@ -101,7 +101,9 @@ def test_the_ledger_adds_up_over_apps_and_sources() -> None:
     for app in ("one", "two"):
         for _ in range(3):
             ledger.received(app, "otlp_http")
-        ledger.ended(app, "otlp_http", TraceOutcome.EVALUATED)
+        ledger.found(app, "otlp_http", 1)
+        ledger.request_ended(app, "otlp_http", RequestOutcome.EVALUATED)
+        ledger.ended(app, "otlp_http", TraceOutcome.READ)
     ledger.passed("one", "otlp_grpc", TraceOutcome.SAMPLED_OUT, 4)
     shown = dict(seen.ledger(metrics))
     assert next(iter(shown)) == "received"

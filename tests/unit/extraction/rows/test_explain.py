@@ -20,7 +20,7 @@ MLFLOW = DATA / "rows" / "mlflow" / "lcel_plain.trace.json"
 
 
 def explained(row: Any) -> Provenance:
-    (found,) = rows.explain(rows.recognise(row), lambda one: [rows.read(one, READ_TRACE, source="cases")])
+    (found,) = rows.explain(rows.recognise(row), lambda one: rows.read(one, READ_TRACE, source="cases").readings)
     return found
 
 
@@ -120,8 +120,8 @@ VALUES = st.recursive(
 def test_any_row_is_explained(row: dict[str, Any]) -> None:
     taken = rows.take(json.dumps(row).encode())
     for one in taken.rows:
-        for found in rows.explain(one, lambda row: [rows.read(row, READ_TRACE, source="cases")]):
-            assert found.reading == rows.read(one, READ_TRACE, source="cases")
+        for found in rows.explain(one, lambda row: rows.read(row, READ_TRACE, source="cases").readings):
+            assert found.reading in rows.read(one, READ_TRACE, source="cases").readings
 
 
 def test_a_row_of_many_fields_is_explained_without_reading_it_for_each() -> None:
@@ -131,7 +131,7 @@ def test_a_row_of_many_fields_is_explained_without_reading_it_for_each() -> None
     def read(one: Any) -> list[Any]:
         nonlocal reads
         reads += 1
-        return [rows.read(one, READ_TRACE, source="cases")]
+        return rows.read(one, READ_TRACE, source="cases").readings
 
     (found,) = rows.explain(rows.recognise(row), read)
     assert reads < 10

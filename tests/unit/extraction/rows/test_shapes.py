@@ -11,7 +11,7 @@ from monitor.extraction import rows
 from monitor.extraction.rows.common import NAMES
 from monitor.model.case import Document, Message, ReadingStatus, Usage
 from tests.support import paths
-from tests.support.rows import contents, reading
+from tests.support.rows import contents, reading, readings
 
 ROWS = paths.DATA / "rows"
 EXAMPLES = [json.loads(line) for line in (ROWS / "shapes.jsonl").read_text().splitlines()]
@@ -237,11 +237,13 @@ TURNS = [{"role": m.role, "content": m.content} for m in HISTORY]
     ],
 )
 def test_the_last_user_turn_is_the_question_and_those_before_it_the_history(row):
-    found = reading(row).case
+    found = readings(row).last.case
     assert (found.request.query, found.request.history, found.response) == (QUESTION, HISTORY, ANSWER)
+    (only,) = readings(row, turns="last").readings
+    assert (only.case.request, only.case.response) == (found.request, found.response)
 
 
-def test_the_citations_of_the_last_answer_are_its_context():
+def test_the_citations_of_an_answer_are_its_context():
     def turn(answer, *texts):
         citations = [{"id": f"{text}.md", "content": text} for text in texts]
         return {"role": "assistant", "content": answer, "context": {"citations": citations}}
@@ -252,7 +254,8 @@ def test_the_citations_of_the_last_answer_are_its_context():
         {"role": "user", "content": "second"},
         turn("two", "a", "b"),
     ]
-    found = reading({"conversation": {"messages": talk}})
+    first, found = readings({"conversation": {"messages": talk}}).readings
+    assert contents(first) == ["old"]
     assert contents(found) == ["a", "b"]
     assert found.case.retrieved_context[0].doc_id == "a.md"
 

@@ -19,7 +19,7 @@ from tests.support.runtime import runtime, total
 
 pytestmark = pytest.mark.anyio
 ROW = {
-    "trace_id": "a" * 32,
+    "request_id": "a" * 32,
     "app": "shop",
     "request": {"query": "How long?"},
     "retrieved_context": [{"content": "A label is valid for 30 days."}],
@@ -79,7 +79,7 @@ async def test_there_is_one_at_a_time_and_so_many_an_hour():
 @pytest.mark.parametrize(
     ("row", "name", "times", "fault"),
     [
-        ({"trace_id": "a" * 32}, NAME, 1, InvalidData),
+        ({"request_id": "a" * 32}, NAME, 1, InvalidData),
         (ROW, "nobody", 1, ConfigError),
         (ROW, NAME, 0, ConfigError),
         (ROW, NAME, 6, ConfigError),

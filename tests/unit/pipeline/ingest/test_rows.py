@@ -33,7 +33,7 @@ def batch(*ids: str, invalid: int = 0, app: str = "shop", **more: Any) -> RowBat
 
 def end(at, *complete):
     for one in complete or at.rows:
-        at.ledger.ended(one.app, one.source, TraceOutcome.EVALUATED)
+        at.ledger.ended(one.app, one.source, TraceOutcome.READ)
         for ack in one.acks:
             ack.settle()
 

@@ -17,7 +17,7 @@ from monitor.pipeline.fair_queue import FairQueue
 from monitor.pipeline.in_flight import WholeRow
 from monitor.pipeline.introspection import request_notes
 from monitor.pipeline.introspection.request_notes import RequestNotes
-from monitor.pipeline.ledger import Ledger, TraceOutcome
+from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.scoring import scores_of
 from monitor.pipeline.traffic import Quota
@@ -104,9 +104,9 @@ async def noted(answer: Verdict | JudgeError = OK, *, case: Case = CASE, before:
     chosen = evaluation.choose(case, local)
     assert notes.waiting() == dict.fromkeys([one.evaluator.name for one, _ in chosen], 1)
     await evaluation.score_judged(case, chosen)
-    assert notes.of(case.request_id) is not None
-    notes.end(note, TraceOutcome.EVALUATED)
-    assert notes.of(case.request_id) is None
+    assert len(notes.of(case.request_id)) == 1
+    notes.end(note, RequestOutcome.EVALUATED)
+    assert notes.of(case.request_id) == []
     (record,) = keeper.records
     return record, keeper
 
@@ -146,7 +146,7 @@ async def test_a_case_that_found_the_queue_full_never_left_it():
         complete = WholeRow("shop", "kafka", (), 1.0, 1.0, Row(case.request_id, "shop", b"{}"))
         note = notes.begin(complete.record(2.0))
         await evaluation.score_judged(case, evaluation.choose(case))
-        notes.end(note, TraceOutcome.EVALUATED)
+        notes.end(note, RequestOutcome.EVALUATED)
 
     async with anyio.create_task_group() as group:
         group.start_soon(work, 1, 10)
@@ -193,7 +193,7 @@ async def test_what_a_failed_request_says_of_itself_is_a_text_of_the_service_and
     notes = RequestNotes(keeper, runtime())
     note = notes.begin(COMPLETE.record(2.0))
     note.read(Reading(ReadingStatus.FAILED_REQUEST, CASE, "no such user: Ada"))
-    notes.end(note, TraceOutcome.FAILED_REQUEST)
+    notes.end(note, RequestOutcome.FAILED_REQUEST)
     note = notes.begin(COMPLETE.record(2.0))
     note.read(Reading(ReadingStatus.INCOMPLETE, CASE, "the parent never came"))
     notes.end(note, TraceOutcome.INCOMPLETE)
@@ -213,7 +213,7 @@ async def test_where_nobody_keeps_notes_nothing_is_noted():
     note = notes.begin(COMPLETE.record(2.0))
     assert note is None
     assert request_notes.current() is None
-    notes.end(note, TraceOutcome.EVALUATED)
+    notes.end(note, RequestOutcome.EVALUATED)
 
 
 async def test_two_requests_side_by_side_are_noted_apart():
@@ -229,7 +229,7 @@ async def test_two_requests_side_by_side_are_noted_apart():
         assert current is not None
         current.drew(f"evaluator {number}", None, chosen=False)
         await anyio.lowlevel.checkpoint()
-        notes.end(note, TraceOutcome.EVALUATED)
+        notes.end(note, RequestOutcome.EVALUATED)
 
     async with anyio.create_task_group() as group:
         for number in range(5):
@@ -243,9 +243,14 @@ async def test_the_ledger_tells_of_every_end_what_passed_at_the_door_too():
     keeper = Kept()
     ledger = Ledger(runtime().metrics, recorder=keeper)
     ledger.received("shop", "kafka")
-    ledger.ended("shop", "kafka", TraceOutcome.EVALUATED)
+    ledger.found("shop", "kafka", 2, left_out=3)
+    ledger.request_ended("shop", "kafka", RequestOutcome.EVALUATED)
+    ledger.request_ended("shop", "kafka", RequestOutcome.FILTERED)
+    ledger.ended("shop", "kafka", TraceOutcome.READ)
     ledger.passed("shop", "kafka", TraceOutcome.SAMPLED_OUT, 9)
     assert keeper.steps == {
         RequestStep("shop", "kafka", "", "evaluated"): 1,
+        RequestStep("shop", "kafka", "", "filtered"): 1,
+        RequestStep("shop", "kafka", "", "too_many"): 3,
         RequestStep("shop", "kafka", "", "sampled_out"): 9,
     }

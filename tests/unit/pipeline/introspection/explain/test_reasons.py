@@ -6,7 +6,7 @@ import pytest
 
 from monitor.model.outcome import SkippedReason, UnscoredReason
 from monitor.pipeline.introspection.explain import Cause, EvaluatorSetup, MonitorSetup, reasons
-from monitor.pipeline.ledger import TraceOutcome
+from monitor.pipeline.ledger import RequestOutcome, TraceOutcome
 
 EVALUATOR = EvaluatorSetup(
     name="groundedness",
@@ -20,10 +20,11 @@ NO_SETTING = {UnscoredReason.SHUTDOWN, UnscoredReason.ERROR, UnscoredReason.INJE
 
 
 def test_every_fate_of_the_ledger_is_explained_and_has_its_cause():
-    assert set(reasons.OUTCOMES) == {outcome.value for outcome in TraceOutcome}
+    ends = {one.value for one in TraceOutcome if one is not TraceOutcome.READ} | {one.value for one in RequestOutcome}
+    assert set(reasons.OUTCOMES) == ends
     told = {outcome: reasons.of_outcome(outcome, "traffic.drop[0]", SETUP).text for outcome in reasons.CAUSE_OF_OUTCOME}
     assert len(set(told.values())) == len(told)
-    assert set(reasons.CAUSE_OF_OUTCOME) == {outcome.value for outcome in TraceOutcome} - {"evaluated", "no_retrieval"}
+    assert set(reasons.CAUSE_OF_OUTCOME) == ends - {"evaluated"}
 
 
 @pytest.mark.parametrize("reason", list(UnscoredReason))

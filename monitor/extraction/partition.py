@@ -1,0 +1,482 @@
+"""Divides a trace into its requests: which spans belong to which question and answer.
+
+A trace is one request, unless it holds answers to different questions. Two spans that each state a question and its
+answer are two requests, and so are two calls of a model in a flat trace. They are one where one of them serves the
+other: it rewrites the question, plans, grades, summarises, tries again, or works as a tool. A span around them that
+states question and answer itself makes them one as well.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from monitor.extraction import evidence, request
+from monitor.extraction.forest import Forest, Node, number
+from monitor.extraction.request import Call
+from monitor.extraction.template import PromptTemplate
+from monitor.stages import Observation
+
+MAX_REQUESTS: Final = 200
+"""Requests that are read of one trace; further ones are only counted."""
+
+_SUPPLY: Final = ("retrieval", "rerank", "tool", "embedding")
+"""What these spans enclose serves the request around them, even where it is a whole request of its own."""
+
+_WINDOW: Final = 20
+"""Earlier steps that a step is compared with."""
+
+_NEAR: Final = 8
+"""Steps among which the owner of a retrieval is searched."""
+
+_TELLING: Final = 12
+"""Characters from which on a question found in a prompt is no chance."""
+
+_FED: Final = 20
+"""The same of an answer."""
+
+_WRAPPERS: Final = 20
+"""Spans whose texts may turn out to be those of a transport, such as `200 OK`; all others are taken at their word."""
+
+_AROUND: Final = 40
+"""Enclosing spans that a request is told of."""
+
+_HEAD: Final = 200
+"""Characters of a document that are searched for in a prompt."""
+
+_WORK: Final = 50_000_000
+"""Characters that are searched for documents; beyond that, retrievals belong to the next answer."""
+
+
+class RequestPart(NamedTuple):
+    """One request of several: its spans, and the id of the span that it is named after."""
+
+    forest: Forest
+    span_id: str
+
+
+class DividedTrace(NamedTuple):
+    """The requests of a trace, oldest first; empty where it has only one. `left_out` counts those beyond the limit."""
+
+    parts: tuple[RequestPart, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Step:
+    """A request span that states question and answer (`stated`), or one call of a model. Texts are by their words.
+
+    `sent` is what the models within were instructed with, without earlier turns; `before` gives for each answer in
+    the history the user's turn before it. `within` is the unfinished request that it is a part of.
+    """
+
+    node: Node
+    stated: bool
+    question: str
+    answer: str
+    failed: bool
+    sent: str = ""
+    before: dict[str, str] = field(default_factory=dict)
+    within: Node | None = None
+    group: _Group | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether somebody was answered here, or was not because of an error."""
+        return bool(self.question) and (self.failed or bool(self.answer))
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Steps that make up one request, in order of their start."""
+
+    steps: list[_Step]
+
+    @property
+    def named_after(self) -> Node:
+        """The last span that states the request, else the last call."""
+        stated = [step for step in self.steps if step.stated]
+        return (stated or [step for step in self.steps if step.ends] or self.steps)[-1].node
+
+
+def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate] = ()) -> DividedTrace:
+    """Divide a complete trace with the calls `found` into its requests."""
+    steps = sorted(_steps(forest, found, templates), key=lambda step: (step.node.span.start_ns, step.node.span.span_id))
+    _dissolve(steps)
+    groups = _grouped(steps)
+    if len(groups) < 2:  # noqa: PLR2004 - one request, or none
+        return DividedTrace()
+    owners = _owners(forest, steps)
+    nodes: dict[int, list[Node]] = {}
+    for node, owner in zip(forest.nodes, owners, strict=True):
+        if owner is not None:
+            nodes.setdefault(id(owner), []).append(node)
+    parts = [RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id) for one in groups[:MAX_REQUESTS]]
+    return DividedTrace(tuple(parts), len(groups) - len(parts))
+
+
+# -- steps
+
+
+def _steps(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate]) -> Iterator[_Step]:
+    """The outermost spans that answer something, of each tree from the root downwards."""
+    texts = _Texts(found, templates)
+    within: list[Node] = []  # the unfinished requests around the present node
+    doubted, at = 0, 0
+    while at < len(forest.nodes):
+        node = forest.nodes[at]
+        while within and not within[-1].above(node):
+            within.pop()
+        seen = node.seen
+        at += 1
+        if seen is None:
+            continue
+        if seen.kind in _SUPPLY:
+            at = node.last + 1
+        elif seen.kind == "generation":
+            yield _of_calls(node, texts, within)
+            at = node.last + 1
+        elif seen.kind == "request" and (seen.query or seen.response):
+            doubted += 1
+            states = _states(forest, node, seen, texts, doubt=doubted <= _WRAPPERS)
+            if states == "part":
+                within.append(node)
+            elif states == "whole":
+                at = node.last + 1
+                if not _is_helper(node, texts):
+                    yield _of_request(node, seen, texts, within)
+
+
+def _states(
+    forest: Forest, node: Node, seen: Observation, texts: _Texts, *, doubt: bool
+) -> Literal["whole", "part", "nothing"]:
+    """Tell whether a request span states a question with its answer, one of both, or words of a transport.
+
+    Without `doubt` it is taken at its word.
+    """
+    if doubt and not texts.are_of(node, seen):
+        return "nothing"
+    if not (seen.query and (seen.response or seen.error)):
+        return "part"
+    return "nothing" if doubt and _holds_several(forest, node, texts) else "whole"
+
+
+class _Texts:
+    """What models were sent and said, by the place of the call in the forest."""
+
+    def __init__(self, found: Sequence[Call], templates: Sequence[PromptTemplate]) -> None:
+        self._calls = sorted(found, key=lambda call: call.node.first)
+        self._places = [call.node.first for call in self._calls]
+        self._templates = templates
+        self._said: dict[int, str] = {}
+
+    def within(self, node: Node) -> Sequence[Call]:
+        """The calls in a subtree, in its order."""
+        return self._calls[bisect_left(self._places, node.first) : bisect_right(self._places, node.last)]
+
+    def said(self, call: Call) -> str:
+        """The answer of a call by its words."""
+        known = self._said.get(call.node.first)
+        if known is None:
+            known = self._said[call.node.first] = evidence.folded(call.response) if call.response else ""
+        return known
+
+    def question(self, call: Call) -> str:
+        """The question of a call by its words."""
+        return evidence.folded(request.question(call, self._templates))
+
+    def are_of(self, node: Node, seen: Observation) -> bool:
+        """Whether a model was asked or has said within `node` what `node` states; True where no texts were sent."""
+        calls = self.within(node)[-_WINDOW:]
+        said = [words for call in calls if (words := self.said(call))]
+        if seen.response and said and evidence.agree(seen.response, said):
+            return True
+        sent = "\n".join(call.prompt for call in calls)
+        if seen.query and sent and evidence.holding(sent)(seen.query):
+            return True
+        return not said and not sent
+
+
+def _is_helper(node: Node, texts: _Texts) -> bool:
+    """Whether a step of a request states texts, and no model has any part in them: a parser, a formatter."""
+    if texts.within(node):
+        return False
+    parent = node.parent
+    for _ in range(_AROUND):
+        if parent is None:
+            return False
+        if parent.seen is not None and parent.seen.kind == "request":
+            return True
+        parent = parent.parent
+    return False
+
+
+def _holds_several(forest: Forest, node: Node, texts: _Texts) -> bool:
+    """Whether what a span states is the question of one request within and the answer of another, as of a batch."""
+    if len(texts.within(node)) < 2 or node.seen is None:  # noqa: PLR2004 - two answers need two calls
+        return False
+    outer = _of_request(node, node.seen, texts, ())
+    inner = list(islice(_stated(forest, node, texts), _WINDOW))
+    first = next((one for one in inner if one.question == outer.question), None)
+    last = next((one for one in reversed(inner) if one.answer == outer.answer), None)
+    if first is None or last is None or any(_same(one, outer) for one in inner):
+        return False
+    return not _are_related(first, last)
+
+
+def _same(one: _Step, other: _Step) -> bool:
+    return one.question == other.question and one.answer == other.answer
+
+
+def _stated(forest: Forest, node: Node, texts: _Texts) -> Iterator[_Step]:
+    """The outermost spans below `node` that state question and answer, with a call of a model."""
+    at = node.first + 1
+    while at <= node.last:
+        below = forest.nodes[at]
+        seen = below.seen
+        at += 1
+        if seen is not None and seen.kind in _SUPPLY:
+            at = below.last + 1
+        elif seen is not None and seen.kind == "request" and seen.query and seen.response and texts.within(below):
+            yield _of_request(below, seen, texts, ())
+            at = below.last + 1
+
+
+def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[Node]) -> _Step:
+    step = _Step(
+        node,
+        stated=True,
+        question=evidence.folded(seen.query or ""),
+        answer=evidence.folded(seen.response or ""),
+        failed=not seen.response,
+        within=within[0] if within else None,
+    )
+    told = [(turn.role, turn.content) for turn in seen.history or ()]
+    _take(step, texts.within(node)[-_WINDOW:], told)
+    return step
+
+
+def _of_calls(node: Node, texts: _Texts, within: Sequence[Node]) -> _Step:
+    calls = texts.within(node)
+    asking = next((call for call in reversed(calls) if call.messages), None)
+    answer = next((words for call in reversed(calls) if (words := texts.said(call))), "")
+    step = _Step(
+        node,
+        stated=False,
+        question=texts.question(asking) if asking is not None else "",
+        answer=answer,
+        failed=not answer and any(call.error for call in calls),
+        within=within[0] if within else None,
+    )
+    _take(step, calls[-_WINDOW:], ())
+    return step
+
+
+def _take(step: _Step, calls: Iterable[Call], told: Iterable[tuple[str, str]]) -> None:
+    """Note what the models of a step were sent: earlier turns apart from the rest."""
+    sent: list[str] = []
+    turns = list(told)
+    for call in calls:
+        last = request.last_user(call)
+        for at, message in enumerate(call.messages):
+            if message.role in ("user", "assistant") and at < last:
+                turns.append((message.role, message.content))
+            elif message.role != "assistant":
+                sent.append(message.content)
+    step.sent = evidence.folded("\n".join(sent))
+    asked = ""
+    for role, content in turns:
+        if role == "user":
+            asked = evidence.folded(content)
+        elif words := evidence.folded(content):
+            step.before[words] = asked
+
+
+# -- which steps are one request
+
+
+def _grouped(steps: Sequence[_Step]) -> list[_Group]:
+    """The requests that the steps make up, in order of their start."""
+    for at, step in enumerate(steps):
+        earlier = steps[max(0, at - _WINDOW) : at]
+        for other in reversed(earlier):
+            if (step.group is None or step.group is not other.group) and _are_one(other, step):
+                _join(other, step)
+        if step.group is None:
+            step.group = _Group([step])
+    for at, step in enumerate(steps):  # a call that has said nothing has asked for a tool: the next one goes on
+        if step.group is not None and not any(one.ends for one in step.group.steps):
+            neighbour = steps[at + 1] if at + 1 < len(steps) else steps[at - 1] if at else step
+            _join(step, neighbour)
+    found = {id(step.group): step.group for step in steps if step.group is not None}
+    groups = list(found.values())
+    for group in groups:
+        group.steps.sort(key=lambda step: (step.node.span.start_ns, step.node.span.span_id))
+    return sorted(groups, key=lambda one: (one.steps[0].node.span.start_ns, one.steps[0].node.span.span_id))
+
+
+def _join(one: _Step, other: _Step) -> None:
+    first, second = one.group, other.group
+    if first is second and first is not None:
+        return
+    if first is None:
+        first = one.group = _Group([one])
+    if second is None:
+        other.group = first
+        first.steps.append(other)
+        return
+    if len(first.steps) < len(second.steps):
+        first, second = second, first
+    for step in second.steps:
+        step.group = first
+    first.steps += second.steps
+
+
+def _dissolve(steps: Sequence[_Step]) -> None:
+    """Take steps out of an unfinished request that states only the first of several questions, as that of a batch."""
+    inside: dict[int, list[_Step]] = {}
+    for step in steps:
+        if step.within is not None:
+            inside.setdefault(step.within.first, []).append(step)
+    for theirs in inside.values():
+        around = theirs[0].within
+        told = evidence.folded(around.seen.query) if around is not None and around.seen and around.seen.query else ""
+        stated = [step for step in theirs if step.stated][:_WINDOW]
+        first = next((step for step in stated if step.question == told), None)
+        if first is not None and any(not _are_related(first, one) for one in stated if one is not first):
+            for step in theirs:
+                step.within = None
+
+
+def _are_one(earlier: _Step, later: _Step) -> bool:
+    """Whether two steps serve the same request."""
+    if earlier.within is later.within and later.within is not None:
+        return not (earlier.stated and later.stated and _follows(earlier, later))
+    return _are_related(earlier, later)
+
+
+def _are_related(earlier: _Step, later: _Step) -> bool:
+    """Whether the texts of two steps show that they serve the same request."""
+    if _follows(earlier, later):
+        return False
+    question, answer = later.question, earlier.answer
+    if question and question == earlier.question:
+        return True
+    if answer and (answer == question or (len(question) >= _FED and question in answer)):
+        return True  # the question was rewritten, or planned
+    if len(question) >= _TELLING and question in earlier.sent:
+        return True
+    both = earlier.stated and later.stated
+    asked_before = len(earlier.question) >= _TELLING and earlier.question in later.sent
+    fed = len(answer) >= _FED and (answer in later.sent or answer in question)
+    return fed and not (both and asked_before) if both else fed or asked_before
+
+
+def _follows(earlier: _Step, later: _Step) -> bool:
+    """Whether one is an earlier turn of the conversation that the other goes on with."""
+    asked = later.before.get(earlier.answer) if earlier.answer and earlier.question else None
+    return asked is not None and earlier.question in asked
+
+
+# -- which spans belong to which request
+
+
+def _owners(forest: Forest, steps: Sequence[_Step]) -> list[_Group | None]:
+    """The request that each span belongs to; None for those that enclose several."""
+    owner: list[_Group | None] = [None] * len(forest.nodes)
+    several = [False] * len(forest.nodes)
+    for step in steps:
+        owner[step.node.first] = step.group
+    for node in reversed(forest.nodes):
+        parent = node.parent
+        if parent is None or (owner[node.first] is None and not several[node.first]):
+            continue
+        above = owner[parent.first]
+        if several[node.first] or (above is not None and above is not owner[node.first]):
+            owner[parent.first], several[parent.first] = None, True
+        elif not several[parent.first]:
+            owner[parent.first] = owner[node.first]
+    search = _Search(steps)
+    for node in forest.nodes:
+        if owner[node.first] is None and not several[node.first]:
+            above = owner[node.parent.first] if node.parent is not None else None
+            owner[node.first] = above or search.owner(node)
+    return owner
+
+
+class _Search:
+    """Finds the request that a span serves which stands beside several."""
+
+    def __init__(self, steps: Sequence[_Step]) -> None:
+        self._steps = steps
+        self._starts = [step.node.span.start_ns for step in steps]
+        self._by_place = sorted(steps, key=lambda step: step.node.first)
+        self._places = [step.node.first for step in self._by_place]
+        self._left = _WORK
+
+    def owner(self, node: Node) -> _Group | None:
+        """The one of the next answers that was asked its query or sent its documents, else the next answer."""
+        inside = node.parent
+        at = bisect_left(self._starts, node.span.start_ns)
+        near = self._steps[at : at + _NEAR]
+        if inside is not None:
+            near = [step for step in near if inside.above(step.node)]
+        if not near:
+            near = self._beside(node)
+        seen = node.seen
+        query = evidence.folded(seen.query) if seen is not None and seen.query else ""
+        for step in near:
+            if query and query == step.question:
+                return step.group
+        texts = [one.content for one in islice(seen.documents or (), _NEAR) if one.content] if seen is not None else []
+        heads = [head for text in texts if (head := evidence.folded(text[:_HEAD]))]
+        for step in near if heads else ():
+            self._left -= len(heads) * len(step.sent)
+            if self._left > 0 and any(head in step.sent for head in heads):
+                return step.group
+        return near[0].group if near else None
+
+    def _beside(self, node: Node) -> list[_Step]:
+        """The last step below the same parent: nothing comes after it there; at the top, the last of all."""
+        parent = node.parent
+        if parent is None:
+            return [self._steps[-1]]
+        after = bisect_right(self._places, node.last)
+        last = bisect_right(self._places, parent.last)
+        return [self._by_place[after]] if after < last else [self._by_place[after - 1]] if after else []
+
+
+def _part(nodes: Sequence[Node]) -> Forest:
+    """The trees of one request, with the spans that enclose it and others."""
+    copies: dict[int, Node] = {}
+    tops = []
+    for node in nodes:  # parents come before their children
+        copy = copies[node.first] = Node(node.span, node.seen, node.records)
+        parent = copies.get(node.parent.first) if node.parent is not None else None
+        if parent is None:
+            tops.append(copy)
+        else:
+            copy.parent = parent
+            parent.children.append(copy)
+    around = [node for node in nodes[0].ancestors() if node.first not in copies]
+    enclosing = tuple(Node(node.span, _without_texts(node.seen), ()) for node in around[:_AROUND])
+    return Forest(tuple(number(tops)), tuple(tops), (), enclosing=enclosing, one_of_several=True)
+
+
+def _without_texts(seen: Observation | None) -> Observation | None:
+    """What an enclosing span says of all its requests: not their texts, tokens or errors."""
+    if seen is None:
+        return None
+    return Observation(
+        kind="other",
+        convention=seen.convention,
+        span=seen.span,
+        model=seen.model,
+        session_id=seen.session_id,
+        user_id=seen.user_id,
+        attributes=seen.attributes,
+        stated=seen.stated & {"model", "session_id", "user_id"},
+    )
