@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest
-from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Scored
+from monitor.evaluators._rubric_parts import COMPUTED, MATERIALS, Evidenced, Part, Scored
 from monitor.model.outcome import DefectRule, Level, Scale
 from monitor.stages import Component, Measures, Needs
 
@@ -100,6 +101,14 @@ class Front(Component):
     defect: DefectEntry
     """What counts as a defect."""
 
+    requires: tuple[Part, ...] = ()
+    """Placeholders that the instructions must contain, beyond those that `needs`, `evidence` and `score` demand.
+    An edit that drops one is refused at start."""
+
+    may_see: Mapping[Part, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Parts of a case that the judge sees only if the evaluator's option `sees` lists them, each with the instructions
+    for it. A part that a case lacks is left out with its instructions."""
+
     evidence: Evidenced = "observations"
     """What the judge writes before the score: `claims` (quotes of the response, each supported, contradicted or absent
     in the context), `intents` (the points of the question, each with the documents that answer it), `documents` (each
@@ -126,6 +135,7 @@ class Front(Component):
 class RubricFile:
     """A valid rubric. `materials` are the parts of a case that the judge sees, in order.
 
+    `may_see` are further parts that it can be shown, each with the instructions for it.
     `trivial_score` is None if a response without content is skipped, `nothing_retrieved` where no rule decides.
     """
 
@@ -141,6 +151,7 @@ class RubricFile:
     trivial_score: float | None
     nothing_retrieved: float | None
     materials: tuple[str, ...]
+    may_see: Mapping[Part, str] = field(hash=False)
     instructions: str
 
 
@@ -173,6 +184,7 @@ def read_rubric(path: Path) -> RubricFile:
         trivial_score=_trivial_score(front, scale, materials, path),
         nothing_retrieved=_nothing_retrieved(front, scale, path),
         materials=materials,
+        may_see=_may_see(front, materials, path),
         instructions=_instructions(found[2], front.scale),
     )
 
@@ -291,9 +303,10 @@ def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
         hint = nearest(unknown[0], sorted(allowed))
         raise ConfigError(f"{path}: unknown placeholder {_braced(unknown)}{hint}; allowed: {_braced(sorted(allowed))}")
     judged = front.score == "judged"
-    missing = sorted({*front.needs, *(("scale",) if judged else ())} - used)
+    missing = sorted({*front.needs, *front.requires, *(("scale",) if judged else ())} - used)
     if missing:
-        raise ConfigError(f"{path}: the instructions lack the placeholder {_braced(missing)}")
+        single = f" ({{{missing[0]}}} needs two braces)" if f"{{{missing[0]}}}" in body else ""
+        raise ConfigError(f"{path}: the instructions lack the placeholder {_braced(missing)}{single}")
     if not judged and "scale" in used:
         raise ConfigError(f"{path}: {_braced(['scale'])} must not be used: the score is computed, the judge gives none")
     against = sorted(set(_CHECKED_AGAINST[front.evidence]) - used)
@@ -302,6 +315,19 @@ def _materials(body: str, front: Front, path: Path) -> tuple[str, ...]:
     if not used - {"scale"}:
         raise ConfigError(f"{path}: the instructions show nothing of a case; allowed: {_braced(sorted(allowed))}")
     return tuple(name for name in MATERIALS if name in used)
+
+
+def _may_see(front: Front, materials: tuple[str, ...], path: Path) -> dict[Part, str]:
+    """Return the parts that the judge can be shown besides, with their instructions."""
+    always = [name for name in front.may_see if name in materials]
+    if always:
+        raise ConfigError(f"{path}: may_see: the judge always sees {_braced(always)}")
+    written = {}
+    for name, text in front.may_see.items():
+        if _PLACEHOLDER.findall(text) != [name]:
+            raise ConfigError(f"{path}: may_see.{name}: must contain {_braced([name])}, once, and no other placeholder")
+        written[name] = _PLACEHOLDER.sub(lambda m: f"the data block `{m[1]}`", text.strip())
+    return written
 
 
 def _instructions(body: str, scale: ScaleEntry) -> str:
@@ -315,5 +341,5 @@ def _instructions(body: str, scale: ScaleEntry) -> str:
     return _PLACEHOLDER.sub(lambda m: shown if m[1] == "scale" else f"the data block `{m[1]}`", body.strip())
 
 
-def _braced(names: list[str]) -> str:
+def _braced(names: Sequence[str]) -> str:
     return ", ".join(f"{{{{{name}}}}}" for name in names)

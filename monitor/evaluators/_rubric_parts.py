@@ -19,6 +19,7 @@ from monitor.evaluators._explain import one_line
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Evidence
 
+Part: TypeAlias = Literal["context", "history", "query", "reference", "response"]
 Evidenced: TypeAlias = Literal["claims", "observations", "intents", "documents"]
 Scored: TypeAlias = Literal["judged", "supported_share", "answered_intents", "relevant_share"]
 

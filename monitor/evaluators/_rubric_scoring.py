@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from monitor.errors import JudgeError
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
-from monitor.evaluators._rubric_parts import COMPUTED, KINDS, EvidenceSummary, material
+from monitor.evaluators._rubric_parts import COMPUTED, KINDS, MATERIALS, EvidenceSummary, Part, material
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case, ContextStatus
 from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason, without_context
@@ -53,9 +53,45 @@ class RubricEvaluator(Evaluator, ABC):
             return Score(value, "By rule, without a judge: nothing was retrieved.", rubric.scale.level(value))
         if judge is None:
             raise JudgeError(UnscoredReason.ERROR, f"{rubric.name} needs a judge, and there is none")
-        shown = await fitted(material(case, rubric.materials), case.retrieved_context, judge)
-        verdict = await judge.ask(_question(rubric, case, shown))
+        added = [name for name in self.added() if _HAS[name](case)]
+        names = [name for name in MATERIALS if name in rubric.materials or name in added]
+        shown = await fitted(material(case, names), case.retrieved_context, judge)
+        verdict = await judge.ask(_question(rubric, case, shown, [rubric.may_see[name] for name in added]))
         return _outcome(rubric, case, shown, verdict.data)
+
+    def added(self) -> Sequence[Part]:
+        """Return the parts of a case that the judge sees beyond those that the rubric always shows."""
+        return ()
+
+
+class ExtensibleRubric(RubricEvaluator, ABC):
+    """The base class of rubrics that can show the judge more parts of a case than they must."""
+
+    sees: tuple[Part, ...] = Field(default=(), examples=[["context", "reference"]])
+    """Parts of a case that the judge sees besides, and is told to use. A case that lacks one is judged without it."""
+
+    @field_validator("sees")
+    @classmethod
+    def _known(cls, given: tuple[Part, ...]) -> tuple[Part, ...]:
+        if unknown := [name for name in given if name not in cls.rubric.may_see]:
+            raise ValueError(
+                f"{cls.rubric.name} cannot be shown {unknown[0]!r}; allowed: {', '.join(cls.rubric.may_see)}"
+            )
+        return tuple(name for name in cls.rubric.may_see if name in given)
+
+    def added(self) -> Sequence[Part]:
+        """See `RubricEvaluator`."""
+        return self.sees
+
+
+_HAS: Final[Mapping[Part, Callable[[Case], bool]]] = {
+    "context": lambda case: without_context(case) is None,
+    "history": lambda case: bool(case.request.history),
+    "query": lambda case: bool(case.request.query),
+    "reference": lambda case: bool((case.expected_response or "").strip()),
+    "response": lambda case: bool(case.response),
+}
+"""Whether a case has a part."""
 
 
 def _lacking(rubric: RubricFile, case: Case) -> SkippedReason | None:
@@ -76,12 +112,12 @@ def _by_rule(rubric: RubricFile, why: str) -> Outcome:
     return Score(rubric.trivial_score, explanation, rubric.scale.level(rubric.trivial_score))
 
 
-def _question(rubric: RubricFile, case: Case, shown: Shown) -> Question:
+def _question(rubric: RubricFile, case: Case, shown: Shown, added: Sequence[str]) -> Question:
     tokens = _TOKENS + KINDS[rubric.evidence].tokens(case)
-    parts = [rubric.instructions, shown.instructions]
-    if "context" in rubric.materials and case.context_status is ContextStatus.RETRIEVED_NOTHING:
+    parts = [rubric.instructions, *added, shown.instructions]
+    if "context" in shown.material and case.context_status is ContextStatus.RETRIEVED_NOTHING:
         parts.append(_NOTHING_RETRIEVED)
-    if "context" in rubric.materials and any(one.kind != "document" for one in case.retrieved_context):
+    if "context" in shown.material and any(one.kind != "document" for one in case.retrieved_context):
         parts.append(_OTHER_SOURCES)
     return Question(
         name=rubric.name,

@@ -12,7 +12,7 @@ from pydantic import Field
 from monitor.errors import ConfigError
 from monitor.errors.explanation import nearest
 from monitor.evaluators._rubric_file import RubricFile, read_rubric
-from monitor.evaluators._rubric_scoring import RubricEvaluator
+from monitor.evaluators._rubric_scoring import ExtensibleRubric, RubricEvaluator
 from monitor.stages import Evaluator
 
 
@@ -58,7 +58,9 @@ def from_file(path: Path) -> type[Evaluator]:
 
 @functools.cache
 def _class(read: RubricFile) -> type[Evaluator]:
-    class Made(RubricEvaluator):
+    base = ExtensibleRubric if read.may_see else RubricEvaluator
+
+    class Made(base):  # type: ignore[misc, valid-type]
         name: ClassVar[str] = read.name
         version: ClassVar[str] = read.version
         scale = read.scale

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from monitor import registry
 from monitor.errors import ConfigError, JudgeError
 from monitor.evaluators.rubric import from_file
 from monitor.extraction.content import why_trivial
-from monitor.model.case import Case, Document, Message, Request
+from monitor.model.case import Case, ContextStatus, Document, Message, Request
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
@@ -122,6 +124,15 @@ def test_the_version_changes_with_every_character_of_the_file(tmp_path):
         ("{{response}}", "the response", "lack the placeholder {{response}}"),
         ("\n{{scale}}", "", "lack the placeholder {{scale}}"),
         ("{{ query }}", "{{ question }}", "unknown placeholder {{question}}"),
+        ("needs: [response]", "needs: [response]\nrequires: [context]", "lack the placeholder {{context}}"),
+        ("{{response}}", "{response}", "lack the placeholder {{response}} ({response} needs two braces)"),
+        ("needs: [response]", "needs: [response]\nrequires: [sources]", "requires"),
+        ("needs: [response]", "needs: [response]\nmay_see: {query: 'Use {{query}}.'}", "always sees {{query}}"),
+        (
+            "needs: [response]",
+            "needs: [response]\nmay_see: {context: Use it.}",
+            "may_see.context: must contain {{context}}",
+        ),
     ],
 )
 def test_a_fault_in_a_rubric_names_the_file_and_the_key(tmp_path, old, new, says):
@@ -276,3 +287,45 @@ async def test_a_score_off_the_scale_is_unscored_whatever_judge_it_comes_from():
         with pytest.raises(JudgeError) as caught:
             await shipped("relevance").evaluate(CASE, ScriptedJudge([{"explanation": "e", "score": wrong}]))
         assert caught.value.reason is UnscoredReason.OUT_OF_RANGE
+
+
+WIDENED = RUBRIC.replace("needs: [response]", "needs: [response]\nmay_see: {context: 'Mind {{context}}, too.'}", 1)
+
+
+async def test_a_part_that_a_rubric_may_show_is_shown_when_asked_for_with_its_instructions(tmp_path):
+    made = from_file(write(tmp_path, WIDENED))
+    answer = {"observations": [], "explanation": "rude", "score": 3}
+    judge = ScriptedJudge([answer, answer])
+    await score(made(), judge)
+    await score(made(sees=["context"]), judge)
+    plain, widened = judge.questions
+    assert "context" not in plain.material
+    assert "Mind" not in plain.instructions
+    assert "Mars is a planet." in widened.material["context"]
+    assert "Mind the data block `context`, too." in widened.instructions
+
+
+async def test_a_case_without_the_part_is_judged_without_it(tmp_path):
+    case = Case(request_id="1", request=CASE.request, response=CASE.response)
+    judge = ScriptedJudge([{"observations": [], "explanation": "rude", "score": 3}])
+    await score(from_file(write(tmp_path, WIDENED))(sees=["context"]), judge, case)
+    assert "context" not in judge.questions[0].material
+    assert "Mind" not in judge.questions[0].instructions
+
+
+def test_a_part_that_a_rubric_may_not_show_is_refused_with_those_that_it_may(tmp_path):
+    with pytest.raises(ValidationError, match=r"cannot be shown 'reference'; allowed: context"):
+        from_file(write(tmp_path, WIDENED))(sees=["reference"])
+
+
+async def test_relevance_with_context_and_reference_judges_an_answer_by_both():
+    case = replace(CASE, context_status=ContextStatus.RETRIEVED, expected_response="On the fourth orbit.")
+    made = registry.read(
+        "evaluators", {"type": "relevance", "sees": ["reference", "context"]}, Evaluator, "evaluators[0]"
+    )
+    judge = ScriptedJudge([{"observations": [], "explanation": "fits", "score": 5}])
+    await score(made, judge, case)
+    asked = judge.questions[0]
+    assert asked.material["reference"] == "On the fourth orbit."
+    assert "Mars is a planet." in asked.material["context"]
+    assert "expected answer in the data block `reference`" in asked.instructions
