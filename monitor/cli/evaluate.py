@@ -45,6 +45,9 @@ def evaluate(
         Path | None,
         typer.Option("--output", "-o", help="Append results to this file; skip the results it already holds."),
     ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="With --output: write question, documents, answer and reference beside.")
+    ] = False,
     retry_unscored: Annotated[
         bool, typer.Option("--retry-unscored", help="With --output: score its unscored results again.")
     ] = False,
@@ -67,12 +70,15 @@ def evaluate(
 ) -> None:
     """Score every case in files, without sampling, and print a summary for each evaluator.
 
-    Results are JSON Lines in the schema of the sink `jsonl`. --fail-on decides by the 95 % interval of the rate, as
-    `gate` does, with --compare that of the candidate. Exit status 1: a rate is above its limit, a file or row could not
-    be read, or a result could not be written. 3: not enough data to decide. 4: nothing could be judged: every judgement
-    is unscored. 130: interrupted; run the same command with the same --output to continue.
+    Results are JSON Lines in the schema of the sink `jsonl`; with --texts they are rows that can be evaluated again.
+    --fail-on decides by the 95 % interval of the rate, as `gate` does, with --compare that of the candidate.
+
+    Exit status 1: a rate is above its limit, a file or row could not be read, or a result could not be written. 3: not
+    enough data to decide. 4: nothing could be judged: every judgement is unscored. 130: interrupted; run the same
+    command with the same --output to continue.
     """
     sets = _sets(paths, compare)
+    _options.requires("--texts", texts, "--output", output)
     _options.requires("--retry-unscored", retry_unscored, "--output", output)
     _options.requires("--junit", junit, "--fail-on", fail_on)
     loaded = _options.with_prompt(configuration.load(config), prompt)
@@ -87,6 +93,7 @@ def evaluate(
                 chosen,
                 files,
                 output=to,
+                texts=texts,
                 retry_unscored=retry_unscored,
                 report=report,
                 progress=Bars(),

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -46,13 +49,21 @@ class JsonLines(Sink):
     def open(self, runtime: Runtime) -> AbstractAsyncContextManager[Deliver]:
         """Open the file. Raises `ConfigError` for an unusable path; delivering raises `MonitorError` on failure."""
         del runtime
-        file = _RotatingFile(self)
-        return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
+        return open_lines(self, partial(as_json, texts=self.include_texts))
+
+
+def open_lines(
+    options: JsonLines, row: Callable[[EvaluationResult], dict[str, Any]]
+) -> AbstractAsyncContextManager[Deliver]:
+    """Open the file of `options` for rows that `row` makes of results. Raises as `JsonLines.open`."""
+    file = _RotatingFile(options, row)
+    return batching(file.write, name="jsonl", start=file.open, stop=file.close, every=3600.0)
 
 
 class _RotatingFile:
-    def __init__(self, options: JsonLines) -> None:
+    def __init__(self, options: JsonLines, row: Callable[[EvaluationResult], dict[str, Any]]) -> None:
         self._options = options
+        self._row = row
         self._path = options.path
         self._descriptor: int | None = None
 
@@ -66,7 +77,7 @@ class _RotatingFile:
         """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""
         if not results:
             return
-        lines = b"".join(dump(as_json(one, texts=self._options.include_texts)) + b"\n" for one in results)
+        lines = b"".join(dump(self._row(one)) + b"\n" for one in results)
         try:
             descriptor = self._descriptor if self._descriptor is not None else self._reopen()
             size = os.fstat(descriptor).st_size

@@ -31,6 +31,15 @@ FIELDS: Final = frozenset(
 )
 """The keys of `Reading.as_row`."""
 
+RESULT_FIELDS: Final = frozenset(
+    {
+        *("schema", "id", "evaluated_at", "answered_at", "trace_id", "source", "evaluator", "version", "outcome"),
+        *("reason", "detail", "score", "label", "level", "defect", "explanation", "contradicts", "evidence", "weight"),
+        *("sampling", "judge", "scope", "origin", "score_source", "traffic", "versions"),
+    }
+)
+"""The keys that a result has beside them, in a line of `rag-monitor evaluate --texts`. They are no part of the case."""
+
 
 class PrintedCase(NamedTuple):
     """A case as it was printed. `status` is None if the row claims none; a claim of `ready` is no proof."""

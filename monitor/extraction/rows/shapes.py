@@ -235,7 +235,7 @@ SHAPES: Final = (
         (("request_id",), ("status",), ("context_source",)),
         lambda row: Said(printed=printed.read(row)),
         Names(("request",), ("response",), ("retrieved_context",)),
-        printed.FIELDS,
+        printed.FIELDS | printed.RESULT_FIELDS,
         whole=True,
     ),
     Shape(

@@ -86,6 +86,7 @@ async def evaluate_files(
     paths: Sequence[Path],
     *,
     output: Path | None = None,
+    texts: bool = False,
     retry_unscored: bool = False,
     report: Report = ignore,
     progress: Progress = NO_PROGRESS,
@@ -98,6 +99,7 @@ async def evaluate_files(
         evaluators: see `scoring.choose_evaluators`.
         paths: files or folders, see `files.CaseFiles`.
         output: the file that results are appended to. A result that is in it already is not scored again.
+        texts: write each result with its case: question, documents, answer and reference.
         retry_unscored: score the unscored results of `output` again.
         report: gets which files and rows cannot be read.
         progress: shows how far it is.
@@ -106,11 +108,11 @@ async def evaluate_files(
     Raises:
         ConfigError: `output` holds something else than results, or a judge cannot work.
     """
-    results = RunResults(read_results(output, drop_unscored=retry_unscored) if output else ())
+    results = RunResults(read_results(output, drop_unscored=retry_unscored, texts=texts) if output else ())
     read = _read(config, paths, report, progress)
     with unwrap_errors():
         ended = await _score(
-            config, evaluators, read.found, output=output, results=results, progress=progress, stop=stop
+            config, evaluators, read.found, output=output, texts=texts, results=results, progress=progress, stop=stop
         )
     rows = tuple(results.found.values())
     return FileEvaluation(
@@ -165,6 +167,7 @@ async def _score(
     cases: Sequence[Case],
     *,
     output: Path | None,
+    texts: bool,
     results: RunResults,
     progress: Progress,
     stop: anyio.Event | None,
@@ -181,7 +184,7 @@ async def _score(
         if stop is not None:
             tasks.start_soon(stop_early, stop)
         with progress.steps(len(cases), "scoring") as scored:
-            async with open_results(output, aside) as write:
+            async with open_results(output, cases if texts else None) as write:
 
                 async def deliver(judged: EvaluationResult) -> None:
                     if write is not None:

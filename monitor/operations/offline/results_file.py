@@ -1,30 +1,46 @@
-"""A file of results that is written over several runs: known results are kept, half a last line is repaired."""
+"""A file of results that is written over several runs: known results are kept, half a last line is repaired.
+
+With texts each line is a result and its case: an annotated data set, which can be read again as rows.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from monitor.errors import ConfigError
+from monitor.model.case import Case, Reading, ReadingStatus
 from monitor.model.outcome import EvaluationResult
-from monitor.sinks.jsonl import JsonLines
-from monitor.stages import Deliver, Runtime
+from monitor.sinks.jsonl import JsonLines, open_lines
+from monitor.stages import Deliver
 from monitor.storage.history import rows
 
 ResultRow = dict[str, Any]
 """One result in the schema of the sink `jsonl`."""
+
+_TEXTS: Final = (
+    "request",
+    "retrieved_context",
+    "response",
+    "prompt",
+    "expected_response",
+    "expected_retrieved_context",
+)
+"""What only lines with texts have."""
 
 
 class RunResults:
     """Results by id: those of earlier runs, those of this one, and which of them belong to the cases of this run."""
 
     def __init__(self, earlier: Iterable[ResultRow] = ()) -> None:
-        self._earlier = {row["id"]: row for row in earlier}
+        plain = ({key: value for key, value in row.items() if key not in _TEXTS} for row in earlier)
+        self._earlier = {row["id"]: row for row in plain}
         self.found: dict[str, ResultRow] = {}
         """The results of this run's cases, new or from an earlier run."""
         self.resumed = 0
@@ -44,11 +60,12 @@ class RunResults:
         self.found[judged.id] = rows.as_json(judged, texts=False)
 
 
-def read_results(path: Path, *, drop_unscored: bool) -> list[ResultRow]:
+def read_results(path: Path, *, drop_unscored: bool, texts: bool = False) -> list[ResultRow]:
     """Read the results in a file and make it ready to be appended to; none where there is no file.
 
     A last line that was cut off is removed; with `drop_unscored` unscored results are removed too. Raises `ConfigError`
-    for a file that holds anything else, which is left as it is.
+    for a file that holds anything else, or results without texts where `texts` says that they have some, or the other
+    way round. Such a file is left as it is.
     """
     try:
         content = path.read_bytes()
@@ -62,8 +79,12 @@ def read_results(path: Path, *, drop_unscored: bool) -> list[ResultRow]:
         try:
             found.append(_read(last, ""))
         except ConfigError:
-            if not found and not last.startswith(b'{"id":"'):
+            if not found and not last.startswith(b'{"schema":'):
                 raise ConfigError(f"output: {path} is not a file of results; choose another file") from None
+    other = next((number for number, row in enumerate(found, 1) if (_TEXTS[0] in row) is not texts), None)
+    if other is not None:
+        have, do = ("no texts", "leave out --texts") if texts else ("texts", "add --texts")
+        raise ConfigError(f"output: {path}: the result in line {other} has {have}: {do}, or choose another file")
     kept = [row for row in found if not (drop_unscored and row["outcome"] == "unscored")]
     if last or len(kept) < len(found):
         _replace(path, kept)
@@ -72,12 +93,22 @@ def read_results(path: Path, *, drop_unscored: bool) -> list[ResultRow]:
 
 def _read(line: bytes, place: str) -> ResultRow:
     try:
-        row = orjson.loads(line)
+        row = rows.load(line)
         if isinstance(row["id"], str) and isinstance(row["evaluator"], str) and isinstance(row["outcome"], str):
             return dict(row)
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         pass
     raise ConfigError(f"{place} is not a result; choose another file")
+
+
+def _readable(row: ResultRow) -> ResultRow:
+    """Replace half characters, which JSON can write and no reader of rows takes."""
+    try:
+        orjson.dumps(row)
+    except TypeError:
+        whole: ResultRow = orjson.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+        return whole
+    return row
 
 
 def _replace(path: Path, kept: Iterable[ResultRow]) -> None:
@@ -92,10 +123,22 @@ def _replace(path: Path, kept: Iterable[ResultRow]) -> None:
 
 
 @asynccontextmanager
-async def open_results(path: Path | None, runtime: Runtime) -> AsyncIterator[Deliver | None]:
-    """Give a function that appends a result to the file as one line; None without a file."""
+async def open_results(path: Path | None, texts: Sequence[Case] | None = None) -> AsyncIterator[Deliver | None]:
+    """Give a function that appends a result to the file as one line; None without a file.
+
+    `texts` are the cases that results are of: each line is then a result with the whole case.
+    """
     if path is None:
         yield None
         return
-    async with JsonLines(path=path, max_file_size=sys.maxsize).open(runtime) as write:
+    cases = {(one.request_id, one.span_id): one for one in texts or ()}
+
+    def row(result: EvaluationResult) -> ResultRow:
+        plain = rows.as_json(result, texts=False)
+        if texts is None:
+            return plain
+        case = cases[result.case.request_id, result.case.span_id]  # that of the result lacks some attributes
+        return _readable({**plain, **Reading(ReadingStatus.READY, case).as_row()})
+
+    async with open_lines(JsonLines(path=path, max_file_size=sys.maxsize), row) as write:
         yield write
