@@ -157,7 +157,7 @@ PATTERNS = (
     _made(
         "prompt_extraction", 0.6, _REQUEST, "prompt|提示|プロンプト|프롬프트|промпт",
         r"\bsystem-?prompt|\bprompt (?:del?|du|do) s[iy]ste?m|系统提示|系統提示|システムプロンプト|시스템 프롬프트"
-        r"|системн\w+ промпт",
+        r"|(?<!\w)системн\w++ промпт",
     ),
     _made(
         "secrets", 0.5, _REQUEST, "pass|secret|credential|key|code|access",
@@ -210,7 +210,7 @@ PATTERNS = (
     ),
     _made(
         "forged_turn", 0.5, _BOTH, "system|instruction|assistant",
-        "#{2,} ?(?:system|new instructions?|assistant) ?(?:prompt|message)?:|</? ?system(?: ?prompt)?>"
+        "(?<!#)#{2,}+ ?(?:system|new instructions?|assistant) ?(?:prompt|message)?:|</? ?system(?: ?prompt)?>"
         r"|[-=#*\[<]{1,6} ?(?:begin|end|start) (?:of )?(?:the )?(?:system|user|new)[ _]?(?:prompt|message"
         "|instructions?)",
     ),

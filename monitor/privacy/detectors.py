@@ -66,7 +66,7 @@ _IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
 _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
 _VERSION_WORD = re.compile(r"(?:\bv|version|release|build|firmware|section|§)\W{0,3}$", re.IGNORECASE)
 _PASSPORT = re.compile(
-    r"(?:passport|reisepass\w*|pass-?nr|passeport|pasaporte|passaporto|passaporte|паспорт\w{0,3}|护照|パスポート"
+    r"(?:passport|reisepass\w{0,20}+|pass-?nr|passeport|pasaporte|passaporto|passaporte|паспорт\w{0,3}|护照|パスポート"
     r"|여권)[^.!?\n\d]{0,25}?"
     r"(?<![A-Za-z0-9])([A-Z]{0,2}\d{6,9}|[A-Z](?=[A-Z]{0,7}\d)[A-Z0-9]{8})(?![A-Za-z0-9])",
     re.IGNORECASE,

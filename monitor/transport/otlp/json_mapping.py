@@ -40,7 +40,8 @@ _OUTLINE: dict[Signal, tuple[tuple[str, str], ...]] = {
     "logs": (("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")),
 }
 _ID_BYTES = {"trace_id": 16, "span_id": 8, "parent_span_id": 8}
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# A string without an end is one match, too: otherwise each of its escaped quotes would be tried as a beginning.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 _Converter: TypeAlias = Callable[[Any], Any]
 

@@ -344,3 +344,43 @@ def test_a_bomb_of_values_is_refused_before_objects_are_made_of_it(monkeypatch: 
         to_protobuf("traces", b'{"odd": [' + b"0," * 100 + b"0]}")
     # The same marks inside a text are no values.
     assert to_protobuf("traces", b'{"odd": "' + b'{,[\\"' * 100 + b'"}') == b""
+
+
+def marks_outside_strings(text: bytes) -> int:
+    """Commas and opening brackets that are not inside a string; the last string may have no end."""
+    found, inside, escaped = 0, False, False
+    for byte in text:
+        if escaped:
+            escaped = False
+        elif inside and byte == ord("\\"):
+            escaped = True
+        elif byte == ord('"'):
+            inside = not inside
+        elif not inside:
+            found += byte in b",{["
+    return found
+
+
+@given(st.text(alphabet='",\\{[a\n', max_size=40).map(str.encode))
+def test_values_are_counted_outside_strings_whether_the_last_one_ends_or_not(text: bytes) -> None:
+    outside = marks_outside_strings(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_mapping, "MAX_VALUES", outside)
+        json_mapping.check_values(text)
+        if outside:
+            patch.setattr(json_mapping, "MAX_VALUES", outside - 1)
+            with pytest.raises(TooLarge):
+                json_mapping.check_values(text)
+
+
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b'"\\', b"\\", b'"\\"', b'"",'])
+@pytest.mark.parametrize("end", [b"", b"\\", b'"'])
+def test_a_string_that_never_ends_is_read_once(unit: bytes, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_mapping, "MAX_VALUES", 100)
+
+    def check(text: bytes) -> None:
+        with suppress(TooLarge):
+            json_mapping.check_values(b"," * 101 + b'"' + text + end)
+
+    for times in (2_000, 200_000):  # work that grows with the square would take hours for the second
+        assert_linear(check, unit * times)
