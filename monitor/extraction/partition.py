@@ -69,8 +69,8 @@ class DividedTrace(NamedTuple):
 class _Step:
     """A request span that states question and answer (`stated`), or one call of a model. Texts are by their words.
 
-    `sent` is what the models within were instructed with, without earlier turns; `before` gives for each answer in
-    the history the user's turn before it. `within` is the unfinished request that it is a part of.
+    `sent` is what the models within were instructed with, without earlier turns, between two spaces; `before` gives for
+    each answer in the history the user's turn before it. `within` is the unfinished request that it is a part of.
     """
 
     node: Node
@@ -286,7 +286,7 @@ def _take(step: _Step, calls: Iterable[Call], told: Iterable[tuple[str, str]]) -
                 turns.append((message.role, message.content))
             elif message.role != "assistant":
                 sent.append(message.content)
-    step.sent = evidence.folded("\n".join(sent))
+    step.sent = f" {evidence.folded(chr(10).join(sent))} "
     asked = ""
     for role, content in turns:
         if role == "user":
@@ -365,13 +365,14 @@ def _are_related(earlier: _Step, later: _Step) -> bool:
     question, answer = later.question, earlier.answer
     if question and question == earlier.question:
         return True
-    if answer and (answer == question or (len(question) >= _FED and question in answer)):
+    if answer and (answer == question or (len(question) >= _FED and f" {question} " in f" {answer} ")):
         return True  # the question was rewritten, or planned
-    if len(question) >= _TELLING and question in earlier.sent:
+    if len(question) >= _TELLING and f" {question} " in earlier.sent:
         return True
     both = earlier.stated and later.stated
-    asked_before = len(earlier.question) >= _TELLING and earlier.question in later.sent
-    fed = len(answer) >= _FED and (answer in later.sent or answer in question)
+    asked_before = len(earlier.question) >= _TELLING and f" {earlier.question} " in later.sent
+    own = answer not in earlier.sent  # else both may quote the same document
+    fed = len(answer) >= _FED and own and (f" {answer} " in later.sent or f" {answer} " in f" {question} ")
     return fed and not (both and asked_before) if both else fed or asked_before
 
 

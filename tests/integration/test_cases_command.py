@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from monitor.model.case import trace_of
 from monitor.operations.offline.files import CaseFiles
 from tests.support.command import command
 from tests.support.traces import CAPTURES, SETUPS, captured_parts, expected
@@ -32,6 +34,8 @@ def test_recorded_traffic_is_read_as_it_was(setup: str) -> None:
     rows, _, unreadable = run(SETUPS[setup])
     assert unreadable == 0
     by_id = {row["request_id"]: row for row in rows}
+    requests = Counter(trace_of(row["request_id"]) for row in rows)
+    assert requests == dict.fromkeys((trace_id.hex() for trace_id in captured_parts(setup)), 1), "one request a trace"
     for trace_id, facts in expected(setup).items():
         row = by_id[trace_id]
         status = facts.get("status") or "ready"
@@ -123,3 +127,30 @@ def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     rows, notes, unreadable = run(tmp_path / "none")
     assert (rows, unreadable) == ([], 1)
     assert "No such file" in notes
+
+
+def test_a_trace_of_two_requests_is_two_lines_and_explained_by_its_spans(tmp_path: Path) -> None:
+    trace_id = "5b8efff798038103d269b633813fc60c"
+
+    def span(number: int, parent: str, **attributes: str) -> dict[str, Any]:
+        listed = [{"key": key.replace("__", "."), "value": {"stringValue": text}} for key, text in attributes.items()]
+        times = {"startTimeUnixNano": str(number), "endTimeUnixNano": str(number + 9)}
+        ids = {"traceId": trace_id, "spanId": f"{number:016x}", "parentSpanId": parent}
+        return {**ids, **times, "name": f"step {number}", "attributes": listed}
+
+    spans = [span(1, "")]
+    for number, question in ((2, "How long is the warranty?"), (4, "What does the ferry cost?")):
+        answer = f"The answer to question {number} is not known to me."
+        chain = {"openinference__span__kind": "CHAIN", "input__value": question, "output__value": answer}
+        called = {"openinference__span__kind": "LLM", "input__value": question, "output__value": answer}
+        spans += [span(number, f"{1:016x}", **chain), span(number + 1, f"{number:016x}", **called)]
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    (tmp_path / "001.json").write_text(json.dumps(body))
+    rows, _, _ = run(tmp_path)
+    ids = [f"{trace_id}/{number:016x}" for number in (2, 4)]
+    assert [(row["request_id"], row["request"]["query"]) for row in rows] == list(
+        zip(ids, ("How long is the warranty?", "What does the ferry cost?"), strict=True)
+    )
+    explained = command("cases", "--explain", tmp_path).stdout
+    assert f"{ids[0]}  ready\n  spans     step 2 {2:016x}, step 3 {3:016x}\n" in explained
+    assert f"{ids[1]}  ready\n  spans     step 4 {4:016x}, step 5 {5:016x}\n" in explained

@@ -136,6 +136,15 @@ def test_questions_answered_side_by_side_keep_their_own_documents() -> None:
     assert (contents(first), contents(second)) == ([f"Handbook: {TWO_YEARS}"], [f"Handbook: {TEN_EUROS}"])
 
 
+def test_answers_that_quote_the_document_that_others_are_sent_as_well_are_handed_to_nobody() -> None:
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    handbook = f"{TWO_YEARS} {TEN_EUROS}"
+    for question, answer in BOTH:
+        flat(build, question, answer, root, document=handbook)
+    assert pairs(build) == BOTH
+
+
 def test_a_list_of_questions_on_the_span_around_a_batch_is_no_question() -> None:
     build = Builder()
     inputs, outputs = json.dumps([WARRANTY, PRICE]), json.dumps([TWO_YEARS, TEN_EUROS])
