@@ -142,7 +142,8 @@ def test_a_trace_of_two_requests_is_two_lines_and_explained_by_its_spans(tmp_pat
     for number, question in ((2, "How long is the warranty?"), (4, "What does the ferry cost?")):
         answer = f"The answer to question {number} is not known to me."
         chain = {"openinference__span__kind": "CHAIN", "input__value": question, "output__value": answer}
-        called = {"openinference__span__kind": "LLM", "input__value": question, "output__value": answer}
+        called = {"openinference__span__kind": "LLM", "llm__input_messages__0__message__content": question}
+        called |= {"llm__input_messages__0__message__role": "user", "llm__output_messages__0__message__content": answer}
         spans += [span(number, f"{1:016x}", **chain), span(number + 1, f"{number:016x}", **called)]
     body = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
     (tmp_path / "001.json").write_text(json.dumps(body))
