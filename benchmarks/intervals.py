@@ -17,8 +17,7 @@ from typing import TypeAlias
 from monitor.statistics.budget_pacer import CAP, BudgetPacer
 from monitor.statistics.correction import Label, by_difference, by_quality, quality
 from monitor.statistics.defect_model import INPUTS, DefectModel
-from monitor.statistics.power import counted
-from monitor.statistics.rates import Sums, estimate, interval_95, judged_to_tell
+from monitor.statistics.rates import Sums, estimate, judged_to_tell
 
 _CASES_A_MINUTE, _SHARE = 28, 0.05
 
@@ -40,7 +39,7 @@ def exact(rate: float, judged: int) -> list[float]:
 
 def shown(sums: Sums) -> tuple[float, float, float]:
     """Rate and limits of a sample that is not empty."""
-    found = interval_95(sums)
+    found = estimate(sums)
     assert found is not None
     return found.rate, found.lower, found.upper
 
@@ -49,7 +48,7 @@ def uniform_coverage(rate: float, judged: int) -> tuple[float, float]:
     """How often the interval holds the rate, and the bias as a share of the rate: exactly."""
     covered = mean = 0.0
     for defects, chance in enumerate(exact(rate, judged)):
-        value, lower, upper = shown(counted(judged, defects))
+        value, lower, upper = shown(Sums.counted(judged, defects))
         covered += chance * (lower <= rate <= upper)
         mean += chance * value
     return covered, mean / rate - 1
@@ -143,7 +142,7 @@ def _columns(cases: Sequence[tuple[bool, float]]) -> _Columns:
 
 def _sums(sample: Sequence[int], columns: _Columns) -> Sums:
     defects, *weights = (sum(map(column.__getitem__, sample)) for column in columns)
-    return Sums(len(sample), round(defects), *weights)
+    return Sums(len(sample), round(defects), *weights, max(map(columns[1].__getitem__, sample)))
 
 
 def power(threshold: float, rate: float) -> float:
@@ -151,7 +150,7 @@ def power(threshold: float, rate: float) -> float:
     judged = judged_to_tell(threshold, rate, 2.58)
     told = 0.0
     for defects, chance in enumerate(exact(rate, judged)):
-        found = estimate(counted(judged, defects), 2.58)
+        found = estimate(Sums.counted(judged, defects), 2.58)
         told += chance * (found is not None and found.lower > threshold)
     return told
 
@@ -167,14 +166,14 @@ def corrected(rate: float, labels: int, runs: int) -> list[tuple[float, float]]:
     for _ in range(runs):
         truth = [rng.random() < rate for _ in range(1000)]
         verdicts = [rng.random() < (0.8 if one else 0.03) for one in truth]
-        raw = counted(1000, sum(verdicts))
+        raw = Sums.counted(1000, sum(verdicts))
         kinds = [
             Label(1.0, rng.random() < (0.8 if kind else 0.03), kind)
             for kind in (True, False)
             for _ in range(labels // 2)
         ]
         audits = [Label(1.0, verdict, one) for verdict, one in zip(verdicts[:labels], truth[:labels], strict=True)]
-        for at, one in enumerate((interval_95(raw), by_quality(raw, quality(kinds)), by_difference(raw, audits))):
+        for at, one in enumerate((estimate(raw), by_quality(raw, quality(kinds)), by_difference(raw, audits))):
             assert one is not None
             found[at].append((one.lower <= rate <= one.upper, one.upper - one.lower))
     return [(fmean(held for held, _ in one), fmean(width for _, width in one)) for one in found]

@@ -24,7 +24,8 @@ from monitor.alerts.regression import HOLD, NAME
 from monitor.alerts.state import AlertStatus, AlertTracker, ConditionResult, Subject
 from monitor.statistics.blocks import Blocks
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY, FAMILIES, HOUR, WINDOWS, fired, held
-from monitor.statistics.power import LOOK, LOOKS_A_DAY, SimulatedCounts, counted, episodes
+from monitor.statistics.power import LOOK, LOOKS_A_DAY, SimulatedCounts, episodes
+from monitor.statistics.rates import Sums
 
 SCENARIOS: Final = ("none", "drift", "weekvol", "slow", "burst", "badday", "step")
 WARM_DAYS: Final = 11
@@ -88,11 +89,11 @@ def findings(parts: list[tuple[int, int]], start: int, family: str) -> Iterator[
     days = 0
     for look, (good, defects) in enumerate(parts, 1):
         now = start + look * LOOK
-        blocks.add(now - LOOK / 2, counted(good + defects, defects))
+        blocks.add(now - LOOK / 2, Sums.counted(good + defects, defects))
         if now % HOUR == 0:
             days = blocks.clean_days(now)
         if look > WARM_DAYS * LOOKS_A_DAY:
-            windows = {length: counted(*counts.window(length, look)) for length in short}
+            windows = {length: Sums.counted(*counts.window(length, look)) for length in short}
             changes = blocks.changes(windows, now)
             if days < CLEAN_DAYS_NEEDED:
                 yield ConditionResult(AlertStatus.NOT_ENOUGH_DATA, "")

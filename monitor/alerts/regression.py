@@ -29,7 +29,7 @@ from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics import change
 from monitor.statistics.change import DAY, HOUR, MARGIN, WINDOWS, ChangeWindow, IncidentLimit, RateChange
-from monitor.statistics.rates import interval_95
+from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows
 
 NAME = "RagDefectRateRegression"
@@ -52,16 +52,24 @@ def decide(
         latest = f", and nothing was scored in the last {format_duration(3 * DAY)}" if not changes else ""
         text = f"No baseline for answers from {app} according to {evaluator}: {known}{latest}."
         return ConditionResult(AlertStatus.NOT_ENOUGH_DATA, text)
+    usual = windows.usual(app, evaluator, now)
     found = change.fired(changes, change.FAMILIES[family])
     if found:
-        return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator, predicate=predicate)
+        return _found(AlertStatus.FIRING, changes[found[0]], found, app, evaluator, predicate=predicate, usual=usual)
     longest = max(changes)
-    found_ok = _found(AlertStatus.OK, changes[longest], (longest,), app, evaluator, predicate=predicate)
+    found_ok = _found(AlertStatus.OK, changes[longest], (longest,), app, evaluator, predicate=predicate, usual=usual)
     return replace(found_ok, holds=change.held(changes))
 
 
 def _found(
-    status: AlertStatus, one: RateChange, windows: Sequence[float], app: str, evaluator: str, *, predicate: str
+    status: AlertStatus,
+    one: RateChange,
+    windows: Sequence[float],
+    app: str,
+    evaluator: str,
+    *,
+    predicate: str,
+    usual: float,
 ) -> ConditionResult:
     spans = [format_duration(window) for window in windows]
     text = (
@@ -71,7 +79,7 @@ def _found(
     )
     if status is AlertStatus.FIRING:
         text += f" The rise is clear (more than {MARGIN:g} times) in the last {', '.join(spans)}."
-    return ConditionResult(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], interval_95(one.now))
+    return ConditionResult(status, text, min(MARGIN * one.base_rate, 1.0), windows[0], estimate(one.now, usual=usual))
 
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"

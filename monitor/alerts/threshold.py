@@ -53,8 +53,12 @@ def estimate_windows(
     policy: AlertPolicy, windows: Windows, app: str, evaluator: str, now: float
 ) -> list[WindowEstimate]:
     """Estimate the rate over each window of a policy, the shortest first."""
+    usual = windows.usual(app, evaluator, now)
     sums = [(one, windows.sums(app, evaluator, one.window, now)) for one in policy.by_length]
-    return [WindowEstimate(one, estimate(found, one.z), estimate(found, Z_OVER)) for one, found in sums]
+    return [
+        WindowEstimate(one, estimate(found, one.z, usual=usual), estimate(found, Z_OVER, usual=usual))
+        for one, found in sums
+    ]
 
 
 def decide(

@@ -24,7 +24,7 @@ from monitor.operations.monitor_client import DEFAULT_URL
 from monitor.operations.watch.scrapes import WINDOW
 from monitor.operations.watch.watcher import SEVERITY_ORDER, MonitorStatus, RateStatus, Watcher
 from monitor.quantities import dollars, human_duration
-from monitor.statistics.rates import Sums, interval_95
+from monitor.statistics.rates import Estimate, estimate
 
 _MAX_ALERTS: Final = 5
 _SYSTEM: Final = SystemClock()
@@ -133,24 +133,23 @@ def _rate_object(one: RateStatus) -> dict[str, Any]:
         "defect_rule": one.defect_rule,
         "state": one.state,
         "thresholds": one.thresholds,
-        "since_start": _estimate_object(one.since_start),
-        "window": _estimate_object(one.window),
+        "since_start": _estimate_object(estimate(one.since_start)),
+        "window": _estimate_object(estimate(one.window, usual=one.since_start.typical_weight)),
         "unscored": one.unscored,
         "pending": one.pending,
     }
 
 
-def _estimate_object(sums: Sums) -> dict[str, Any] | None:
-    found = interval_95(sums)
+def _estimate_object(found: Estimate | None) -> dict[str, Any] | None:
     if found is None:
         return None
     limits = {"rate": found.rate, "lower": found.lower, "upper": found.upper}
-    return {**limits, "evaluated": sums.judged, "defects": sums.defects}
+    return {**limits, "evaluated": found.judged, "defects": found.defects}
 
 
 def _row(one: RateStatus, status: MonitorStatus) -> RateRow:
     shown = one.window if status.long_enough else one.since_start
-    found, ever = interval_95(shown), interval_95(one.since_start)
+    found, ever = estimate(shown, usual=one.since_start.typical_weight), estimate(one.since_start)
     return RateRow(
         evaluator=f"{one.evaluator}: {one.defect_rule}" if one.defect_rule else one.evaluator,
         app=one.app,

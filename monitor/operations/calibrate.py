@@ -28,7 +28,7 @@ from monitor.statistics.correction import (
     by_quality,
     quality,
 )
-from monitor.statistics.rates import Estimate, Sums, interval_95
+from monitor.statistics.rates import Estimate, Sums, estimate
 from monitor.storage.history.reader import HistoryReader
 from monitor.telemetry.metrics import Metrics
 
@@ -181,7 +181,7 @@ class _Joined:
 
 
 def _calibration(by: _Version, raw: Sums, labels: Sequence[Label], *, audits: bool) -> EvaluatorCalibration:
-    shown = interval_95(raw)
+    shown = estimate(raw)
     assert shown is not None  # noqa: S101 - there is a result for every label
     found = quality(labels)
     corrected = by_difference(raw, labels) if audits else by_quality(raw, found)

@@ -19,8 +19,8 @@ from monitor.judge.budget import tariff
 from monitor.operations.progress import NO_PROGRESS, Progress
 from monitor.quantities import format_duration, percent
 from monitor.statistics.change import FAMILIES, HOUR
-from monitor.statistics.power import High, Noticed, counted, high_delay, regression_delay
-from monitor.statistics.rates import interval_95, judged_to_tell
+from monitor.statistics.power import High, Noticed, high_delay, regression_delay
+from monitor.statistics.rates import Sums, estimate, judged_to_tell
 from monitor.statistics.severe_cases import all_wrong, expected_false_pages
 
 DAYS: Final = 7
@@ -248,6 +248,6 @@ def _volume(question: PlanQuestion, per_hour: float, price: EvaluationPrice) -> 
     family = FAMILIES[question.family]
     regression = regression_delay(family, question.rate, question.worse, per_hour, runs=_RUNS, rng=rng)
     scored = max(round(per_hour * _HOURS_A_DAY), 1)
-    day = interval_95(counted(scored, round(scored * question.rate)))
+    day = estimate(Sums.counted(scored, round(scored * question.rate)))
     assert day is not None  # noqa: S101 - at least one is scored
     return VolumePlan(per_hour, price.a_day(per_hour), day.lower, day.upper, high, regression)

@@ -132,7 +132,7 @@ class Blocks:
         base = self._bases.get(gap)
         if base is None:
             hours = self._hours
-            base = _total(hours[end] for end in self._ends(gap, 1, self._bad_hours) if end in hours)
+            base = Sums.total(hours[end] for end in self._ends(gap, 1, self._bad_hours) if end in hours)
             self._bases[gap] = base
         return base
 
@@ -157,17 +157,4 @@ class Blocks:
         return known
 
     def _added(self, end: int, count: int) -> Sums:
-        return _total(self._hours[hour] for hour in range(end - count + 1, end + 1) if hour in self._hours)
-
-
-def _total(parts: Iterable[Sums]) -> Sums:
-    judged = defects = 0
-    weight = defect_weight = squares = good_squares = 0.0
-    for part in parts:  # not by adding `Sums`: this runs every hour for every app and evaluator
-        judged += part.judged
-        defects += part.defects
-        weight += part.weight
-        defect_weight += part.defect_weight
-        squares += part.defect_weight_squares
-        good_squares += part.good_weight_squares
-    return Sums(judged, defects, weight, defect_weight, squares, good_squares)
+        return Sums.total(self._hours[hour] for hour in range(end - count + 1, end + 1) if hour in self._hours)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from monitor.statistics.rates import Z_95, Sums, effective_judged, score_interval
+from monitor.statistics.rates import Z_95, Sums, effective_judged, estimate
 
 LABELS_NEEDED = 100
 """The labelled defects, and as many good answers, that a correction needs. With fewer, the textbook interval of the
@@ -97,8 +97,8 @@ def quality(labels: Sequence[Label]) -> JudgeQuality:
     """
     defects, good = [one for one in labels if one.truth], [one for one in labels if not one.truth]
     return JudgeQuality(
-        _share((one.weight, one.verdict) for one in defects),
-        _share((one.weight, not one.verdict) for one in good),
+        _share(defects, right=True),
+        _share(good, right=False),
         len(defects),
         len(good),
     )
@@ -166,22 +166,26 @@ def by_difference(raw: Sums, audits: Sequence[Label]) -> CorrectedRate | None:
     return _within(rate, rate - half, rate + half)
 
 
-def _share(parts: Iterable[tuple[float, bool]]) -> ShareInterval | None:
-    counted = list(parts)
-    weight, squares = math.fsum(one for one, _ in counted), math.fsum(one**2 for one, _ in counted)
-    return _shared(math.fsum(one for one, right in counted if right), weight, squares) if counted else None
+def _share(labels: Sequence[Label], *, right: bool) -> ShareInterval | None:
+    return _shared(Sums.total(Sums.of(one.weight, defect=one.verdict == right) for one in labels))
 
 
 def _share_of(cells: Sequence[ConfusionCell], *, right: bool) -> ShareInterval | None:
-    weight, squares = math.fsum(one.weight for one in cells), math.fsum(one.weight_squares for one in cells)
-    agreed = math.fsum(one.weight for one in cells if one.verdict == right)
-    return _shared(agreed, weight, squares) if weight > 0 and squares > 0 else None
+    def of(cell: ConfusionCell) -> Sums:
+        if cell.verdict == right:
+            return Sums(cell.labels, cell.labels, cell.weight, cell.weight, cell.weight_squares)
+        return Sums(cell.labels, 0, cell.weight, good_weight_squares=cell.weight_squares)
+
+    return _shared(Sums.total(of(cell) for cell in cells if cell.weight > 0 and cell.weight_squares > 0))
 
 
-def _shared(part: float, weight: float, squares: float) -> ShareInterval:
-    effective = weight**2 / squares
-    value = min(part / weight, 1.0)
-    return ShareInterval(value, *score_interval(value, effective, Z_95), effective)
+def _shared(right: Sums) -> ShareInterval | None:
+    """Return the share of the labels that the judge gets right: they take the place of defects."""
+    found = estimate(right)
+    if found is None:
+        return None
+    effective = right.weight**2 / (right.defect_weight_squares + right.good_weight_squares)
+    return ShareInterval(found.rate, found.lower, found.upper, effective)
 
 
 def _pulled(share: ShareInterval, by: float) -> tuple[float, float]:

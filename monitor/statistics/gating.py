@@ -1,6 +1,6 @@
 """Decides whether a release may proceed, by the interval of its defect rate: pass, fail or undecided. From sums alone.
 
-A rate is compared with a limit by the gamma limits of `rates.estimate`, and two rates by the ratio test of `change`,
+A rate is compared with a limit by the interval of `rates.estimate`, and two rates by the ratio test of `change`,
 solved for the ratio to give an interval. Both limits are at 1.96, so each is missed 25 times in 1000. Repeating the
 decision until it is not undecided errs more often than that.
 """
@@ -62,11 +62,14 @@ class Base:
         return cls(sums, change.spread(judged) * (1 + 1 / len(judged)) if judged else 0.0)
 
 
-def below(now: Sums, limit: float) -> Decision:
-    """Decide whether the rate is clearly above `limit` (fail), clearly below (pass), or neither. 0 < limit <= 1."""
+def below(now: Sums, limit: float, *, usual: float = 0.0) -> Decision:
+    """Decide whether the rate is clearly above `limit` (fail), clearly below (pass), or neither. 0 < limit <= 1.
+
+    `usual` as in `estimate`.
+    """
 
     def decide(sums: Sums) -> Decision:
-        found = estimate(sums, Z_95)
+        found = estimate(sums, usual=usual)
         if found is None:
             return Decision(GateDecision.NOT_ENOUGH_DATA, None, None, None, None)
         return _decided(found.rate, found.lower, found.upper, limit)
@@ -149,27 +152,14 @@ def _with_more(decide: Callable[[Sums], Decision], now: Sums) -> Decision:
     found = decide(now)
     if found.answer is not GateDecision.NOT_ENOUGH_DATA:
         return found
-    shape = now if now.judged else Sums(1, 0, 1.0, good_weight_squares=1.0)
+    shape = now if now.judged else Sums.counted(1, 0)
     few, many = now.judged, now.judged + MOST_MORE
-    if decide(_scaled(shape, many)).answer is GateDecision.NOT_ENOUGH_DATA:
+    if decide(shape.scaled(many)).answer is GateDecision.NOT_ENOUGH_DATA:
         return found
     while many - few > 1:
         middle = (few + many) // 2
-        if decide(_scaled(shape, middle)).answer is GateDecision.NOT_ENOUGH_DATA:
+        if decide(shape.scaled(middle)).answer is GateDecision.NOT_ENOUGH_DATA:
             few = middle
         else:
             many = middle
     return replace(found, more=many - now.judged)
-
-
-def _scaled(sums: Sums, judged: int) -> Sums:
-    """Scale to `number` scored answers of the same weights and with the same share of defects."""
-    factor = judged / sums.judged
-    return Sums(
-        judged,
-        math.ceil(sums.defects * factor),
-        sums.weight * factor,
-        sums.defect_weight * factor,
-        sums.defect_weight_squares * factor,
-        sums.good_weight_squares * factor,
-    )

@@ -88,11 +88,11 @@ class High:
         return known
 
     def _lower(self, judged: int, defects: int, z: float) -> bool:
-        found = estimate(counted(judged, defects), z)
+        found = estimate(Sums.counted(judged, defects), z)
         return found is not None and found.lower > self.threshold
 
     def _upper(self, judged: int, defects: int) -> bool:
-        found = estimate(counted(judged, defects), self._z_over)
+        found = estimate(Sums.counted(judged, defects), self._z_over)
         return found is not None and found.upper >= self.threshold
 
 
@@ -113,15 +113,10 @@ class Regression:
         for window in WINDOWS:
             judged, defects = counts.window(window.length, look)
             if judged:
-                found = change(counted(judged, defects), *self._baselines[window.length])
+                found = change(Sums.counted(judged, defects), *self._baselines[window.length])
                 if found is not None:
                     changes[window.length] = found
         return bool(fired(changes, self._family))
-
-
-def counted(judged: int, defects: int) -> Sums:
-    """Return the sums of answers of weight 1."""
-    return Sums(judged, defects, judged, defects, defects, judged - defects)
 
 
 def stream(rates: Sequence[float], judged_per_look: float, rng: random.Random) -> SimulatedCounts:
@@ -193,7 +188,7 @@ def _noticed(found: Sequence[float | None]) -> Noticed:
 
 def _added(hours: Sequence[tuple[int, int]]) -> Sums:
     good, defects = (sum(column) for column in zip(*hours, strict=True))
-    return counted(good + defects, defects)
+    return Sums.counted(good + defects, defects)
 
 
 def _blocks(hours: Sequence[tuple[int, int]], size: int) -> Iterator[Sequence[tuple[int, int]]]:

@@ -82,5 +82,5 @@ class Reference:
 
 def surely_moved(moved: int, judged: int) -> float:
     """Return the lower limit of the share of changed verdicts, `moved` of `judged`; 0 if there is none."""
-    found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
+    found = estimate(Sums.counted(judged, moved), Z)
     return found.lower if found is not None else 0.0

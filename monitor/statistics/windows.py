@@ -108,17 +108,14 @@ class Windows:
             if (tier.count - 1) * tier.seconds >= window_seconds
         )
         oldest = math.floor((now - window_seconds) / tier.seconds)
-        judged = defects = 0
-        weight = defect_weight = defect_weight_squares = good_weight_squares = 0.0
-        for index, part in row.items():  # not by adding `Sums`: this loop is most of the cost of evaluating alerts
-            if index >= oldest:
-                judged += part.judged
-                defects += part.defects
-                weight += part.weight
-                defect_weight += part.defect_weight
-                defect_weight_squares += part.defect_weight_squares
-                good_weight_squares += part.good_weight_squares
-        return Sums(judged, defects, weight, defect_weight, defect_weight_squares, good_weight_squares)
+        return Sums.total(part for index, part in row.items() if index >= oldest)
+
+    def usual(self, app: str, evaluator: str, now: float) -> float:
+        """Return `typical_weight` of the last day, or of the longest window if that is shorter: what `estimate` needs.
+
+        0 for a pair without scores.
+        """
+        return self.sums(app, evaluator, min(self.longest, DAY), now).typical_weight
 
     def series(self, app: str, evaluator: str, step: float, count: int, now: float) -> list[Sums]:
         """Return the sums of `count` steps of `step` seconds, oldest first; the last one is still running.

@@ -11,7 +11,7 @@ from monitor.alerts.policy import policies_for
 from monitor.model.external import ScoreSource
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
-from monitor.statistics.rates import Sums, effective_judged, interval_95
+from monitor.statistics.rates import Sums, effective_judged, estimate
 from monitor.statistics.slice_sums import Sliced
 from monitor.telemetry.metrics import OVERFLOW, Metrics, samples
 from monitor.web.context import PageContext
@@ -61,7 +61,8 @@ def rate_view(
         now: wall-clock seconds.
     """
     sums = context.windows.sums(*pair, WINDOWS[window].seconds, now)
-    found = interval_95(sums)
+    usual = context.windows.usual(*pair, now)
+    found = estimate(sums, usual=usual)
     judged = found.judged if found else 0
     ever = bool(found) or context.windows.sums(*pair, context.windows.longest, now).judged > 0
     state, why = _state(pair, alerts, counters, ever=ever)
@@ -82,10 +83,10 @@ def rate_view(
         defect=next((one.defect.words for one in context.configured if one.evaluator.name == pair[1]), ""),
         thresholds=context.thresholds(*pair),
         by_rule=_by_rule(context, pair, alerts, WINDOWS[window].seconds, now),
-        trend=_trend(context, pair, WINDOWS[window], judged, now),
+        trend=_trend(context, pair, WINDOWS[window], judged, now, usual=usual),
         week_before=_week_before(context, pair, now),
         changed=ChangeView(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
-        slices=_by_slice(context.sliced, pair),
+        slices=_by_slice(context.sliced, pair, usual),
         unscored=dict(counters.unscored.get(pair, {})),
     )
 
@@ -165,7 +166,9 @@ def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
     return f"None of the {traces.received} traces was evaluated: {traces.not_evaluated}."
 
 
-def _trend(context: PageContext, pair: Pair, window: Window, judged: int, now: float) -> list[TrendStepView]:
+def _trend(
+    context: PageContext, pair: Pair, window: Window, judged: int, now: float, *, usual: float
+) -> list[TrendStepView]:
     """Return steps with enough scored answers to mean something, or the fewest steps there may be."""
     factors = [
         one for one in range(1, window.steps) if window.steps % one == 0 and window.steps // one >= _FEWEST_STEPS
@@ -175,7 +178,7 @@ def _trend(context: PageContext, pair: Pair, window: Window, judged: int, now: f
     first = (now // step - steps + 1) * step
     found = []
     for place, sums in enumerate(context.windows.series(*pair, step, steps, now)):
-        at = interval_95(sums)
+        at = estimate(sums, usual=usual)
         found.append(
             TrendStepView(
                 at=first + place * step,
@@ -198,16 +201,20 @@ def _week_before(context: PageContext, pair: Pair, now: float) -> WeekBeforeView
     return WeekBeforeView(window_seconds=length, rate=one.rate, base_rate=one.base_rate, ratio=one.ratio)
 
 
-def _by_slice(sliced: Sliced, pair: Pair) -> list[SliceView]:
+def _by_slice(sliced: Sliced, pair: Pair, usual: float) -> list[SliceView]:
     return [
-        SliceView(name=name, since=sliced.since, values=sorted((_value(*one) for one in values.items()), key=_place))
+        SliceView(name=name, since=sliced.since, values=_values(values, usual))
         for name, values in sliced.of(*pair).items()
         if set(values) != {""}  # an attribute that no request of this app states is no slice of it
     ]
 
 
-def _value(value: str, sums: Sums) -> SliceRateView:
-    found = interval_95(sums)
+def _values(values: Mapping[str, Sums], usual: float) -> list[SliceRateView]:
+    return sorted((_value(value, sums, usual) for value, sums in values.items()), key=_place)
+
+
+def _value(value: str, sums: Sums, usual: float) -> SliceRateView:
+    found = estimate(sums, usual=usual)
     return SliceRateView(
         value=value,
         others=value == OVERFLOW,

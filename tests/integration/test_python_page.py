@@ -14,7 +14,7 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from monitor.statistics.rates import Sums, interval_95
+from monitor.statistics.rates import Sums, estimate
 from tests.support import llm as say
 from tests.support.llm import LLMServer
 from tests.support.written import of_page
@@ -112,7 +112,7 @@ def test_a_failure_prints_what_the_evaluator_says(llm: LLMServer, tmp_path: Path
 
 def test_the_numbers_of_answers_that_a_bound_needs_are_those_of_the_product() -> None:
     def upper(defects: int, cases: int) -> float:
-        found = interval_95(Sums(cases, defects, cases, defects, defects, cases - defects))
+        found = estimate(Sums.counted(cases, defects))
         assert found is not None
         return found.upper
 

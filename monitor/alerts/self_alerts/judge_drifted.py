@@ -63,7 +63,7 @@ def _decide(evaluator: str, runs: list[CanaryRun]) -> ConditionResult:
         f" baseline (at least {precise_percent(lower)}; up to {precise_percent(tolerance)} is noise): {stricter}"
         f" stricter, {milder} more lenient."
     )
-    found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
+    found = estimate(Sums.counted(judged, moved), Z)
     return ConditionResult(AlertStatus.FIRING if lower > tolerance else AlertStatus.OK, text, tolerance, WINDOW, found)
 
 

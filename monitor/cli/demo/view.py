@@ -15,7 +15,7 @@ from monitor.alerts.state import AlertState, AlertStatus
 from monitor.cli.console.view import AlertRow, RateRow, State, WorstAnswer
 from monitor.model.outcome import EvaluationResult, Score
 from monitor.stages import Deliver, Runtime, Sink
-from monitor.statistics.rates import interval_95
+from monitor.statistics.rates import estimate
 from monitor.statistics.windows import Windows
 from monitor.telemetry.metrics import Metrics, samples, total
 
@@ -29,7 +29,8 @@ def rates(windows: Windows, states: Sequence[AlertState], now: float) -> list[Ra
     """Return a row for each app and evaluator that has scores, over the last `SHOWN_WINDOW` seconds."""
     rows = []
     for app, evaluator in windows.keys():  # noqa: SIM118 - not a mapping
-        found = interval_95(windows.sums(app, evaluator, SHOWN_WINDOW, now))
+        sums = windows.sums(app, evaluator, SHOWN_WINDOW, now)
+        found = estimate(sums, usual=windows.usual(app, evaluator, now))
         own = [one for one in states if (one.name, one.app, one.evaluator) == (threshold.NAME, app, evaluator)]
         rows.append(
             RateRow(

@@ -11,7 +11,7 @@ from typing import Final
 from monitor.model.outcome import DefectRule, Scale, Score
 from monitor.operations.offline.results_file import ResultRow
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
-from monitor.statistics.rates import Sums, interval_95
+from monitor.statistics.rates import Sums, estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def summarize(one: ConfiguredEvaluator, rows: Sequence[ResultRow]) -> EvaluatorS
     seconds = [row["judge"]["seconds"] for row in scored if not row["judge"]["cached"]]
     defects = sum(is_defect(one.defect, row) for row in scored)
     levels = Counter(row["level"] for row in scored)
-    found = interval_95(Sums(len(scored), defects, len(scored), defects, defects, len(scored) - defects))
+    found = estimate(Sums.counted(len(scored), defects))
     return EvaluatorSummary(
         evaluator=one.evaluator.name,
         scale=one.evaluator.scale,

@@ -11,7 +11,7 @@ from monitor.errors import MonitorError
 from monitor.operations.monitor_client import MonitorClient, ServerRefused
 from monitor.operations.watch.scrapes import NAMES, JudgeUsage, RateKey, Scrape, Scrapes, read
 from monitor.pipeline.introspection.evaluator_status import EvaluatorStatus, State
-from monitor.statistics.rates import Sums, doubled, estimate, interval_95, judged_to_tell
+from monitor.statistics.rates import Sums, doubled, estimate, judged_to_tell
 
 RateState: TypeAlias = Literal["critical", "warning", "not_enough_data", "ok", "no_alert"]
 """How a rate compares with its alert thresholds; `no_alert`: none is configured."""
@@ -180,7 +180,8 @@ class Watcher:
         if not thresholds:
             return "no_alert"
         looked_at = (window if self._scrapes.long_enough else Sums(), total)
-        known = (state for sums in looked_at if (state := _compared(thresholds, sums)) is not None)
+        usual = total.typical_weight
+        known = (state for sums in looked_at if (state := _compared(thresholds, sums, usual)) is not None)
         return next(known, "not_enough_data")
 
     def _explanations(self) -> dict[str, dict[str, str]]:
@@ -222,9 +223,9 @@ def evaluator_states(
     return found
 
 
-def _compared(thresholds: Mapping[str, float], sums: Sums) -> RateState | None:
+def _compared(thresholds: Mapping[str, float], sums: Sums, usual: float) -> RateState | None:
     """Compare a rate with its thresholds; None where too little was scored to say."""
-    surely, likely = estimate(sums, _SURE), interval_95(sums)
+    surely, likely = estimate(sums, _SURE, usual=usual), estimate(sums, usual=usual)
     if surely is None or likely is None:
         return None
     for severity in ("critical", "warning"):

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.statistics.correction import ConfusionCell, Label, by_difference, by_quality, quality, quality_of
-from monitor.statistics.rates import Sums, score_interval
+from monitor.statistics.rates import Sums, estimate
 
 weights = st.floats(min_value=0.01, max_value=1e4)
 labels = st.lists(st.builds(Label, weights, st.booleans(), st.booleans()), min_size=1, max_size=30)
@@ -132,8 +132,9 @@ def test_corrected_limits_hold_where_those_of_the_raw_rate_never_do(kind: str, w
         assert corrected is not None
         covered += corrected.lower <= 0.02 <= corrected.upper
         widths += corrected.upper - corrected.lower
-        lower, upper = score_interval(shown / 1000, 1000, 1.96)
-        raw_covered += lower <= 0.02 <= upper
+        raw = estimate(uniform(1000, shown))
+        assert raw is not None
+        raw_covered += raw.lower <= 0.02 <= raw.upper
     assert covered / runs >= 0.94
     assert raw_covered / runs < 0.05
     assert widths / runs == pytest.approx(width, rel=0.1)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.statistics.gating import Base, GateDecision, at_most_times, below, ratio
-from monitor.statistics.power import counted
 from monitor.statistics.rates import Z_95, Sums, estimate
 
 WEIGHTED = st.builds(
@@ -35,7 +33,7 @@ WEIGHTED = st.builds(
 def test_the_bound_of_the_interval_decides_on_a_rate_of_5_percent(
     judged: int, defects: int, answer: GateDecision
 ) -> None:
-    assert below(counted(judged, defects), 0.05).answer is answer
+    assert below(Sums.counted(judged, defects), 0.05).answer is answer
 
 
 @given(WEIGHTED, st.floats(0.001, 0.999))
@@ -50,35 +48,33 @@ def test_nothing_judged_is_never_a_pass_and_says_how_many_good_answers_it_takes(
     found = below(Sums(), 0.05)
     assert (found.answer, found.value) == (GateDecision.NOT_ENOUGH_DATA, None)
     assert found.more is not None
-    assert below(counted(found.more, 0), 0.05).answer is GateDecision.PASS
-    assert below(counted(found.more - 1, 0), 0.05).answer is GateDecision.NOT_ENOUGH_DATA
+    assert below(Sums.counted(found.more, 0), 0.05).answer is GateDecision.PASS
+    assert below(Sums.counted(found.more - 1, 0), 0.05).answer is GateDecision.NOT_ENOUGH_DATA
 
 
 @pytest.mark.parametrize(("judged", "defects"), [(100, 8), (100, 2), (40, 0)])
 def test_so_many_more_of_the_same_do_decide(judged: int, defects: int) -> None:
-    found = below(counted(judged, defects), 0.05)
+    found = below(Sums.counted(judged, defects), 0.05)
     assert found.answer is GateDecision.NOT_ENOUGH_DATA
     assert found.more is not None
-    whole = judged + found.more
-    times = whole / judged
-    more = replace(counted(whole, defects), defect_weight=defects * times, defect_weight_squares=defects * times)
+    more = Sums.counted(judged, defects).scaled(judged + found.more)
     assert below(more, 0.05).answer is not GateDecision.NOT_ENOUGH_DATA
 
 
 def test_a_rate_that_is_the_limit_is_not_promised_to_be_decided() -> None:
-    assert below(counted(100, 5), 0.05).more is None
+    assert below(Sums.counted(100, 5), 0.05).more is None
 
 
 @pytest.mark.parametrize(
     ("now", "base", "answer"),
     [
-        (counted(500, 60), counted(500, 10), GateDecision.FAIL),
-        (counted(1000, 50), counted(1000, 50), GateDecision.PASS),
-        (counted(50, 3), counted(500, 10), GateDecision.NOT_ENOUGH_DATA),
-        (counted(500, 60), Sums(), GateDecision.NOT_ENOUGH_DATA),
-        (Sums(), counted(500, 60), GateDecision.NOT_ENOUGH_DATA),
-        (counted(500, 0), counted(500, 0), GateDecision.NOT_ENOUGH_DATA),
-        (counted(500, 0), counted(500, 60), GateDecision.PASS),
+        (Sums.counted(500, 60), Sums.counted(500, 10), GateDecision.FAIL),
+        (Sums.counted(1000, 50), Sums.counted(1000, 50), GateDecision.PASS),
+        (Sums.counted(50, 3), Sums.counted(500, 10), GateDecision.NOT_ENOUGH_DATA),
+        (Sums.counted(500, 60), Sums(), GateDecision.NOT_ENOUGH_DATA),
+        (Sums(), Sums.counted(500, 60), GateDecision.NOT_ENOUGH_DATA),
+        (Sums.counted(500, 0), Sums.counted(500, 0), GateDecision.NOT_ENOUGH_DATA),
+        (Sums.counted(500, 0), Sums.counted(500, 60), GateDecision.PASS),
     ],
 )
 def test_the_bound_of_the_ratio_decides_on_twice_as_high(now: Sums, base: Sums, answer: GateDecision) -> None:
@@ -112,10 +108,10 @@ def test_the_limit_of_a_ratio_is_where_paulson_s_z_is_1_96(now: Sums, base: Sums
 
 
 def test_a_base_that_varies_from_hour_to_hour_makes_the_interval_wider() -> None:
-    steady = Base.of([counted(100, 5)] * 20)
-    bursts = Base.of([counted(100, 0), counted(100, 10)] * 10)
+    steady = Base.of([Sums.counted(100, 5)] * 20)
+    bursts = Base.of([Sums.counted(100, 0), Sums.counted(100, 10)] * 10)
     assert steady.sums == bursts.sums
-    now = counted(300, 30)
+    now = Sums.counted(300, 30)
     narrow, wide = ratio(now, steady), ratio(now, bursts)
     assert narrow is not None
     assert wide is not None
@@ -127,7 +123,7 @@ def test_sides_at_the_very_limit_are_decided_as_seldom_as_is_said() -> None:
     rng = random.Random(3)
     failed = passed = 0
     for _ in range(800):
-        now, base = (counted(200, sum(rng.random() < rate for _ in range(200))) for rate in (0.1, 0.05))
+        now, base = (Sums.counted(200, sum(rng.random() < rate for _ in range(200))) for rate in (0.1, 0.05))
         found = ratio(now, Base(base))
         assert found is not None
         failed, passed = failed + (found[1] > 2), passed + (found[2] < 2)

@@ -19,12 +19,12 @@ from monitor.statistics.power import (
     High,
     Regression,
     SimulatedCounts,
-    counted,
     episodes,
     high_delay,
     regression_delay,
     stream,
 )
+from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
 
 DEFAULTS = [(one.window, one.z) for one in DEFAULT_WINDOWS]
@@ -45,7 +45,7 @@ def test_the_level_fires_at_the_same_looks_as_the_engine(per_look: float) -> Non
         judged, defects = draws.window(LOOK, look)
         parts += [(judged - defects, defects), (0, 0)]
         clock.advance(LOOK)
-        windows.add_sums("shop", "grounded", clock.now() - LOOK / 2, counted(judged, defects))
+        windows.add_sums("shop", "grounded", clock.now() - LOOK / 2, Sums.counted(judged, defects))
         clock.advance(LOOK)
         seen.append(any(state.firing for state in engine.evaluate(clock.now())))
     counts = SimulatedCounts(parts)
@@ -66,10 +66,12 @@ def test_the_change_is_that_of_the_blocks_that_the_engine_reads(rate: float) -> 
     ]
     blocks = Blocks()
     for look, (judged, defects) in enumerate(parts):
-        blocks.add(start + look * LOOK, counted(judged, defects))
+        blocks.add(start + look * LOOK, Sums.counted(judged, defects))
     now = start + len(parts) * LOOK
     counts = SimulatedCounts([(judged - defects, defects) for judged, defects in parts])
-    up_to_a_day = {one.length: counted(*counts.window(one.length, len(parts))) for one in WINDOWS if one.length <= DAY}
+    up_to_a_day = {
+        one.length: Sums.counted(*counts.window(one.length, len(parts))) for one in WINDOWS if one.length <= DAY
+    }
     changes = blocks.changes(up_to_a_day, now)
 
     hours = [counts.window(3600, (hour + 1) * 12) for hour in range(24 * days)]

@@ -53,7 +53,7 @@ def test_a_reference_is_complete_after_so_many_runs() -> None:
 @given(st.integers(0, 72), st.integers(0, 72))
 def test_the_limit_is_that_of_any_other_rate(moved: int, more: int) -> None:
     judged = moved + more
-    found = estimate(Sums(judged, moved, float(judged), float(moved), float(moved)), Z)
+    found = estimate(Sums.counted(judged, moved), Z)
     assert surely_moved(moved, judged) == (found.lower if found else 0.0)
 
 

@@ -15,7 +15,7 @@ from monitor.errors import JudgeError
 from monitor.model.case import Usage
 from monitor.model.outcome import Score, UnscoredReason
 from monitor.stages import Evaluator, Verdict
-from monitor.statistics.rates import Sums, interval_95
+from monitor.statistics.rates import Sums, estimate
 from monitor.testing import ScriptedJudge
 from tests.support.evaluators import JudgedEvaluator, LocalEvaluator
 
@@ -44,7 +44,7 @@ def test_a_summary_has_the_numbers_and_intervals_of_the_product() -> None:
     found = evaluate([case(), case(BAD), case(), Case.from_texts("?", "!")], ["overlap_groundedness"])
     one = found["overlap_groundedness"]
     assert (one.scored, one.defects, one.skipped, one.unscored) == (3, 1, {"no_retrieval": 1}, {})
-    rate = interval_95(Sums(3, 1, 3.0, 1.0, 1.0, 2.0))
+    rate = estimate(Sums.counted(3, 1))
     assert rate is not None
     shown = one.defect_rate
     assert (shown.rate, shown.lower, shown.upper) == (rate.rate, rate.lower, rate.upper)
