@@ -14,10 +14,12 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from grafana.expressions import APP, EVALUATOR, JOB, ONE_APP, selector
 from grafana.panels import DATASOURCE, Panel
+from monitor.alerts.prometheus.rates import SHOWN
+from monitor.quantities import format_duration
 
 TAG = "rag-monitor"
 SOURCE_UID = "ragmonitor-prometheus"
-WINDOWS = ("5m", "15m", "1h", "6h", "1d", "3d", "7d")
+WINDOWS = tuple(map(format_duration, SHOWN))
 
 
 @dataclass(frozen=True, slots=True)

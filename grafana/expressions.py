@@ -1,8 +1,8 @@
 """The dashboards' queries: sums of raw counters over replicas, then rates and limits.
 
-They need no recorded series, so the dashboards work without `rag-monitor rules` and over any window. The limits are
-those of `monitor/statistics/rates.py`, which the alerts use too, in a shorter form: with u = 1 / sqrt(k) the factor
-1 - u^2/9 + z u/3 is 1 + z^2/4 - (u/3 - z/2)^2, so each sum appears once. A test compares both over a real Prometheus.
+Limits are those that `rag-monitor rules` records: computed from counters, each would read them a hundred times. Slices
+and rates of another severity are not recorded; their limits are computed here, for answers that weigh what is typical.
+A test compares both with `monitor/statistics/rates.py` over a real Prometheus.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from monitor.alerts.prometheus.promql import OF_PAIR, ON_VERSION
+from monitor.alerts.prometheus.rates import limit_95
 from monitor.statistics.rates import Z_95
 
 JOB = 'job=~"$job"'
@@ -18,14 +19,12 @@ ONE_APP = 'app="$app"'
 """For dashboards of one app: Grafana escapes a value for a regular expression only in a variable with many values."""
 INSTANCE = 'instance=~"$instance"'
 WINDOW = "$window"
+DEFECTS = 'defect="true"'
 STEP = "$__rate_interval"
 """The interval of one point of a graph, for values that are not summed over the dashboard's window."""
 
 Z_POWER = 1.281552
 """As in `statistics/rates.py`: power 90 %."""
-
-_BENT = f"{1 + Z_95**2 / 4:.9g}"
-_HALF_Z = f"{Z_95 / 2:.9g}"
 
 
 def selector(name: str, *matchers: str) -> str:
@@ -62,7 +61,7 @@ class Rate:
     offset: str = ""
     sliced: str = ""
     """The label of the slice; empty: not sliced."""
-    defect: str = 'defect="true"'
+    defect: str = DEFECTS
     """The matcher of a defect, such as another severity."""
 
     @property
@@ -90,10 +89,6 @@ class Rate:
         """The weight of the defects among them."""
         return self._or_none(self._sum("_weight", self.defect))
 
-    @property
-    def _squares(self) -> str:
-        return self._or_none(self._sum("_weight_squares", self.defect))
-
     def _or_none(self, found: str) -> str:
         """Add 0 where a slice has no defects: series of slices begin with their first event."""
         return f"({found} or {self.weight} * 0)" if self.sliced else found
@@ -106,26 +101,44 @@ class Rate:
     @property
     def lower(self) -> str:
         """The lower limit of the 95 % interval."""
-        bent = f"(sqrt({self._squares}) / ({self.defects} > 0) / 3 + {_HALF_Z}) ^ 2"
-        return (
-            f"{self.defects}\n/\n({self.weight} > 0)\n* clamp_min({_BENT} - {bent}, 0) ^ 3\n"
-            f"or\n{self.defects} / ({self.weight} > 0)"
-        )
+        if self._recorded:
+            return limit_95("lower", self.window, *self.matchers)
+        found = f"1 / (1 + {self._odds(good=True)})\nor\n{self.weight} * 0"
+        return f"({found})\n< {self.rate}\nor\n{self.rate}"
 
     @property
     def upper(self) -> str:
-        """The upper limit: as if one more answer, of typical weight, were a defect."""
-        one_more = (
-            f"max {self._by} (\n"
-            f'    label_replace({self._squares} / ({self.defects} > 0), "of", "defects", "", "")\n'
-            f"    or\n    {self.weight} / ({self.scored} > 0)\n  )"
+        """The upper limit of the 95 % interval."""
+        if self._recorded:
+            return limit_95("upper", self.window, *self.matchers)
+        found = f"1 - 1 / (1 + {self._odds(good=False)})\nor\n{self.weight} * 0 + 1"
+        return f"({found})\n> {self.rate}\nor\n{self.rate}"
+
+    @property
+    def _recorded(self) -> bool:
+        return not self.sliced and self.defect == DEFECTS and not self.offset
+
+    def _odds(self, *, good: bool) -> str:
+        """Return the limit of the odds of good answers or of defects, in a form in which each term is seldom repeated.
+
+        With e for the variance, p for the share with one answer more and q = p (1 - p), the cube root of the factor is
+        (1 - e + q e^2 + z sqrt(e (1 - q (k^2/4 - (e - k/2)^2)))) / ((c - e p)^2 - c^2 + 1), k = 4 + z^2, c = k/2 - 1.
+        """
+        every = self._sum("_weight_squares")
+        bad_squares, defects = self._or_none(self._sum("_weight_squares", self.defect)), self.defects
+        good_squares, passed = f"({every} - {bad_squares})", f"clamp_min({self.weight} - {defects}, 0)"
+        typical = f"{every} / ({self.weight} > 0)"
+        own, own_squares, rest, rest_squares = (
+            (passed, good_squares, defects, bad_squares) if good else (defects, bad_squares, passed, good_squares)
         )
-        with_it = f"({self.defects} + {one_more})"
-        spread = f"sqrt({self._squares} + {one_more} ^ 2)"
-        return (
-            f"clamp_max(\n  {with_it}\n  / ({self.weight} > 0)\n"
-            f"  * ({_BENT} - ({spread} / {with_it} / 3 - {_HALF_Z}) ^ 2) ^ 3,\n  1\n)"
-        )
+        e = f"((({own_squares} + ({typical}) ^ 2) / ({own} + {typical}) ^ 2 + {rest_squares} / ({rest} > 0) ^ 2) / 9)"
+        p = f"(({own} + {typical}) / ({self.weight} + {typical}))"
+        q, k = f"(0.25 - ({p} - 0.5) ^ 2)", 4 + Z_95**2
+        c = k / 2 - 1
+        root = f"sqrt(clamp_min({e} * (1 - {q} * ({k * k / 4:.12g} - ({e} - {k / 2:.12g}) ^ 2)), 0))"
+        below = f"(({c:.12g} - {e} * {p}) ^ 2 - {c * c - 1:.12g} > 0)"
+        cube = f"clamp_min(\n  (1 - {e} + {q} * {e} ^ 2\n  + {Z_95} * {root})\n  / {below},\n  0\n)"
+        return f"(1 / (1 - {p}) - 1)\n* {cube} ^ 3"
 
     def before(self, offset: str) -> Rate:
         """Return the same rate, this long ago."""

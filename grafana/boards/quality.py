@@ -32,8 +32,8 @@ def _rate() -> Panel:
     rate = Rate((ONE_APP, EVALUATOR))
     return band(
         "Defect rate",
-        "Share of defects in all traffic, each point over the window before it, with its 95 % interval (gamma type,"
-        " as in alerts). Dashed: thresholds; an alert fires when the whole interval is above one. During a rollout,"
+        "Share of defects in all traffic, each point over the window before it, with its 95 % interval, as"
+        " in alerts. Dashed: thresholds; an alert fires when the whole interval is above one. During a rollout,"
         " shows the version with the most scores." + _THIN,
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),

@@ -25,6 +25,7 @@ from monitor.alerts.prometheus.promql import (
     lookup,
     record,
 )
+from monitor.alerts.prometheus.rates import defect_session_squares
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics import change
@@ -83,9 +84,6 @@ def _found(
 
 
 Z_NEEDED = "app_evaluator_severity_window:ragmonitor_alert_regression_z:max"
-SUMMED = tuple(window.length for window in WINDOWS if window.length <= DAY)
-"""Windows whose sums another group must record."""
-
 _FAMILIES = ("evaluations", "evaluation_weight", "defect_weight", "defect_weight_squares")
 _WEEK, _THREE_DAYS = "167h59m", "71h59m"  # 168 and 72 whole hours, also where a range is closed at its older end
 _MISSED, _LOOKED_BACK = 1.5, 300.0
@@ -96,13 +94,12 @@ _SPREAD_FACTOR = f"{change.BASELINE_DAYS + 1} / {change.BASELINE_DAYS}"
 def records() -> list[Rule]:
     """Record the baseline, the spread and the z of every window, then the blocks for later baselines."""
     longest = WINDOWS[-1]
+    span = format_duration(longest.length)
     rules = [
-        record(
-            f"{VERSION}{family}:increase{format_duration(longest.length)}",
-            f"sum_over_time({VERSION}{family}:increase1h[{_THREE_DAYS}:1h])",
-        )
-        for family in _FAMILIES
+        record(f"{VERSION}{family}:increase{span}", f"sum_over_time({VERSION}{family}:increase1h[{_THREE_DAYS}:1h])")
+        for family in (*_FAMILIES, "defect_products")
     ]
+    rules.append(defect_session_squares(span))
     for gap in sorted({window.gap for window in WINDOWS}):
         rules += _baseline(gap)
     for window in WINDOWS:
@@ -152,9 +149,9 @@ def _baseline(gap: float) -> list[Rule]:
 
 def _comparison(window: ChangeWindow) -> list[Rule]:
     span, base = format_duration(window.length), _base(window.gap)
-    weight, defects, squares = (f"{VERSION}{family}:increase{span}" for family in _FAMILIES[1:])
+    weight, defects = (f"{VERSION}{family}:increase{span}" for family in _FAMILIES[1:3])
     ratio, spread = f"{VERSION}defect_ratio:ratio_to_base{span}", f"{VERSION}defect_ratio:spread_variance{span}"
-    b1 = f"{squares} / ({defects} > 0) ^ 2 / 9"
+    b1 = f"{VERSION}defect_session_squares:increase{span} / ({defects} > 0) ^ 2 / 9"
     b2 = f"({VERSION}defect_ratio:{base}_sampling_variance + {spread} * {_SPREAD_FACTOR}) / 9"
     return [
         record(spread, _spread(window)),

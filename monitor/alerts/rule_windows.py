@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from monitor.alerts.policy import AlertPolicy, longest_window, needs_baselines, own_rules
 from monitor.clock import Clock
 from monitor.model.outcome import EvaluationResult
+from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
 
 
@@ -35,7 +36,8 @@ class RuleWindows:
         for rule, defect in result.alert_defects.items():
             windows = self._windows.get((result.evaluator, rule))
             if windows is not None:
-                windows.add(app, result.evaluator, at, result.weight, defect)
+                one = Sums.of(result.weight, defect=defect, products=result.session_products.get(rule))
+                windows.add_sums(app, result.evaluator, at, one)
 
 
 def _windows(policies: Sequence[AlertPolicy], clock: Clock) -> Windows:

@@ -24,6 +24,7 @@ from monitor.clock import Clock
 from monitor.model.canary import CanaryRun
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import EvaluationResult, RateScope, Score
+from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -213,5 +214,6 @@ class AlertFeed:
             self._checks.on_result(result, app)
         if isinstance(result.outcome, Score):
             at = result.case.answered_at or result.evaluated_at
-            self._windows.add(app, result.evaluator, at, result.weight, result.defect)
+            one = Sums.of(result.weight, defect=result.defect, products=result.session_products.get(""))
+            self._windows.add_sums(app, result.evaluator, at, one)
             self._ruled.add(result, app, at)

@@ -27,7 +27,6 @@ from monitor.alerts.prometheus.promql import (
     annotate,
     lookup,
     quoted,
-    record,
 )
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
@@ -107,43 +106,6 @@ def _found(
 
 
 THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
-
-
-def rates(window: float, lower_zs: set[float], upper_zs: set[float]) -> list[Rule]:
-    """Record the sums, the rate and its limits over one window, by the formulas of `statistics/rates.py`."""
-    span = format_duration(window)
-    weight, defects = f"{VERSION}evaluation_weight:increase{span}", f"{VERSION}defect_weight:increase{span}"
-    squares, effective = f"{VERSION}defect_weight_squares:increase{span}", f"{VERSION}effective_defects:increase{span}"
-    judged, rate = f"{VERSION}evaluations:increase{span}", f"{VERSION}defect_ratio:rate{span}"
-    pseudo = f"{VERSION}pseudo_defect_weight:increase{span}"
-
-    def summed(metric: str, *, defective: bool) -> str:
-        every = f"sum {BY_VERSION} (increase({metric}[{span}]))"
-        if not defective:
-            return every
-        return f'sum {BY_VERSION} (increase({metric}{{defect="true"}}[{span}]))\nor\n{every} * 0'
-
-    rules = [
-        record(judged, summed("ragmonitor_evaluations_total", defective=False)),
-        record(weight, summed("ragmonitor_evaluation_weight_total", defective=False)),
-        record(defects, summed("ragmonitor_evaluation_weight_total", defective=True)),
-        record(squares, summed("ragmonitor_evaluation_weight_squares_total", defective=True)),
-        record(rate, f"{defects} / ({weight} > 0)"),
-        record(effective, f"{defects} ^ 2 / ({squares} > 0)\nor\n{weight} * 0"),
-    ]
-    for z in sorted(lower_zs):
-        factor = f"1 - 1 / (9 * ({effective} > 0)) - {z:g} / (3 * sqrt({effective} > 0))"
-        limit = f"{rate}\n* clamp_min({factor}, 0) ^ 3\nor\n{rate}"
-        rules.append(record(f"{VERSION}defect_ratio:lower{span}", limit, z=f"{z:g}"))
-    if upper_zs:
-        mean = f"{weight} / ({judged} > 0)"
-        rules.append(record(pseudo, f"{squares} / ({defects} > 0) > {mean}\nor\n{mean}"))
-    for z in sorted(upper_zs):
-        count = f"(({defects} + {pseudo}) ^ 2 / ({squares} + {pseudo} ^ 2))"
-        factor = f"1 - 1 / (9 * {count}) + {z:g} / (3 * sqrt({count}))"
-        limit = f"clamp_max(\n  ({defects} + {pseudo}) / ({weight} > 0)\n  * ({factor}) ^ 3,\n  1\n)"
-        rules.append(record(f"{VERSION}defect_ratio:upper{span}", limit, z=f"{z:g}"))
-    return rules
 
 
 def defect_rate_high(

@@ -26,6 +26,7 @@ from monitor.pipeline.sampling import CaseSampler
 from monitor.pipeline.scoring import Scorer
 from monitor.pipeline.severe import SevereCases
 from monitor.stages import Runtime
+from monitor.statistics.session_products import SessionMemory
 
 _QUEUE_LIMIT = 64 * 1024 * 1024  # characters of text of the cases in front of the judges; beyond it they are overloaded
 
@@ -47,7 +48,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics)
     slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
-    counting = ResultMetrics(runtime.metrics, slicing, running.generations)
+    counting = ResultMetrics(runtime.metrics, slicing, running.generations, SessionMemory(runtime.clock))
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")

@@ -11,9 +11,7 @@ from monitor.errors import MonitorError
 from monitor.model.external import ScoreSource
 from monitor.sinks.history import HistorySink
 from monitor.stages import PastResult, Runtime, Sink, type_name
-from monitor.statistics.rates import Sums
 from monitor.statistics.windows import Windows
-from monitor.storage.history.reader import MinuteSums
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import UNKNOWN_APP
 
@@ -43,20 +41,14 @@ async def fill(
             apps.add(app)
             if row.version not in (current.get(row.evaluator), *_OF_OTHERS):
                 continue
-            windows.add_sums(app, row.evaluator, float(row.at), _sums(row))
+            windows.add_sums(app, row.evaluator, float(row.at), row.sums)
     with contextlib.suppress(MonitorError):
         for evaluator, rule, by_rule in ruled or ():
             known = (current.get(evaluator), *_OF_OTHERS)
             for row in await history.rule_sums(now - by_rule.remembered, now - by_rule.longest):
                 if (row.evaluator, row.rule) == (evaluator, rule) and row.version in known:
-                    by_rule.add_sums(row.app or UNKNOWN_APP, evaluator, float(row.at), _sums(row))
+                    by_rule.add_sums(row.app or UNKNOWN_APP, evaluator, float(row.at), row.sums)
     return apps
-
-
-def _sums(row: MinuteSums) -> Sums:
-    squares = row.weight_squares
-    defects = (row.judged, row.weight, squares, 0.0) if row.defect else (0, 0.0, 0.0, squares)
-    return Sums(row.judged, defects[0], row.weight, *defects[1:])
 
 
 async def recount(

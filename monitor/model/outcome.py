@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from monitor.model.case import Case, ContextStatus
 from monitor.model.external import ScoreSource
@@ -307,6 +307,18 @@ class RateScope(StrEnum):
     USER_DISLIKED = "user_disliked"  # evaluated because its user disliked the answer, so no random sample
 
 
+class SessionProducts(NamedTuple):
+    """What a scored answer adds to the sums of the products of weights within its session.
+
+    `defects` is of pairs of defects, `every` of pairs of any answers, `both` of pairs of a defect with any answer. An
+    answer makes a pair with itself.
+    """
+
+    defects: float
+    every: float
+    both: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
     """One result: a case, an evaluator in a version, and the outcome.
@@ -316,7 +328,8 @@ class EvaluationResult:
     the monitor. `selection` is None without sampling. `score_source` says whether the monitor or someone else scored;
     `key` distinguishes several external scores of one case. `alert_defects` says whether a score is a defect by the
     rules that alerts bring themselves, by the rule's name. `origin` is the origin of a case that was evaluated later:
-    `kafka`, `spool`, `file` or `missed`.
+    `kafka`, `spool`, `file` or `missed`. `session_products`, by the rule's name or empty for the
+    evaluator's own, are set when a live score is counted.
     """
 
     case: Case
@@ -335,6 +348,7 @@ class EvaluationResult:
     key: str = ""
     origin: str = ""
     alert_defects: Mapping[str, bool] = field(default_factory=dict)
+    session_products: Mapping[str, SessionProducts] = field(default_factory=dict)
 
     @property
     def lag(self) -> float | None:

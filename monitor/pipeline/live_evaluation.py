@@ -122,8 +122,7 @@ class LiveEvaluation:
             if how is not None:
                 self._counting.selected(case.app, one.evaluator.name)
                 (result,) = await self._scorer.score(case, [(one, how)])
-                self._finish(one, how, case, result)
-                results.append(result)
+                results.append(self._finish(one, how, case, result))
         return results
 
     async def deliver(self, results: Sequence[EvaluationResult]) -> None:
@@ -178,7 +177,7 @@ class LiveEvaluation:
 
         async def finish(result: EvaluationResult) -> None:
             one, how = chosen_by_name[result.evaluator]
-            self._finish(one, how, case, result)
+            result = self._finish(one, how, case, result)
             await self._publisher.one(result)
             if self._severe is not None:
                 await self._severe.check(case, result)
@@ -200,10 +199,14 @@ class LiveEvaluation:
             full = Unscored(UnscoredReason.OVERLOADED, "the queue in front of the judge is full")
             await finish(self._scorer.result(one, case, full, how, Cost()))
 
-    def _finish(self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult) -> None:
-        self._counting.finished(result, result.cost.seconds)
+    def _finish(
+        self, one: ConfiguredEvaluator, how: SamplingDecision, case: Case, result: EvaluationResult
+    ) -> EvaluationResult:
+        """Return the result as it was counted."""
+        result = self._counting.finished(result, result.cost.seconds)
         self._case_sampler.learn(how, case, result)
         if isinstance(result.outcome, Unscored) and result.outcome.reason is UnscoredReason.PAUSED:
             self._missed(one, case, result)
         if (note := request_notes.current()) is not None:
             note.finished(result)
+        return result

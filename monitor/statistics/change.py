@@ -2,9 +2,9 @@
 
 It tests the ratio of two gamma variables as Paulson does (Annals of Mathematical Statistics 13, 1942, p. 233), with the
 cube roots of Wilson and Hilferty: z = ((1 - b1) x - (1 - b2)) / sqrt(b1 x^2 + b2), where x is the cube root of the
-ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances. The baseline's variance includes,
-besides sampling, the variation between its own blocks of the window's length: daily cycles, weekends and bursts are no
-regression.
+ratio of both rates over `MARGIN`, and 9 b1, 9 b2 are their relative variances, that of the window by session. The
+baseline's variance includes, besides sampling, the variation between its own blocks of the window's length: daily
+cycles, weekends and bursts are no regression.
 
 Thresholds, margin, floor and the definition of an incident were tuned by simulation over cycles, drift, bursts and
 incidents, at base rates of 0.5 to 10 % and 10 to 1000 results per hour: at most 0.4 false alarms in 30 days in each
@@ -130,7 +130,7 @@ def change(now: Sums, base: Sums, spread: float) -> RateChange | None:
     ratio = rate / base_rate
     if now.defect_weight <= 0:
         return RateChange(rate, base_rate, ratio, None, now)
-    b1 = now.defect_weight_squares / now.defect_weight**2 / 9
+    b1 = now.defect_session_squares / now.defect_weight**2 / 9
     b2 = ((base.defect_weight_squares + pseudo**2) / defects**2 + spread * (1 + 1 / BASELINE_DAYS)) / 9
     x = (ratio / MARGIN) ** (1 / 3)
     return RateChange(rate, base_rate, ratio, ((1 - b1) * x - (1 - b2)) / math.sqrt(b1 * x * x + b2), now)

@@ -14,22 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from monitor.model.outcome import SessionProducts
+from monitor.statistics.session_products import alone
+
 Z_95 = 1.959964
 """Half the width, in standard deviations, of a two-sided 95 % interval."""
 
 _Z_POWER = 1.281552  # 90 times in 100
-
-
-class SessionProducts(NamedTuple):
-    """What one answer adds to the sums of products of weights within its session (`session_products.py`).
-
-    `defects` is of pairs of defects, `every` of pairs of any answers, `both` of pairs of a defect with any answer. An
-    answer makes a pair with itself.
-    """
-
-    defects: float
-    every: float
-    both: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +67,10 @@ class Sums:
         if not (weight > 0 and math.isfinite(weight)):
             raise ValueError(f"{weight!r} is not a weight: it is 1 / probability, positive and finite")
         square = weight * weight
+        products = products or alone(weight, defect=defect)
         if defect:
-            return cls(1, 1, weight, weight, square, 0.0, weight, *(products or (square, square, square)))
-        return cls(1, 0, weight, 0.0, 0.0, square, weight, *(products or (0.0, square, 0.0)))
+            return cls(1, 1, weight, weight, square, 0.0, weight, *products)
+        return cls(1, 0, weight, 0.0, 0.0, square, weight, *products)
 
     @classmethod
     def total(cls, parts: Iterable[Sums]) -> Sums:
@@ -114,6 +106,14 @@ class Sums:
         Over a day it is what `estimate` wants as `usual` for shorter windows.
         """
         return (self.defect_weight_squares + self.good_weight_squares) / self.weight if self.weight > 0 else 0.0
+
+    @property
+    def defect_session_squares(self) -> float:
+        """The products of defects, at least their squares and at most the square of their weight.
+
+        Those of a window may also be with answers before it.
+        """
+        return max(min(self.defect_products, self.defect_weight**2), self.defect_weight_squares)
 
     def scaled(self, judged: int) -> Sums:
         """Scale to `judged` scored answers of the same weights, sessions and share of defects. Needs a scored one."""
@@ -207,10 +207,10 @@ def _upper_limit(side: _Side, rest: _Side, across: float, pseudo: float, z: floa
     if side.weight > 0:
         pseudo += (side.products - side.squares) / side.weight
     weight = side.weight + pseudo
-    one_more = (pseudo / weight) ** 2
-    plain = side.squares / weight / weight + one_more + rest.squares / rest.weight / rest.weight
-    in_sessions = side.products / weight / weight + one_more + rest.products / rest.weight / rest.weight
-    error = max(plain, in_sessions - 2 * across / weight / rest.weight) / 9
+    plain = side.squares / weight / weight + (pseudo / weight) ** 2 + rest.squares / rest.weight / rest.weight
+    sessions = (side.products - side.squares) / weight / weight - 2 * across / weight / rest.weight
+    sessions += (rest.products - rest.squares) / rest.weight / rest.weight
+    error = (plain + max(sessions, 0.0)) / 9
     if not math.isfinite(error):
         return 1.0
     share = weight / (weight + rest.weight)

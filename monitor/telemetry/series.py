@@ -164,6 +164,12 @@ class Series:
         "Sum of the squared weights of scored evaluations, for the confidence limits of a rate.",
         ("app", "evaluator", "version", "level", "defect"),
     )
+    session_products = counter(
+        "ragmonitor_evaluation_session_products",
+        "Sum of the products of the weights of all pairs of scored evaluations of one session (or else user), for"
+        " confidence limits: pairs of defects, of all, or of a defect with any (`both`).",
+        ("app", "evaluator", "version", "of"),
+    )
     evaluation_score_weighted = counter(
         "ragmonitor_evaluation_score_weighted",
         "Sum of weight * (score - lowest score of the scale), for weighted mean scores.",
@@ -245,6 +251,11 @@ class Series:
         "ragmonitor_rule_evaluation_weight_squares",
         "`ragmonitor_evaluation_weight_squares_total` again, by an alert's own defect rule.",
         ("app", "evaluator", "version", "defect_rule", "defect"),
+    )
+    rule_session_products = counter(
+        "ragmonitor_rule_evaluation_session_products",
+        "`ragmonitor_evaluation_session_products_total` again, by an alert's own defect rule.",
+        ("app", "evaluator", "version", "defect_rule", "of"),
     )
     slice_evaluations = counter(
         "ragmonitor_slice_evaluations",

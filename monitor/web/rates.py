@@ -82,7 +82,7 @@ def rate_view(
         defects=found.defects if found else 0,
         defect=next((one.defect.words for one in context.configured if one.evaluator.name == pair[1]), ""),
         thresholds=context.thresholds(*pair),
-        by_rule=_by_rule(context, pair, alerts, WINDOWS[window].seconds, now),
+        by_rule=_by_rule(context, pair, alerts, WINDOWS[window].seconds, now, usual=usual),
         trend=_trend(context, pair, WINDOWS[window], judged, now, usual=usual),
         week_before=_week_before(context, pair, now),
         changed=ChangeView(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
@@ -92,7 +92,7 @@ def rate_view(
 
 
 def _by_rule(
-    context: PageContext, pair: Pair, alerts: Sequence[AlertView], seconds: float, now: float
+    context: PageContext, pair: Pair, alerts: Sequence[AlertView], seconds: float, now: float, *, usual: float
 ) -> list[RuleRateView]:
     """Return the rates by the defect rules of alerts, in the order of the configuration."""
     found = []
@@ -102,7 +102,7 @@ def _by_rule(
         if rule is None or windows is None:
             continue
         own = [one for one in alerts if one.defect_rule == rule.name]
-        rate = interval_95(windows.sums(*pair, min(seconds, windows.longest), now))
+        rate = estimate(windows.sums(*pair, min(seconds, windows.longest), now), usual=usual)
         states: dict[str, RateState] = {"firing": firing_state(own), "not_enough_data": "not_enough_data", "ok": "ok"}
         found.append(
             RuleRateView(

@@ -128,7 +128,7 @@ def test_what_a_refusing_judge_missed_is_judged_after_the_cure_and_stands_apart(
             ("backfill", "missed", "score")
         ] * 6
         with sqlite3.connect(tmp_path / "state" / "history.db") as db:
-            assert db.execute("SELECT count(*) FROM version_sums").fetchone() == (0,), "no window is restored from it"
+            assert db.execute("SELECT count(*) FROM session_sums").fetchone() == (0,), "no window is restored from it"
 
 
 def test_after_a_crash_in_the_middle_the_rest_is_judged_and_nothing_twice(tmp_path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from grafana.expressions import EVALUATOR, Rate
 from monitor import config
 from monitor.alerts.prometheus.rules import render
-from monitor.statistics.rates import Z_95, estimate
+from monitor.statistics.rates import Sums, estimate
 from tests.support.boards import PATHS, Asked, filled, queries
 from tests.support.fed import LOCAL, Fed, unfinished_trace
 from tests.support.kafka import Broker
@@ -29,7 +29,7 @@ VALUES = {
     "app": "shop",
     "evaluator": ".+",
     "slice": "request.attack",
-    "window": "10m",
+    "window": "30m",
     "__rate_interval": "1m",
 }
 ASKED = [one for path in PATHS for one in queries(path)]
@@ -89,9 +89,9 @@ def test_every_query_of_every_board_finds_series(watched: Watched, one: Asked) -
     assert any(not math.isnan(float(series["value"][1])) for series in found), "nothing but NaN"
 
 
-def test_rate_and_limits_are_those_of_the_estimate(watched: Watched) -> None:
+def test_limits_that_are_computed_on_a_board_are_those_of_the_estimate(watched: Watched) -> None:
     """Written another way than in the rules, they come to the same."""
-    rate = Rate(matchers=(EVALUATOR,))
+    rate = Rate(matchers=(EVALUATOR, 'level!="none"'), defect='defect="true",level!=""')
     at = time.time()
 
     def value(expression: str) -> dict[tuple[str, ...], float]:
@@ -101,6 +101,7 @@ def test_rate_and_limits_are_those_of_the_estimate(watched: Watched) -> None:
 
     judged, weight, defects = value(rate.scored), value(rate.weight), value(rate.defects)
     squares = value(rate.defects.replace("_weight_total", "_weight_squares_total"))
+    every = value(rate.weight.replace("_weight_total", "_weight_squares_total"))
     rates, lower, upper = value(rate.rate), value(rate.lower), value(rate.upper)
     assert {(app, name) for app, name, _ in rates} >= {
         ("shop", LOCAL[0]),
@@ -109,20 +110,17 @@ def test_rate_and_limits_are_those_of_the_estimate(watched: Watched) -> None:
     }
     assert {0.0} < set(defects.values()), "some with defects, some without"
     for key in rates:
-        sums = _Extrapolated(judged[key], defects[key] and 1.0, weight[key], defects[key], squares[key])
-        expected = estimate(sums, Z_95)  # type: ignore[arg-type]
+        counts = (math.ceil(judged[key]) + 1, 1 if defects[key] else 0)  # `increase` extrapolates: they are not whole
+        all_bad = weight[key] == defects[key]
+        sums = Sums(
+            counts[1] if all_bad else counts[0], counts[1], weight[key], defects[key], squares[key],
+            every[key] - squares[key],
+        )  # fmt: skip
+        expected = estimate(sums)
         assert expected is not None
         assert (rates[key], lower[key], upper[key]) == pytest.approx(
             (expected.rate, expected.lower, expected.upper), rel=1e-6, abs=1e-9
         ), key
-
-
-class _Extrapolated:
-    """`Sums` as Prometheus has them: `increase` extrapolates, so that counts are not whole."""
-
-    def __init__(self, judged: float, defects: float, weight: float, defect_weight: float, squares: float) -> None:
-        self.judged, self.defects, self.weight = judged, defects, weight
-        self.defect_weight, self.defect_weight_squares = defect_weight, squares
 
 
 def test_the_worst_state_is_that_of_the_alert_that_fires(watched: Watched) -> None:

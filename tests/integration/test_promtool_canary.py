@@ -61,7 +61,7 @@ def test_the_written_tests_say_when_it_fires_and_when_it_is_silent(tmp_path: Pat
     [
         ('agreement=~"stricter|milder"', 'agreement=~"milder"'),
         ('agreement=~"stricter|milder"', 'agreement!="same"'),
-        ("- 2 / (3 * sqrt(evaluator_version", "- 0 / (3 * sqrt(evaluator_version"),
+        ("+ 2 * sqrt(", "+ 0 * sqrt("),
         ("> on (evaluator, version) evaluator_version:ragmonitor_canary_tolerance_ratio:max", "> 0.07"),
         ("> 1.5", "> 0.5"),
     ],
@@ -88,7 +88,7 @@ def test_it_says_how_many_moved_of_how_many_and_in_which_direction(tmp_path: Pat
         "exp_annotations": {
             "summary": DRIFTED.summary,
             "description": (
-                "15 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 11.51%; up to"
+                "15 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 12.01%; up to"
                 " 5% is noise): 12 stricter, 3 more lenient."
             ),
             "runbook_url": "https://e.org/RagJudgeDrifted.md",

@@ -12,6 +12,7 @@ import yaml
 
 from monitor.alerts.prometheus import release_gate
 from monitor.alerts.prometheus.promtool import REPLICAS, counter_values, input_series
+from monitor.alerts.prometheus.rules import render
 from monitor.statistics.gating import Base, GateDecision, at_most_times, below
 from monitor.statistics.rates import Sums
 from tests.support.prometheus import promtool
@@ -118,7 +119,11 @@ def test_in_prometheus_the_templates_decide_as_the_command_does(kind: str, tmp_p
             states.add(("ratio", state))
     assert states == {(kind, state) for kind in ("rate", "ratio") for state in (-1, 0, 1)}
     test = {"interval": "5m", "input_series": series(), "promql_expr_test": checks}
-    (tmp_path / "test.yml").write_text(yaml.safe_dump({"rule_files": [], "tests": [test]}))
+    rules = render([])
+    order = [group["name"] for group in yaml.safe_load(rules)["groups"]]
+    document = {"rule_files": ["rules.yml"], "evaluation_interval": "5m", "group_eval_order": order, "tests": [test]}
+    (tmp_path / "rules.yml").write_text(rules)
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(document))
     ended = promtool("test", "rules", tmp_path / "test.yml")
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
 

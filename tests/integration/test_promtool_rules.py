@@ -18,7 +18,8 @@ from monitor.alerts.policy import AlertPolicy
 from monitor.alerts.prometheus.rule_tests import render_tests
 from monitor.alerts.prometheus.rules import render, render_resource
 from monitor.clock import ManualClock
-from monitor.statistics.rates import estimate
+from monitor.statistics.rates import Sums, estimate
+from monitor.statistics.session_products import SessionMemory
 from monitor.statistics.windows import Windows
 from tests.support.prometheus import get_json, prometheus, promtool
 from tests.support.tools import wait_until
@@ -128,7 +129,7 @@ def test_the_written_tests_pass_for_policies_with_windows_of_their_own(tmp_path:
 @pytest.mark.parametrize(
     ("sound", "broken"),
     [
-        ("- 3.09 / (3 * sqrt(app_evaluator_version:", "- 0 / (3 * sqrt(app_evaluator_version:"),
+        ("evaluation_weight:increase1h > 0) * 0) <", "evaluation_weight:increase1h > 0) * 0 + 1) <"),
         ("and on (app, evaluator, version)\n          ragmonitor_evaluations_total", ""),
         ("unless on (app, evaluator, version)", "unless on (app, evaluator)"),
         ('reason!="budget"', 'reason!=""'),
@@ -223,22 +224,36 @@ class Day:
             for replica in "ab"
             for defect in ("true", "false")
         }
+        self.products: dict[tuple[str, ...], list[float]] = {
+            (app, replica, of): [0.0] for app in self.apps for replica in "ab" for of in ("defects", "all", "both")
+        }
+        self.largest: dict[str, list[float]] = {app: [0.0] for app in self.apps}
+        self.sessions = {replica: SessionMemory(self.clock) for replica in "ab"}
 
     def pass_minute(self, minute: int) -> None:
         self.clock.advance(30)
         added: dict[tuple[str, ...], float] = defaultdict(float)
+        largest: dict[str, float] = defaultdict(float)
         for app in self.apps if minute > 120 else ():
             for _ in range(0 if app == "quiet" and minute > 200 else self.rng.randrange(24)):
                 weight = self.rng.choice([2.0, 5.0, 20.0])
                 defect = self.rng.random() < self.rate(app, minute)
-                self.windows.add(app, "grounded", self.clock.now(), weight, defect)
-                key = (app, self.rng.choice("ab"), str(defect).lower())
+                replica, session = self.rng.choice("ab"), bytes([self.rng.randrange(200), len(app)])
+                products = self.sessions[replica].add(session, ("grounded", "2"), weight, defect=defect)
+                one = Sums.of(weight, defect=defect, products=products)
+                self.windows.add_sums(app, "grounded", self.clock.now(), one)
+                key = (app, replica, str(defect).lower())
+                for of, product in zip(("defects", "all", "both"), products, strict=True):
+                    added[app, replica, of] += product
+                largest[app] = max(largest[app], weight)
                 added["evaluations", *key] += 1
                 added["evaluation_weight", *key] += weight
                 added["evaluation_weight_squares", *key] += weight**2
         self.clock.advance(30)
-        for key, values in self.counters.items():
+        for key, values in [*self.counters.items(), *self.products.items()]:
             values.append(values[-1] + added[key])
+        for app, weights in self.largest.items():
+            weights.append(largest[app])
 
     @staticmethod
     def rate(app: str, minute: int) -> float:
@@ -246,14 +261,32 @@ class Day:
         return 0.35 if incident else 0.02
 
     def series(self) -> list[dict[str, str]]:
-        return [
-            {
-                "series": f'ragmonitor_{metric}_total{{app={_quoted(app)}, evaluator="grounded", version="2", '
-                f'level="l", defect="{defect}", instance="{replica}"}}',
-                "values": " ".join(f"{value:g}" for value in values),
-            }
-            for (metric, app, replica, defect), values in self.counters.items()
-        ]
+        return (
+            [
+                {
+                    "series": f'ragmonitor_{metric}_total{{app={_quoted(app)}, evaluator="grounded", version="2", '
+                    f'level="l", defect="{defect}", instance="{replica}"}}',
+                    "values": " ".join(f"{value:g}" for value in values),
+                }
+                for (metric, app, replica, defect), values in self.counters.items()
+            ]
+            + [
+                {
+                    "series": f"ragmonitor_evaluation_session_products_total{{app={_quoted(app)}, "
+                    f'evaluator="grounded", version="2", of="{of}", instance="{replica}"}}',
+                    "values": " ".join(f"{value:g}" for value in values),
+                }
+                for (app, replica, of), values in self.products.items()
+            ]
+            + [
+                {
+                    "series": f"ragmonitor_evaluation_weight_max{{app={_quoted(app)}, "
+                    'evaluator="grounded", instance="a"}',
+                    "values": " ".join(f"{value:g}" for value in values),
+                }
+                for app, values in self.largest.items()
+            ]
+        )
 
 
 def limit(name: str, window: str, z: float, value: float | None) -> tuple[str, dict[str, float]]:
@@ -277,8 +310,9 @@ def test_rules_and_engine_fire_at_the_same_minutes(name: str, tmp_path: Path) ->
             firing = {f"ALERTS{_selector(s.labels, alertstate='firing')}": 1.0 for s in states if s.firing}
             expected.append((minute, 'ALERTS{alertname="RagDefectRateHigh", alertstate="firing"}', firing))
         if minute % 30 == 0:
-            surely = estimate(day.windows.sums("shop", "grounded", 7200, now), 2.33)
-            likely = estimate(day.windows.sums("shop", "grounded", 600, now), 1.645)
+            usual = day.windows.usual("shop", "grounded", now)
+            surely = estimate(day.windows.sums("shop", "grounded", 7200, now), 2.33, usual=usual)
+            likely = estimate(day.windows.sums("shop", "grounded", 600, now), 1.645, usual=usual)
             expected.append((minute, *limit("lower", "2h", 2.33, surely.lower if surely else None)))
             expected.append((minute, *limit("upper", "10m", 1.645, likely.upper if likely else None)))
     ever = {labels for _, _, samples in expected for labels in samples if labels.startswith("ALERTS")}

@@ -122,7 +122,7 @@ def asked(address: str, query: str, at: float) -> dict[str, float]:
     return {one["metric"]["app"]: float(one["value"][1]) for one in found}
 
 
-def test_rate_effective_defects_and_limits_are_those_of_all_results(replicas: list[Replica], tmp_path: Path) -> None:
+def test_rate_and_limits_are_those_of_all_results(replicas: list[Replica], tmp_path: Path) -> None:
     targets = [f"127.0.0.1:{one.monitor.metrics_port}" for one in replicas]
     recorded = Recorded()
     with prometheus(tmp_path / "prometheus", targets) as address:
@@ -145,7 +145,6 @@ def test_rate_effective_defects_and_limits_are_those_of_all_results(replicas: li
                     ("evaluations:increase1h", None): lower.judged,
                     ("evaluation_weight:increase1h", None): sums.weight,
                     ("defect_ratio:rate1h", None): lower.rate,
-                    ("effective_defects:increase1h", None): lower.effective_defects,
                     ("defect_ratio:lower1h", "1.96"): lower.lower,
                     ("defect_ratio:upper1h", f"{Z_UPPER:g}"): upper.upper,
                 }

@@ -27,7 +27,7 @@ def state(
         threshold=0.1,
         since=since,
         window=3600.0,
-        estimate=Estimate(0.3, 0.2, 0.4, 200, 60, 60.0),
+        estimate=Estimate(0.3, 0.2, 0.4, 200, 60),
         labels={"alertname": "RagDefectRateHigh", "app": app, "evaluator": "grounded", "severity": severity},
         annotations={"summary": "The share is high.", "description": "30 % are defective."},
     )

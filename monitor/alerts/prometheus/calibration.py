@@ -6,15 +6,12 @@ model or prompt makes other errors. Replicas may all have the same labels, so th
 
 from __future__ import annotations
 
-from monitor.alerts.prometheus.promql import BY_VERSION, VERSION, Rule, record
+from monitor.alerts.prometheus.promql import VERSION, Rule, record
+from monitor.alerts.prometheus.rates import WEEK
 from monitor.quantities import format_duration
-from monitor.statistics.change import DAY, HOUR
+from monitor.statistics.change import DAY
 from monitor.statistics.correction import LABELS_NEEDED
 from monitor.statistics.rates import Z_95
-
-WEEK = 7 * DAY
-SUMMED = (HOUR, DAY)
-"""Windows whose sums other groups must record."""
 
 _JUDGE = "evaluator_version:ragmonitor_"
 _CELL = "evaluator_version_verdict_truth:ragmonitor_calibration_"
@@ -23,18 +20,15 @@ _SUM = "sum by (evaluator, version) "
 _OF_JUDGE = "on (evaluator, version) group_left ()"
 _SENSITIVITY, _SPECIFICITY = f"{_JUDGE}sensitivity", f"{_JUDGE}specificity"
 _POWER = f"{_JUDGE}power"
-_WEEK = "167h59m"  # 168 whole hours, also where a range is closed at its older end
-_SUMS = ("evaluation_weight", "defect_weight", "defect_weight_squares")
 
 
-def records(*, week_is_recorded: bool) -> list[Rule]:
-    """Return the rules of one group. `week_is_recorded`: another group records the sums and rate of seven days."""
+def records() -> list[Rule]:
+    """Return the rules of one group; other groups record the sums and the rates of a day and of a week."""
     return [
         *_labels(),
         *_quality(_SENSITIVITY, "defect"),
         *_quality(_SPECIFICITY, "good"),
         *_power(),
-        *_sums(week_is_recorded=week_is_recorded),
         *_corrected(DAY),
         *_corrected(WEEK),
         *_audited(),
@@ -82,29 +76,6 @@ def _power() -> list[Rule]:
             f"{_SENSITIVITY}:pulled + {_SPECIFICITY}:pulled - 1\nand on (evaluator, version)\n{_POWER}:ratio",
         ),
     ]
-
-
-def _sums(*, week_is_recorded: bool) -> list[Rule]:
-    """Record what other groups do not: the squares of the good answers, and the week as the sum of its hours."""
-    squares = f"{VERSION}good_weight_squares"
-    counted = 'ragmonitor_evaluation_weight_squares_total{defect="false"}'
-    every = "ragmonitor_evaluation_weight_squares_total"
-    rules = [
-        record(
-            f"{squares}:increase{span}",
-            f"sum {BY_VERSION} (increase({counted}[{span}]))\nor\nsum {BY_VERSION} (increase({every}[{span}])) * 0",
-        )
-        for span in map(format_duration, SUMMED)
-    ]
-    week, hour = format_duration(WEEK), format_duration(HOUR)
-    rules += [
-        record(f"{VERSION}{name}:increase{week}", f"sum_over_time({VERSION}{name}:increase{hour}[{_WEEK}:{hour}])")
-        for name in ("good_weight_squares", *(() if week_is_recorded else _SUMS))
-    ]
-    if not week_is_recorded:
-        weight, defects = f"{VERSION}evaluation_weight:increase{week}", f"{VERSION}defect_weight:increase{week}"
-        rules.append(record(f"{VERSION}defect_ratio:rate{week}", f"{defects} / ({weight} > 0)"))
-    return rules
 
 
 def _corrected(window: float) -> list[Rule]:

@@ -1,7 +1,7 @@
 """The release gate in PromQL: the queries of `rag-monitor gate --prometheus`, and templates for deployment tools.
 
-The arithmetic is that of `statistics/gating.py`, over the exported counters alone: no recording rule is needed.
-Versions of an evaluator are never added up; the strictest decision of all versions counts.
+The arithmetic is that of `statistics/gating.py`, over the exported counters; the template for one rate reads the limits
+that `rag-monitor rules` records. Versions of an evaluator are never added up; the strictest decision of all counts.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.alerts.prometheus.promql import dump, quoted
+from monitor.alerts.prometheus.rates import limit_95
 from monitor.statistics.rates import Z_95
 
 _WHOLE: Final = "ragmonitor_evaluation"
 _SLICED: Final = "ragmonitor_slice_evaluation"
 _BY: Final = "by (app, version)"
+_PRODUCTS: Final = {"defect_products": "defects", "every_products": "all", "both_products": "both"}
 _BY_VERSION: Final = "by (version)"
 
 
@@ -31,16 +33,22 @@ class GateSubject:
     slice: str | None = None
     value: str = ""
 
+    def selector(self, **more: str) -> str:
+        """Write the labels of app and evaluator, and `more`, as a selector has them."""
+        labels = {"app": self.app, "evaluator": self.evaluator, **more}
+        return ",".join(f"{name}={quoted(value)}" for name, value in labels.items() if value is not None)
+
+    def products(self, of: str, window: str) -> str:
+        """Sum the products of weights within sessions over a window, by app and version."""
+        return f"sum {_BY} (increase({_WHOLE}_session_products_total{{{self.selector(of=of)}}}[{window}]))"
+
     def increase(self, counted: str, window: str, by: str, *, defect: bool = False) -> str:
         """Sum a counter over a window: `counted` is `s` (the number), `_weight` or `_weight_squares`."""
-        labels = {"app": self.app, "evaluator": self.evaluator}
-        if self.slice is not None:
-            labels |= {"slice": self.slice, "value": self.value}
+        labels = {"slice": self.slice, "value": self.value} if self.slice is not None else {}
         if defect:
             labels["defect"] = "true"
-        selector = ",".join(f"{name}={quoted(value)}" for name, value in labels.items() if value is not None)
         family = _WHOLE if self.slice is None else _SLICED
-        return f"sum {by} (increase({family}{counted}_total{{{selector}}}[{window}]))"
+        return f"sum {by} (increase({family}{counted}_total{{{self.selector(**labels)}}}[{window}]))"
 
 
 def sums(part: GateSubject, window: str) -> Mapping[str, str]:
@@ -51,24 +59,27 @@ def sums(part: GateSubject, window: str) -> Mapping[str, str]:
         "weight": part.increase("_weight", window, _BY),
         "defect_weight": part.increase("_weight", window, _BY, defect=True),
         "defect_weight_squares": part.increase("_weight_squares", window, _BY, defect=True),
+        "weight_squares": part.increase("_weight_squares", window, _BY),
+        **({name: part.products(of, window) for name, of in _PRODUCTS.items()} if part.slice is None else {}),
     }
+
+
+def largest(part: GateSubject, window: str) -> str:
+    """Write the query for the largest weight of an evaluator over a window, by app; a slice has none of its own."""
+    return f"max by (app) (max_over_time(ragmonitor_evaluation_weight_max{{{part.selector()}}}[{window}]))"
 
 
 def began(part: GateSubject) -> str:
     """Write the query for when the newest generation began, by app, in seconds since 1970."""
-    selector = f"evaluator={quoted(part.evaluator)}" + (f",app={quoted(part.app)}" if part.app is not None else "")
-    return f"max by (app) (ragmonitor_service_version_start_timestamp_seconds{{{selector}}})"
+    return f"max by (app) (ragmonitor_service_version_start_timestamp_seconds{{{part.selector()}}})"
 
 
 def rate_state(part: GateSubject, window: str, limit: str) -> str:
-    """1: the rate of some version is surely above `limit`; -1: the rates of all versions are surely below; else 0."""
-    found = _Sums(part, window)
-    count = f"({found.defects} ^ 2 / {found.squares})"
-    factor = f"1 - 1 / (9 * {count}) - {Z_95:.7g} / (3 * sqrt({count}))"
-    lower = f"{found.defects} / ({found.weight} > 0)\n* clamp_min({factor}, 0) ^ 3"
-    defects, squares = found.one_more()
-    count = f"({defects} ^ 2 / {squares})"
-    upper = f"{defects} / ({found.weight} > 0)\n* (1 - 1 / (9 * {count}) + {Z_95:.7g} / (3 * sqrt({count}))) ^ 3"
+    """1: the rate of some version is surely above `limit`; -1: the rates of all versions are surely below; else 0.
+
+    It reads the limits that the rules record, so `window` is one of `rates.SHOWN`, or a placeholder for one.
+    """
+    lower, upper = (limit_95(name, window, part.selector()) for name in ("lower", "upper"))
     return _state(f"{lower}\n> bool {limit}", f"{upper}\n< bool {limit}")
 
 

@@ -14,9 +14,12 @@ from monitor.alerts.catalogue import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
 from monitor.alerts.prometheus import calibration, severe
 from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
+from monitor.alerts.prometheus.rates import SHOWN, rates
 from monitor.alerts.self_alert import SelfAlert, self_alerts
-from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, rates, selector, stated_labels
+from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, selector, stated_labels
 from monitor.quantities import format_duration
+from monitor.statistics.change import DAY
+from monitor.statistics.rates import Z_95
 
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
 
@@ -48,14 +51,14 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     with_severe = any(one.severe is not None for one in policies)
     policies = [one for one in policies if one.defect is None]
     with_baselines = needs_baselines(policies)
-    limits = _limits(policies)
-    if with_baselines:
-        for window in regression.SUMMED:
-            limits.setdefault(window, (set(), set()))
-    for window in calibration.SUMMED:
-        limits.setdefault(window, (set(), set()))
+    asked = _limits(policies)
+    limits = {window: asked.get(window, (set(), set())) for window in {*asked, *SHOWN}}
+    for window in SHOWN:
+        lower, upper = limits[window]
+        limits[window] = (lower | {Z_95}, upper | {Z_95})
     found = [
-        (f"ragmonitor-rates-{format_duration(window)}", rates(window, *zs)) for window, zs in sorted(limits.items())
+        (f"ragmonitor-rates-{format_duration(window)}", rates(window, *limits[window], of_hours=window not in asked))
+        for window in sorted(limits, key=lambda one: (one != DAY, one))  # all read what is usual in a day
     ]
     if with_baselines:
         found.append(("ragmonitor-baselines", regression.records()))
@@ -65,8 +68,7 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     if with_severe:
         found.append(("ragmonitor-severe", [*severe.records(), *severe.alerts(runbooks)]))
     found.append(("ragmonitor-health", _health(runbooks)))
-    week_is_recorded = calibration.WEEK in limits
-    found.append(("ragmonitor-calibration", calibration.records(week_is_recorded=week_is_recorded)))
+    found.append(("ragmonitor-calibration", calibration.records()))
     for rule in (rule for _, rules in found for rule in rules if "alert" in rule):
         rule["annotations"] |= in_rule(rule["alert"], page)
     return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]

@@ -23,6 +23,7 @@ from monitor.alerts.prometheus.promtool import (
     input_series,
     promtool_test,
 )
+from monitor.alerts.prometheus.rates import lower_limit_of_counts
 from monitor.alerts.self_alert import Condition, Observed, PrometheusRule, SelfAlert
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
 from monitor.model.canary import CanaryRun
@@ -74,11 +75,10 @@ _LOWER, _TOLERANCE = f"{_LEVEL}_moved_ratio:lower{_SPAN}", f"{_LEVEL}_tolerance_
 _BY, _ON = "by (evaluator, version)", "on (evaluator, version)"
 _VERDICTS = "ragmonitor_canary_verdicts_total"
 
-_FACTOR = f"1 - 1 / (9 * ({_MOVED} > 0)) - {Z:g} / (3 * sqrt({_MOVED} > 0))"
 _RECORDS = (
     record(_MOVED, f'sum {_BY} (increase({_VERDICTS}{{agreement=~"stricter|milder"}}[{_SPAN}]))'),
     record(_JUDGED, f'sum {_BY} (increase({_VERDICTS}{{agreement!="unscored"}}[{_SPAN}]))'),
-    record(_LOWER, f"{_MOVED} / ({_JUDGED} > 0)\n* clamp_min({_FACTOR}, 0) ^ 3"),
+    record(_LOWER, lower_limit_of_counts(_MOVED, f"clamp_min({_JUDGED} - {_MOVED}, 0)", Z)),
     record(_TOLERANCE, f"max {_BY} (ragmonitor_canary_tolerance_ratio)"),
 )
 _EXPRESSION = (

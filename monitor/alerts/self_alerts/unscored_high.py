@@ -17,6 +17,7 @@ from monitor.alerts.prometheus.promtool import (
     promtool_test,
     unscored_counter,
 )
+from monitor.alerts.prometheus.rates import lower_limit_of_counts
 from monitor.alerts.self_alert import Condition, Inhibits, Observed, PrometheusRule, ResultSelector, SelfAlert
 from monitor.alerts.self_alerts import evaluations_missing
 from monitor.alerts.state import AlertStatus, ConditionResult, Subject
@@ -75,13 +76,11 @@ _UNSCORED = record(
     f"{PAIR}unscored:increase1h", 'sum by (app, evaluator) (increase(ragmonitor_unscored_total{reason!="budget"}[1h]))'
 )
 _LOST, _SCORED = _UNSCORED["record"], EVALUATIONS["record"]
-_RATIO = record(f"{PAIR}unscored_ratio:rate1h", f"{_LOST} / ({_LOST} + {_SCORED} > 0)")
 
 
 def _rule(severity: Severity, limit: float) -> PrometheusRule:
-    lower = f"clamp_min(1 - 1 / (9 * ({_LOST} > 0)) - {_Z:g} / (3 * sqrt({_LOST} > 0)), 0) ^ 3"
     return PrometheusRule(
-        f"{_RATIO['record']}\n* {lower}\n> {limit:g}\n{OWN_EVALUATORS}",
+        f"{lower_limit_of_counts(_LOST, _SCORED, _Z)}\n> {limit:g}\n{OWN_EVALUATORS}",
         "At least {{ $value | humanizePercentage }} of the evaluations of answers from {{ $labels.app }} by"
         " {{ $labels.evaluator }} in the last hour produced no score. ragmonitor_unscored_total has the reasons.",
         severity,
@@ -121,7 +120,7 @@ ALERT = SelfAlert(
     name=NAME,
     summary="Many evaluations produce no score.",
     condition=_UnscoredHigh,
-    records=(EVALUATIONS, _UNSCORED, _RATIO),
+    records=(EVALUATIONS, _UNSCORED),
     rules=tuple(_rule(severity, limit) for severity, limit in LIMITS.items()),
     keep_firing_for=900.0,
     inhibits=(

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from monitor.errors import ConfigError
 from monitor.quantities import format_duration, parse_rate, percent
+from monitor.statistics.change import DAY
 from monitor.statistics.gating import MOST_MORE, Base, Decision, GateDecision, at_most_times, below
 from monitor.statistics.rates import Sums
 
@@ -258,9 +259,10 @@ def _side_by_side(
     found = _summed(source.blocks(side, limit.evaluator, start, now, criteria.since))
     # Without results there still is a check: it says that there are none.
     found = found or {ResultKey(side.app or "", ""): Sums()}
+    usual = _usual(source, limit.evaluator, side.app, now)
     for key, sums in found.items():
         if limit.rate is not None:
-            yield _rate(limit, key, sums, limit.rate)
+            yield _rate(limit, key, sums, limit.rate, usual)
     if stable is None:
         return
     other = _summed(source.blocks(stable, limit.evaluator, start, now, criteria.since))
@@ -292,14 +294,22 @@ def _with_previous(
         before = (
             f"the {format_duration(previous.baseline)} before {release.text or 'the change'}" if release else "none"
         )
+        usual = _usual(source, limit.evaluator, app, now)
         for key, sums in (found or {ResultKey(app or "", ""): Sums()}).items():
             if limit.rate is not None:
-                yield _rate(limit, key, sums, limit.rate)
+                yield _rate(limit, key, sums, limit.rate, usual)
             yield _ratio(limit, key, sums, Base.of(base.get(key, [])), times=criteria.times, against=before)
 
 
-def _rate(limit: Limit, key: ResultKey, sums: Sums, rate: float) -> Check:
-    return Check("rate", key.app, limit.evaluator, key.version, rate, below(sums, rate), sums)
+def _usual(source: SumsSource, evaluator: str, app: str | None, now: float) -> Mapping[ResultKey, float]:
+    """Return the typical weight of the last day, by app and version: see `rates.estimate`."""
+    found = _summed(source.blocks(Side(app), evaluator, now - DAY, now, DAY))
+    return {key: sums.typical_weight for key, sums in found.items()}
+
+
+def _rate(limit: Limit, key: ResultKey, sums: Sums, rate: float, usual: Mapping[ResultKey, float]) -> Check:
+    decision = below(sums, rate, usual=usual.get(key, 0.0))
+    return Check("rate", key.app, limit.evaluator, key.version, rate, decision, sums)
 
 
 def _ratio(limit: Limit, key: ResultKey, sums: Sums, base: Base, *, times: float, against: str) -> Check:

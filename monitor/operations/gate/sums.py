@@ -79,10 +79,7 @@ class HistorySums:
     def _minutes(self, side: Side, evaluator: str, start: float, end: float) -> Iterator[_Part]:
         for row in self._reader.sums_since(start):
             if row.evaluator == evaluator and side.app in (None, row.app) and row.at < end:
-                sums = Sums(row.judged, 0, row.weight, good_weight_squares=row.weight_squares)
-                if row.defect:
-                    sums = Sums(row.judged, row.judged, row.weight, row.weight, row.weight_squares)
-                yield _Part(row.at, ResultKey(row.app, row.version), sums)
+                yield _Part(row.at, ResultKey(row.app, row.version), row.sums)
 
     def _rows(self, side: Side, evaluator: str, start: float, end: float) -> Iterator[_Part]:
         apps = (side.app,) if side.app is not None else ()
@@ -163,14 +160,28 @@ class PrometheusSums:
         step = max(round(length), 1)
         ends = [end - step * number for number in range(max(int((end - start) // step), 1))]
         values: dict[ResultKey, dict[float, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+        span = {"start": f"{ends[-1]:.3f}", "end": f"{ends[0] + 0.001:.3f}", "step": f"{step}"}
+        top = self._largest(part, step, span) if part.slice is None else {}
         for name, query in release_gate.sums(part, format_duration(step)).items():
-            asked = {"query": query, "start": f"{ends[-1]:.3f}", "end": f"{ends[0] + 0.001:.3f}", "step": f"{step}"}
+            asked = {"query": query, **span}
             for series in self._query("query_range", asked):
                 labels = series["metric"]
                 for at, value in series["values"]:
                     if math.isfinite(float(value)):
                         values[ResultKey(labels.get("app", ""), labels.get("version", ""))][at][name] = float(value)
-        return {key: [_sums(one) for one in by_time.values()] for key, by_time in values.items()}
+        return {
+            key: [_sums(one, top.get((key.app, at), 0.0)) for at, one in by_time.items()]
+            for key, by_time in values.items()
+        }
+
+    def _largest(
+        self, part: release_gate.GateSubject, step: int, span: Mapping[str, str]
+    ) -> dict[tuple[str, float], float]:
+        """Query the largest weight by app and end of a block."""
+        found = self._query("query_range", {"query": release_gate.largest(part, format_duration(step)), **span})
+        return {
+            (series["metric"].get("app", ""), at): float(value) for series in found for at, value in series["values"]
+        }
 
     def releases(self, evaluator: str, app: str | None, since: float) -> Mapping[str, Release]:  # noqa: ARG002 - the contract's
         """See `SumsSource`. A change of the judge counts as well: the metric does not tell it from a release."""
@@ -191,11 +202,14 @@ class PrometheusSums:
             raise ConfigError(f"prometheus: cannot read what {url} responds: {error}") from None
 
 
-def _sums(values: Mapping[str, float]) -> Sums:
+def _sums(values: Mapping[str, float], top: float) -> Sums:
     """`increase` extrapolates to fractions of answers: any fraction of a defect counts as one."""
     weight, defects = values.get("weight", 0.0), values.get("defect_weight", 0.0)
     if weight <= 0:
         return Sums()
     judged = max(round(values.get("judged", 0.0)), 1)
     number = min(max(round(values.get("defects", 0.0)), 1), judged) if defects > 0 else 0
-    return Sums(judged, number, weight, defects, values.get("defect_weight_squares", 0.0))
+    squares = values.get("defect_weight_squares", 0.0)
+    good_squares = max(values.get("weight_squares", 0.0) - squares, 0.0)
+    products = (values.get(name, 0.0) for name in ("defect_products", "every_products", "both_products"))
+    return Sums(judged, number, weight, defects, squares, good_squares, top, *products)

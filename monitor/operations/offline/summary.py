@@ -80,7 +80,7 @@ def content_risk(evaluators: Sequence[ConfiguredEvaluator], rows: Iterable[Resul
             found[row["trace_id"], row["span_id"]][name] = defect
     whole = [of for of in found.values() if len(of) == len(HARMS) and None not in of.values()]
     defects = sum(any(of.values()) for of in whole)
-    limits = interval_95(Sums(len(whole), defects, len(whole), defects, defects, len(whole) - defects))
+    limits = estimate(Sums.counted(len(whole), defects))
     rate = DefectRate(limits.rate, limits.lower, limits.upper) if limits else DefectRate()
     return ContentRisk(len(whole), defects, len(found) - len(whole), rate)
 

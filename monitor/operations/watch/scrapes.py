@@ -23,6 +23,8 @@ STEP, STEPS = 10.0, 12
 _COUNTED: Final = "ragmonitor_evaluations_total"
 _WEIGHT: Final = "ragmonitor_evaluation_weight_total"
 _SQUARES: Final = "ragmonitor_evaluation_weight_squares_total"
+_PRODUCTS: Final = "ragmonitor_evaluation_session_products_total"
+_LARGEST: Final = "ragmonitor_evaluation_weight_max"
 _RULE_COUNTED: Final = "ragmonitor_rule_evaluations_total"
 _RULE_WEIGHT: Final = "ragmonitor_rule_evaluation_weight_total"
 _RULE_SQUARES: Final = "ragmonitor_rule_evaluation_weight_squares_total"
@@ -31,6 +33,8 @@ NAMES: Final = frozenset(
         _COUNTED,
         _WEIGHT,
         _SQUARES,
+        _PRODUCTS,
+        _LARGEST,
         _RULE_COUNTED,
         _RULE_WEIGHT,
         _RULE_SQUARES,
@@ -208,6 +212,10 @@ def _between(first: Scrape, last: Scrape, key: RateKey) -> Sums:
         max(after.defect_weight - before.defect_weight, 0.0) if defects else 0.0,
         max(after.defect_weight_squares - before.defect_weight_squares, 0.0) if defects else 0.0,
         max(after.good_weight_squares - before.good_weight_squares, 0.0),
+        after.top,
+        max(after.defect_products - before.defect_products, 0.0) if defects else 0.0,
+        max(after.every_products - before.every_products, 0.0),
+        max(after.both_products - before.both_products, 0.0) if defects else 0.0,
     )
 
 
@@ -223,7 +231,15 @@ def _rates(samples: Samples) -> dict[RateKey, Sums]:
     for labels, value in [*samples.of(_SQUARES), *samples.of(_RULE_SQUARES)]:
         key, defect = _rate_key(labels)
         found[key] += Sums(defect_weight_squares=value) if defect else Sums(good_weight_squares=value)
-    return dict(found)
+    for labels, value in samples.of(_PRODUCTS):
+        key, of = _rate_key(labels)[0], labels.get("of")
+        found[key] += Sums(
+            defect_products=value if of == "defects" else 0.0,
+            every_products=value if of == "all" else 0.0,
+            both_products=value if of == "both" else 0.0,
+        )
+    largest = {(labels.get("app"), labels.get("evaluator")): value for labels, value in samples.of(_LARGEST)}
+    return {key: sums + Sums(top=largest.get(key[:2], 0.0)) for key, sums in found.items()}
 
 
 def _rate_key(labels: Mapping[str, str]) -> tuple[RateKey, bool]:

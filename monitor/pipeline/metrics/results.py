@@ -6,7 +6,9 @@ own, so that no rule has to select; the slices of what is live do as well (`slic
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import hashlib
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -18,6 +20,7 @@ from monitor.model.outcome import (
     RateScope,
     Scale,
     Score,
+    SessionProducts,
     Skipped,
     SkippedReason,
     UnscoredReason,
@@ -25,7 +28,11 @@ from monitor.model.outcome import (
 from monitor.pipeline.metrics.sessions import SessionMetrics
 from monitor.pipeline.metrics.slices import SliceMetrics
 from monitor.pipeline.service_versions import ServiceVersions
+from monitor.statistics.session_products import SessionMemory, alone
 from monitor.telemetry.metrics import Metrics
+
+_PAIRS: Final = ("defects", "all", "both")
+"""The label `of`, in the order of `SessionProducts`."""
 
 
 class _Cell(NamedTuple):
@@ -99,6 +106,7 @@ class _EvaluatorSeries(NamedTuple):
     score_weighted: Counter
     cells: dict[tuple[str, bool], _Cell]
     rule_cells: dict[tuple[str, bool], _Cell]
+    products: dict[str, tuple[Counter, ...]]
     late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
@@ -117,11 +125,15 @@ class ResultMetrics:
     """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
 
     Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations`
-    count each live score as well.
+    count each live score as well. Without `sessions`, each answer is a session of its own.
     """
 
     def __init__(
-        self, metrics: Metrics, slicing: SliceMetrics | None = None, generations: ServiceVersions | None = None
+        self,
+        metrics: Metrics,
+        slicing: SliceMetrics | None = None,
+        generations: ServiceVersions | None = None,
+        sessions: SessionMemory | None = None,
     ) -> None:
         self._metrics = metrics
         self._slicing = slicing
@@ -132,6 +144,7 @@ class ResultMetrics:
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
         self._known: dict[str, _Declared] = {}
+        self._sessions = sessions
 
     def declare(
         self,
@@ -179,8 +192,11 @@ class ResultMetrics:
         series.selected.inc()
         series.pending.inc()
 
-    def finished(self, result: EvaluationResult, seconds: float) -> None:
-        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock."""
+    def finished(self, result: EvaluationResult, seconds: float) -> EvaluationResult:
+        """Count the outcome of a pending evaluation, reached after `seconds` of wall clock.
+
+        Returns the result, for listeners and sinks: with its `session_products` if it is a live score.
+        """
         series = self._of(result.case.app, result.evaluator)
         series.pending.dec()
         outcome, timed = result.outcome, result.scope not in (RateScope.NON_PRODUCTION, RateScope.USER_DISLIKED)
@@ -197,13 +213,14 @@ class ResultMetrics:
         elif result.scope is RateScope.LATE:
             series.late.add(result)
         elif isinstance(outcome, Score):
-            self._count_live(result, outcome, series)
+            return self._count_live(result, outcome, series)
         elif isinstance(outcome, Skipped):
             series.skipped[outcome.reason].inc()
         else:
             series.unscored[outcome.reason].inc()
+        return result
 
-    def _count_live(self, result: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> None:
+    def _count_live(self, result: EvaluationResult, outcome: Score, series: _EvaluatorSeries) -> EvaluationResult:
         series.cells[result.level, result.defect].add(result)
         for rule, defect in result.alert_defects.items():
             series.rule_cells[rule, defect].add(result)
@@ -219,6 +236,24 @@ class ResultMetrics:
         known_model = local or result.cost.attempts > 0  # else no judge has said which model it is
         if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
+        products = {
+            rule: self._products(app, result, rule, defect=defect)
+            for rule, defect in {"": result.defect, **result.alert_defects}.items()
+        }
+        for rule, found in products.items():
+            for counter, product in zip(series.products[rule], found, strict=True):
+                counter.inc(product)
+        return replace(result, session_products=products)
+
+    def _products(self, app: str, result: EvaluationResult, rule: str, *, defect: bool) -> SessionProducts:
+        """Return what a live score adds within its session: the conversation, else the user, else it alone."""
+        case = result.case
+        kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
+        if self._sessions is None or not name:
+            return alone(result.weight, defect=defect)
+        text = f"{app}\x1f{kind}\x1f{name}".encode("utf-8", "surrogatepass")
+        session = hashlib.blake2b(text, digest_size=16).digest()
+        return self._sessions.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
 
     def _count_disliked(self, result: EvaluationResult) -> None:
         app = self._metrics.app(result.case.app)
@@ -273,6 +308,15 @@ class ResultMetrics:
                 )
                 for rule in alert_rules
                 for bad in (False, True)
+            },
+            {
+                "": tuple(metrics.session_products.labels(app, name, version, of) for of in _PAIRS),
+                **{
+                    rule.name: tuple(
+                        metrics.rule_session_products.labels(app, name, version, rule.name, of) for of in _PAIRS
+                    )
+                    for rule in alert_rules
+                },
             },
             _Apart.of(late, app, name, version),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.stages import PastResult
+from monitor.statistics.rates import Sums
 from monitor.storage.history.rows import load
 from monitor.storage.history.tables import FORMAT, MINUTE, NEWEST_PAST_RESULTS, PAST_RESULTS_AT_MOST
 from monitor.storage.sqlite import ReadOnly, marks
@@ -31,7 +32,19 @@ class MinuteSums(NamedTuple):
     judged: int
     weight: float
     weight_squares: float
+    top: float
+    defect_products: float
+    every_products: float
+    both_products: float
     rule: str = ""
+
+    @property
+    def sums(self) -> Sums:
+        """The sums of these results, which are all defects or all good."""
+        products = (self.top, self.defect_products, self.every_products, self.both_products)
+        if self.defect:
+            return Sums(self.judged, self.judged, self.weight, self.weight, self.weight_squares, 0.0, *products)
+        return Sums(self.judged, 0, self.weight, 0.0, 0.0, self.weight_squares, *products)
 
 
 Ends = tuple[float, float]
@@ -170,14 +183,15 @@ class HistoryReader:
     def sums_since(self, since: float) -> list[MinuteSums]:
         """Sums of scored results by the minute, oldest first, from the minute that contains `since`."""
         minute = since // MINUTE * MINUTE
-        found = self._file.query("SELECT * FROM version_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
+        found = self._file.query("SELECT * FROM session_sums WHERE at >= ? ORDER BY 1, 2, 3, 4, 5", [minute])
         return [_sums(row) for row in found]
 
     def hourly_sums(self, since: float, until: float) -> list[MinuteSums]:
         """Return the sums by the hour, from the hour of `since` up to but without the one of `until`."""
         found = self._file.query(
-            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares)"
-            " FROM version_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
+            "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
+            " MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products)"
+            " FROM session_sums WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5",
             [since // 3600 * 3600, until // 3600 * 3600],
         )
         return [_sums(row) for row in found]
@@ -190,9 +204,11 @@ class HistoryReader:
         began, turn = since // 3600 * 3600, minutes_since // 3600 * 3600
         found = self._file.query(
             "SELECT at / 3600 * 3600, app, evaluator, version, defect, SUM(judged), SUM(weight), SUM(weight_squares),"
-            " rule FROM rule_sums WHERE at >= ?1 AND at < ?2 GROUP BY 1, 2, 3, 4, 5, 9 UNION ALL"
-            " SELECT at, app, evaluator, version, defect, judged, weight, weight_squares, rule FROM rule_sums"
-            " WHERE at >= ?1 AND at >= ?2 ORDER BY 1, 2, 3, 4, 9, 5",
+            " MAX(top), SUM(defect_products), SUM(every_products), SUM(both_products), rule"
+            " FROM rule_sums WHERE at >= ?1 AND at < ?2 GROUP BY 1, 2, 3, 4, 5, 13 UNION ALL"
+            " SELECT at, app, evaluator, version, defect, judged, weight, weight_squares,"
+            " top, defect_products, every_products, both_products, rule"
+            " FROM rule_sums WHERE at >= ?1 AND at >= ?2 ORDER BY 1, 2, 3, 4, 13, 5",
             [began, turn],
         )
         return [_sums(row) for row in found]

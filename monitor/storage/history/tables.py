@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from monitor.model.outcome import EvaluationResult, RateScope, Score
 from monitor.privacy.pseudonyms import UserKey
+from monitor.statistics.session_products import alone
 from monitor.storage.history.rows import as_json, dump, past_result
 from monitor.storage.sqlite import Format, open_database, used_bytes
 
@@ -24,13 +25,16 @@ CREATE INDEX IF NOT EXISTS results_by_time ON results (at);
 CREATE INDEX IF NOT EXISTS results_by_trace ON results (trace_id);
 CREATE INDEX IF NOT EXISTS results_by_score ON results (evaluator, defect, score) WHERE outcome = 'score';
 DROP TABLE IF EXISTS sums;  -- without versions: nothing can be compared with them
-CREATE TABLE IF NOT EXISTS version_sums (
+DROP TABLE IF EXISTS version_sums;  -- without sessions
+CREATE TABLE IF NOT EXISTS session_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, defect INTEGER, judged INTEGER, weight REAL, weight_squares REAL,
+  top REAL, defect_products REAL, every_products REAL, both_products REAL,
   PRIMARY KEY (at, app, evaluator, version, defect)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rule_sums (
   at INTEGER, app TEXT, evaluator TEXT, version TEXT, rule TEXT, defect INTEGER, judged INTEGER, weight REAL,
-  weight_squares REAL, PRIMARY KEY (at, app, evaluator, version, rule, defect)
+  weight_squares REAL, top REAL, defect_products REAL, every_products REAL, both_products REAL,
+  PRIMARY KEY (at, app, evaluator, version, rule, defect)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS generations (
   app TEXT, evaluator TEXT, fingerprint TEXT, parts TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
@@ -53,6 +57,13 @@ PAST_RESULTS_AT_MOST: Final = 5_000
 
 NEWEST_PAST_RESULTS: Final = "SELECT body FROM past_results ORDER BY n DESC LIMIT ?"
 _PRUNE_AT_ONCE: Final = 500
+_ADD_UP: Final = (
+    "ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
+    " weight_squares = weight_squares + excluded.weight_squares, top = max(top, excluded.top),"
+    " defect_products = defect_products + excluded.defect_products,"
+    " every_products = every_products + excluded.every_products,"
+    " both_products = both_products + excluded.both_products"
+)
 
 
 def create(path: Path) -> sqlite3.Connection:
@@ -98,18 +109,17 @@ def insert(
         if added and score is not None and one.scope is RateScope.LIVE:
             answered_at = min(one.case.answered_at or one.evaluated_at, one.evaluated_at)
             minute = int(answered_at // MINUTE * MINUTE)
+            place, more = (minute, app, one.evaluator, one.version), (one.weight, one.weight**2, one.weight)
+            products = one.session_products.get("") or alone(one.weight, defect=one.defect)
             db.execute(
-                "INSERT INTO version_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?)"
-                " ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
-                " weight_squares = weight_squares + excluded.weight_squares",
-                (minute, app, one.evaluator, one.version, one.defect, one.weight, one.weight**2),
+                f"INSERT INTO session_sums VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",  # noqa: S608 - constant
+                (*place, one.defect, *more, *products),
             )
             for rule, defect in one.alert_defects.items():
+                products = one.session_products.get(rule) or alone(one.weight, defect=defect)
                 db.execute(
-                    "INSERT INTO rule_sums VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)"
-                    " ON CONFLICT DO UPDATE SET judged = judged + 1, weight = weight + excluded.weight,"
-                    " weight_squares = weight_squares + excluded.weight_squares",
-                    (minute, app, one.evaluator, one.version, rule, defect, one.weight, one.weight**2),
+                    f"INSERT INTO rule_sums VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?) {_ADD_UP}",  # noqa: S608 - constant
+                    (*place, rule, defect, *more, *products),
                 )
             parts = dump(one.service_version.parts).decode()
             db.execute(
@@ -124,7 +134,7 @@ def prune(db: sqlite3.Connection, *, before: float, sums_before: float, at_most:
     too_full = used_bytes(db) > at_most
     oldest = "SELECT rowid FROM results WHERE at < ? OR ? ORDER BY at LIMIT ?"
     deleted = db.execute(f"DELETE FROM results WHERE rowid IN ({oldest})", (before, too_full, _PRUNE_AT_ONCE)).rowcount  # noqa: S608
-    db.execute("DELETE FROM version_sums WHERE at < ?", (sums_before,))
+    db.execute("DELETE FROM session_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM rule_sums WHERE at < ?", (sums_before,))
     db.execute("DELETE FROM generations WHERE seen < ?", (sums_before,))
     db.execute(

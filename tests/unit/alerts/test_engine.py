@@ -71,7 +71,7 @@ def test_a_rate_surely_above_the_threshold_fires_with_labels_that_name_no_replic
     }
     assert state.window == HOUR
     assert state.annotations["description"] == (
-        "30 % of the answers from shop in the last 1h are defective according to grounded (at least 19.4 %, 200"
+        "30 % of the answers from shop in the last 1h are defective according to grounded (at least 20.5 %, 200"
         " scored). The threshold is 10 %."
     )
 

@@ -54,7 +54,7 @@ def test_a_third_without_a_verdict_is_a_warning_and_most_are_critical() -> None:
     }
     assert warning.annotations["description"] == (
         "33.3 % of the 150 evaluations of answers from shop by grounded in the last 1h produced no score (at least"
-        " 20.6 %). The limit is 10 %."
+        " 22.1 %). The limit is 10 %."
     )
     world.see(800, TIMEOUT)
     assert world.names() == [("RagUnscoredHigh", "critical"), ("RagUnscoredHigh", "warning")]

@@ -10,7 +10,16 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import ConfigError, MonitorError
-from monitor.model.outcome import EvaluationResult, RateScope, Score, Skipped, SkippedReason, Unscored, UnscoredReason
+from monitor.model.outcome import (
+    EvaluationResult,
+    RateScope,
+    Score,
+    SessionProducts,
+    Skipped,
+    SkippedReason,
+    Unscored,
+    UnscoredReason,
+)
 from monitor.model.service_version import SeenVersion, ServiceVersion
 from monitor.sinks.history import HistorySink
 from monitor.storage.history import writer as history_module
@@ -114,12 +123,19 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
         judged(5, 5.0, evaluated_at=start - 1, weight=6.0),
     )
     assert await history.sums_since(start + 30) == [
-        MinuteSums(int(start), "shop", "groundedness", "v1", defect=False, judged=1, weight=4.0, weight_squares=16.0),
-        MinuteSums(int(start), "shop", "groundedness", "v1", defect=True, judged=2, weight=5.0, weight_squares=13.0),
-        MinuteSums(
-            int(start) + 60, "shop", "groundedness", "v1", defect=False, judged=1, weight=5.0, weight_squares=25.0
-        ),
+        MinuteSums(int(start), "shop", "groundedness", "v1", False, 1, 4.0, 16.0, 4.0, 0.0, 16.0, 0.0),
+        MinuteSums(int(start), "shop", "groundedness", "v1", True, 2, 5.0, 13.0, 3.0, 13.0, 13.0, 13.0),
+        MinuteSums(int(start) + 60, "shop", "groundedness", "v1", False, 1, 5.0, 25.0, 5.0, 0.0, 25.0, 0.0),
     ]
+
+
+async def test_products_of_sessions_are_summed_up_too(history: HistorySink) -> None:
+    first, second = judged(1, 1.0, weight=2.0), judged(2, 1.0, weight=2.0)
+    of_session = replace(second, session_products=SessionProducts(12.0, 20.0, 16.0))
+    await deliver(history, first, of_session)
+    (found,) = await history.hourly_sums(0, 2e9)
+    assert (found.sums.defects, found.sums.top) == (2, 2.0)
+    assert (found.defect_products, found.every_products, found.both_products) == (16.0, 24.0, 20.0)
 
 
 async def test_versions_of_an_evaluator_are_summed_apart_by_the_minute_and_by_the_hour(history: HistorySink) -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.model.outcome import SessionProducts
 from monitor.statistics.rates import (
     Z_95,
     Estimate,
-    SessionProducts,
     Sums,
     doubled,
     effective_judged,

@@ -46,7 +46,7 @@ def test_five_cases_that_moved_are_told_after_two_runs_with_their_number_and_dir
     assert state.annotations == {
         "summary": "Judge verdicts on the canary set have drifted from the baseline.",
         "description": (
-            "10 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 6.54 %; up to 5 %"
+            "10 of 72 canary verdicts of grounded in the last 1d differ from the baseline (at least 6.75 %; up to 5 %"
             " is noise): 8 stricter, 2 more lenient."
         ),
         "runbook_url": "https://e.org/RagJudgeDrifted.md",

@@ -1,0 +1,189 @@
+"""Records the sums, the rate and its limits over one window, by the formulas of `statistics/rates.py` in PromQL.
+
+By version of the evaluator, over all replicas. What several limits of a window read is recorded once. Prometheus can
+compute no smaller or larger of two series: `a > b or b` is the larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from monitor.alerts.prometheus.promql import BY_VERSION, OF_PAIR, VERSION, Rule, record
+from monitor.quantities import format_duration
+from monitor.statistics.change import DAY, HOUR
+from monitor.statistics.rates import Z_95
+
+WEEK = 7 * DAY
+SHOWN = (HOUR / 2, HOUR, 6 * HOUR, DAY, WEEK)
+"""Windows whose rates and 95 % limits are always recorded, for dashboards and the release gate."""
+SUMS = (
+    "evaluations",
+    "evaluation_weight",
+    "defect_weight",
+    "defect_weight_squares",
+    "good_weight_squares",
+    "defect_products",
+    "every_products",
+    "both_products",
+)
+"""What is summed up by version. `rates.Sums` says what each is."""
+
+_WEIGHT, _SQUARES = "ragmonitor_evaluation_weight_total", "ragmonitor_evaluation_weight_squares_total"
+_PRODUCTS = "ragmonitor_evaluation_session_products_total"
+_USUAL = f"{VERSION}typical_weight:increase{format_duration(DAY)}"
+_WEEK = "167h59m"  # 168 whole hours, also where a range is closed at its older end
+
+
+def rates(window: float, lower_zs: Collection[float], upper_zs: Collection[float], *, of_hours: bool) -> list[Rule]:
+    """Record the sums of a window, the rate, and its one-sided limits at each z.
+
+    `of_hours`: a window of a week may be the sum of its hours, which is cheaper than reading all of it each time.
+    """
+    return [*(_sums_of_hours() if of_hours and window == WEEK else _sums(window)), *_limits(window, lower_zs, upper_zs)]
+
+
+def _sums(window: float) -> list[Rule]:
+    span = format_duration(window)
+    counters = {
+        "evaluations": "ragmonitor_evaluations_total",
+        "evaluation_weight": _WEIGHT,
+        "defect_weight": _WEIGHT + '{defect="true"}',
+        "defect_weight_squares": _SQUARES + '{defect="true"}',
+        "good_weight_squares": _SQUARES + '{defect="false"}',
+        "defect_products": _PRODUCTS + '{of="defects"}',
+        "every_products": _PRODUCTS + '{of="all"}',
+        "both_products": _PRODUCTS + '{of="both"}',
+    }
+    every = f"sum {BY_VERSION} (increase({_WEIGHT}[{span}]))"
+
+    def summed(name: str) -> str:
+        found = f"sum {BY_VERSION} (increase({counters[name]}[{span}]))"
+        return found if name in ("evaluations", "evaluation_weight") else f"{found}\nor\n{every} * 0"
+
+    return [record(f"{VERSION}{name}:increase{span}", summed(name)) for name in SUMS]
+
+
+def limit_95(name: str, span: str, *matchers: str) -> str:
+    """Return the query for a recorded limit, `lower` or `upper`, by version; `span` is one of `SHOWN`."""
+    labels = ", ".join((*matchers, f'z="{Z_95:g}"'))
+    return f"max {BY_VERSION} ({VERSION}defect_ratio:{name}{span}{{{labels}}})"
+
+
+def _sums_of_hours() -> list[Rule]:
+    span, hour = format_duration(WEEK), format_duration(HOUR)
+    return [
+        record(f"{VERSION}{name}:increase{span}", f"sum_over_time({VERSION}{name}:increase{hour}[{_WEEK}:{hour}])")
+        for name in SUMS
+    ]
+
+
+def defect_session_squares(span: str) -> Rule:
+    """Record the squares of the defects by session, from recorded sums: `Sums.defect_session_squares`."""
+    weight, squares, products = (f"{VERSION}{name}:increase{span}" for name in SUMS[2:4] + SUMS[5:6])
+    return record(f"{VERSION}defect_session_squares:increase{span}", _between(squares, products, f"{weight} ^ 2"))
+
+
+class _LimitSide(NamedTuple):
+    """The defects, or the good answers: names of the records of their weight, squares and squares by session."""
+
+    kind: str
+    weight: str
+    squares: str
+    in_sessions: str
+
+
+def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[float]) -> list[Rule]:
+    span = format_duration(window)
+    (_, weight, defects, bad_squares, good_squares, bad_products, every_products, both_products) = (
+        f"{VERSION}{name}:increase{span}" for name in SUMS
+    )
+    rate, good = f"{VERSION}defect_ratio:rate{span}", f"{VERSION}good_weight:increase{span}"
+    typical, pseudo = f"{VERSION}typical_weight:increase{span}", f"{VERSION}heavy_weight:increase{span}"
+    bad_sessions, good_sessions = (f"{VERSION}{kind}_session_squares:increase{span}" for kind in ("defect", "good"))
+    good_products = f"({every_products} - 2 * {both_products} + {bad_products})"
+    largest = f"{OF_PAIR} max by (app, evaluator) (max_over_time(ragmonitor_evaluation_weight_max[{span}]))"
+    half = f"(({typical} + {largest}) / 2 > {typical} or {typical})"
+    rules = [
+        record(rate, f"{defects} / ({weight} > 0)"),
+        record(good, f"clamp_min({weight} - {defects}, 0)"),
+        record(typical, f"({bad_squares} + {good_squares}) / ({weight} > 0)"),
+        record(pseudo, f"{_USUAL} > {half}\nor\n{half}"),
+        defect_session_squares(span),
+        record(good_sessions, _between(good_squares, good_products, f"{good} ^ 2")),
+    ]
+    bad_side = _LimitSide("defect", defects, bad_squares, bad_sessions)
+    good_side = _LimitSide("good", good, good_squares, good_sessions)
+    across = f"clamp_min({both_products} - {bad_products}, 0)"
+    if upper_zs:
+        rules += _one_more(bad_side, good_side, pseudo, across, span)
+    if lower_zs:
+        rules += _one_more(good_side, bad_side, pseudo, across, span)
+    none = f"({weight} > 0) * 0"
+    for z in sorted(upper_zs):
+        found = f"(1 - 1 / (1 + {_odds(bad_side, z, span)})\nor {none} + 1) > {rate}\nor\n{rate}"
+        rules.append(record(f"{VERSION}defect_ratio:upper{span}", found, z=f"{z:g}"))
+    for z in sorted(lower_zs):
+        found = f"(1 / (1 + {_odds(good_side, z, span)})\nor {none}) < {rate}\nor\n{rate}"
+        rules.append(record(f"{VERSION}defect_ratio:lower{span}", found, z=f"{z:g}"))
+    return rules
+
+
+def _between(least: str, value: str, most: str) -> str:
+    return f"({value} < {most} or {most}) > {least}\nor\n{least}"
+
+
+def _heavier(side: _LimitSide, span: str) -> str:
+    """Return the name of the weight of a side with one answer more."""
+    return f"{VERSION}{side.kind}_weight:one_more{span}"
+
+
+def _error(side: _LimitSide, span: str) -> str:
+    """Return the name of a ninth of the relative variance of the odds with that answer."""
+    return f"{VERSION}{side.kind}_odds:variance{span}"
+
+
+def _share(side: _LimitSide, span: str) -> str:
+    """Return the name of the share of a side with that answer."""
+    return f"{VERSION}{side.kind}_ratio:one_more{span}"
+
+
+def _one_more(side: _LimitSide, rest: _LimitSide, pseudo: str, across: str, span: str) -> list[Rule]:
+    """Record what a limit is computed from: the weight of a side with one answer more, and the variance."""
+    weight, other = _heavier(side, span), f"({rest.weight} > 0)"
+    by_session = (
+        f"({side.in_sessions} - {side.squares}) / {weight} ^ 2 + ({rest.in_sessions} - {rest.squares}) / {other} ^ 2"
+        f" - 2 * {across} / ({weight} * {other})"
+    )
+    more = f"({side.in_sessions} - {side.squares}) / ({side.weight} > 0) + {side.weight} + {pseudo}"
+    return [
+        record(weight, f"{more}\nor\n{side.weight} + {pseudo}"),
+        record(
+            _error(side, span),
+            f"(\n  ({side.squares} + ({weight} - {side.weight}) ^ 2) / {weight} ^ 2 + {rest.squares} / {other} ^ 2\n"
+            f"  + clamp_min({by_session}, 0)\n) / 9",
+        ),
+        record(_share(side, span), f"{weight} / ({weight} + {rest.weight})"),
+    ]
+
+
+def _odds(side: _LimitSide, z: float, span: str) -> str:
+    return _limit_of_odds(_error(side, span), _share(side, span), z)
+
+
+def lower_limit_of_counts(bad: str, good: str, z: float) -> str:
+    """Return the lower limit of the share of `bad` among both, which are counts; no series where there is none."""
+    error, share = f"((1 / ({bad} > 0) + 1 / ({good} + 1)) / 9)", f"(({good} + 1) / ({bad} + {good} + 1))"
+    return f"1 / (1 + {_limit_of_odds(error, share, z)})"
+
+
+def _limit_of_odds(e: str, p: str, z: float) -> str:
+    """Return the upper limit of the odds of a share p with the variance e; no series where every share is possible.
+
+    With m = e^2 p (1 - p), the cube root of the factor is
+    (1 - e + m + z sqrt(e - m (4 + z^2 - e))) / (1 - (2 + z^2) e p + (e p)^2).
+    """
+    m = f"{e} ^ 2 * {p} * (1 - {p})"
+    root = f"sqrt(clamp_min({e} - {m} * ({4 + z * z:.12g} - {e}), 0))"
+    below = f"(1 - {2 + z * z:.12g} * {e} * {p} + ({e} * {p}) ^ 2 > 0)"
+    return f"{p} / (1 - {p})\n* clamp_min(\n  (1 - {e} + {m}\n  + {z:.12g} * {root})\n  / {below}, 0\n) ^ 3"
