@@ -131,7 +131,7 @@ async def test_sums_are_by_the_minute_with_weights_and_their_squares(history: Hi
 
 async def test_products_of_sessions_are_summed_up_too(history: HistorySink) -> None:
     first, second = judged(1, 1.0, weight=2.0), judged(2, 1.0, weight=2.0)
-    of_session = replace(second, session_products=SessionProducts(12.0, 20.0, 16.0))
+    of_session = replace(second, session_products={"": SessionProducts(12.0, 20.0, 16.0)})
     await deliver(history, first, of_session)
     (found,) = await history.hourly_sums(0, 2e9)
     assert (found.sums.defects, found.sums.top) == (2, 2.0)
