@@ -44,7 +44,7 @@ def _rate() -> Panel:
     return band(
         "Defect rate",
         "Share of all traffic at or above the severity that counts as a defect, each point over the window before"
-        " it, with its 95 % interval. Harm is rare: with no defect in n scored answers, the upper limit is about 3.8"
+        " it, with its 95 % interval. Harm is rare: with no defect in n scored answers, the upper limit is about 3.7"
         " / n. During a rollout, shows the version with the most scores.",
         Query(rate.leading(rate.rate), "rate"),
         Query(rate.leading(rate.lower), "lower"),

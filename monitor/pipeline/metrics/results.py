@@ -125,7 +125,7 @@ class ResultMetrics:
     """Counts selections and results per app and evaluator; all series of a pair exist, at 0, from its first use on.
 
     Those of a traffic class other than production exist from its first evaluation on. `slicing` and `generations`
-    count each live score as well. Without `sessions`, each answer is a session of its own.
+    count each live score as well. Without `memory`, each answer is a session of its own.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class ResultMetrics:
         metrics: Metrics,
         slicing: SliceMetrics | None = None,
         generations: ServiceVersions | None = None,
-        sessions: SessionMemory | None = None,
+        memory: SessionMemory | None = None,
     ) -> None:
         self._metrics = metrics
         self._slicing = slicing
@@ -144,7 +144,7 @@ class ResultMetrics:
         self._durations: dict[str, Histogram] = {}
         self._lags: dict[str, Histogram] = {}
         self._known: dict[str, _Declared] = {}
-        self._sessions = sessions
+        self._memory = memory
 
     def declare(
         self,
@@ -249,11 +249,11 @@ class ResultMetrics:
         """Return what a live score adds within its session: the conversation, else the user, else it alone."""
         case = result.case
         kind, name = ("session", case.session_id) if case.session_id else ("user", case.user_id)
-        if self._sessions is None or not name:
+        if self._memory is None or not name:
             return alone(result.weight, defect=defect)
         text = f"{app}\x1f{kind}\x1f{name}".encode("utf-8", "surrogatepass")
         session = hashlib.blake2b(text, digest_size=16).digest()
-        return self._sessions.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
+        return self._memory.add(session, (result.evaluator, result.version, rule), result.weight, defect=defect)
 
     def _count_disliked(self, result: EvaluationResult) -> None:
         app = self._metrics.app(result.case.app)
