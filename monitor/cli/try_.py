@@ -155,7 +155,7 @@ def _result(judged: EvaluationResult) -> Iterator[str]:
     if outcome.explanation:
         yield clean(outcome.explanation)
     for one in outcome.evidence:
-        at = f" [{one.start}:{one.end}]" if one.start is not None and one.end is not None else ""
+        at = f" [{one.start}:{one.end}]" if one.place is not None else ""
         yield f"- {clean(one.verdict)}: {clean(one.claim)}{at}"
 
 

@@ -18,6 +18,6 @@ def one_line(text: str, most: int = EXPLANATION) -> str:
     return flat if whole else flat[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def found(claim: str, note: str, start: int = -1, end: int = -1) -> Evidence:
+def found(claim: str, note: str, start: int | None = None, end: int | None = None) -> Evidence:
     """Return evidence that a pattern was found; `claim` is kept up to 120 characters."""
     return Evidence(one_line(claim, _CLAIM), "found", start, end, note)

@@ -16,7 +16,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from monitor.errors import JudgeError
-from monitor.evaluators._rubric_parts import heading, listed, one_of, place
+from monitor.evaluators._quotes import literal_place
+from monitor.evaluators._rubric_parts import heading, listed, one_of
 from monitor.model.case import Document
 from monitor.model.outcome import UnscoredReason
 from monitor.stages import Judge, Question
@@ -167,9 +168,9 @@ def _stretch(quote: str, texts: Sequence[str]) -> str:
     plain = quote.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
     for text in texts:
         for wanted in (quote, plain):
-            start, end = place(wanted, text)
-            if end > 0:
-                return text[start:end]
+            place = literal_place(wanted, text)
+            if place is not None:
+                return text[slice(*place)]
     return ""
 
 

@@ -22,7 +22,7 @@ Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,6
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 # Part of every version, for the frame around a rubric: the form of the answer, how material is written.
-_FRAME = "2"
+_FRAME = "3"
 _CHECKED_AGAINST: Final = {
     "claims": ("context", "response"),
     "observations": (),

@@ -7,7 +7,6 @@ add them up badly.
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import JsonValue
 
 from monitor.evaluators._explain import one_line
+from monitor.evaluators._quotes import QuotedText
 from monitor.model.case import Case, Document
 from monitor.model.outcome import Evidence
 
@@ -59,12 +59,16 @@ def listed(items: Iterable[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSummary:
-    """The evidence of one answer. Of `total` entries that count, `good` are in favour; `said` says so in words."""
+    """The evidence of one answer. Of `total` entries that count, `good` are in favour; `said` says so in words.
+
+    `not_found` claims are quoted from a response that does not contain them. They are in no count.
+    """
 
     evidence: tuple[Evidence, ...] = ()
     good: int = 0
     total: int = 0
     said: str = ""
+    not_found: int = 0
 
 
 class Kind(ABC):
@@ -94,14 +98,18 @@ class _Claims(Kind):
 
     def read(self, data: Mapping[str, Any], case: Case) -> EvidenceSummary:
         found: list[Evidence] = []
+        response = QuotedText(case.response)
         after = 0  # search in order, so that a repeated stretch is found twice
         for claim in data["claims"]:
-            start, end = place(claim["quote"], case.response, after)
-            after = max(after, end)
-            quote = case.response[start:end] if end > 0 else one_line(claim["quote"], _ENTRY)
-            found.append(Evidence(quote, claim["verdict"], start, end, one_line(claim["note"], _NOTE)))
+            place = response.place(claim["quote"], after)
+            if place is not None:
+                start, end = place
+                after = max(after, end)
+                note = one_line(claim["note"], _NOTE)
+                found.append(Evidence(case.response[start:end], claim["verdict"], start, end, note))
         good = sum(one.verdict == "supported" for one in found)
-        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'claim')} supported.")
+        said = f"{good} of {are(len(found), 'claim')} supported."
+        return EvidenceSummary(tuple(found), good, len(found), said, len(data["claims"]) - len(found))
 
 
 class _Observations(Kind):
@@ -129,7 +137,7 @@ class _Intents(Kind):
             note = one_line(f"{where}: {intent['note']}", _NOTE)
             found.append(Evidence(one_line(intent["intent"], _ENTRY), "supported" if numbers else "absent", note=note))
         good = sum(one.verdict == "supported" for one in found)
-        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'intent')} answered.")
+        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {are(len(found), 'intent')} answered.")
 
 
 class _Documents(Kind):
@@ -152,7 +160,7 @@ class _Documents(Kind):
             verdict: Literal["supported", "absent"] = "supported" if entry["relevant"] else "absent"
             found.append(Evidence(claim, verdict, note=one_line(entry["note"], _NOTE)))
         good = sum(one.verdict == "supported" for one in found)
-        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {_many(len(found), 'document')} relevant.")
+        return EvidenceSummary(tuple(found), good, len(found), f"{good} of {are(len(found), 'document')} relevant.")
 
 
 KINDS: Final[Mapping[Evidenced, Kind]] = {
@@ -183,21 +191,8 @@ COMPUTED: Final[Mapping[Scored, Computed]] = {
 }
 
 
-def place(quote: str, text: str, after: int = 0) -> tuple[int, int]:
-    """Find the quote, if possible at or after `after`, ignoring differences in white space; -1, -1 if it is nowhere."""
-    bare = quote.strip().strip("\"'\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}").strip()
-    words = bare.split()
-    if not words:
-        return -1, -1
-    found = text.find(bare, after)
-    if found >= 0:
-        return found, found + len(bare)
-    pattern = re.compile(r"\s+".join(re.escape(word) for word in words))
-    match = pattern.search(text, after) or pattern.search(text)
-    return match.span() if match else (-1, -1)
-
-
-def _many(number: int, noun: str) -> str:
+def are(number: int, noun: str) -> str:
+    """Return such as `1 claim is` or `2 claims are`."""
     return f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
 
 

@@ -12,10 +12,10 @@ from monitor.errors import JudgeError
 from monitor.evaluators._explain import one_line
 from monitor.evaluators._long_context import Shown, fitted
 from monitor.evaluators._rubric_file import RubricFile
-from monitor.evaluators._rubric_parts import COMPUTED, KINDS, MATERIALS, EvidenceSummary, Part, material
+from monitor.evaluators._rubric_parts import COMPUTED, KINDS, MATERIALS, EvidenceSummary, Part, are, material
 from monitor.extraction.content import why_trivial
 from monitor.model.case import Case, ContextStatus
-from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, UnscoredReason, without_context
+from monitor.model.outcome import Outcome, Score, Skipped, SkippedReason, Unscored, UnscoredReason, without_context
 from monitor.stages import Evaluator, Judge, Question
 
 _TOKENS, _MOST_TOKENS = 1_024, 4_096
@@ -144,6 +144,9 @@ def _schema(rubric: RubricFile, case: Case) -> dict[str, JsonValue]:
 
 def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, Any]) -> Outcome:
     found = KINDS[rubric.evidence].read(data, case)
+    if found.not_found and not found.total:
+        detail = f"{are(found.not_found, 'quoted claim')} not in the response, and there is no other"
+        return Unscored(UnscoredReason.MALFORMED, detail, claims_not_found=found.not_found)
     explained = one_line(data["explanation"])
     if rubric.score == "judged":
         value = float(data["score"])
@@ -155,8 +158,10 @@ def _outcome(rubric: RubricFile, case: Case, shown: Shown, data: Mapping[str, An
         explained = f"{found.said} {explained}".strip()
     else:
         return Skipped(_NOTHING[rubric.evidence])
-    explanation = f"{explained} {shown.said()}".strip()
-    return Score(value, explanation, rubric.scale.level(value), found.evidence)
+    left_out = f"{are(found.not_found, 'quoted claim')} not in the response and left out." if found.not_found else ""
+    explanation = " ".join(filter(None, (explained, left_out, shown.said())))
+    label = rubric.scale.level(value)
+    return Score(value, explanation, label, found.evidence, claims_not_found=found.not_found)
 
 
 _NOTHING: Mapping[str, SkippedReason] = {

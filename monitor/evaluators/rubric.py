@@ -67,6 +67,7 @@ def _class(read: RubricFile) -> type[Evaluator]:
         needs = read.needs
         default_defect = read.defect
         measures = read.measures
+        quotes: ClassVar[bool] = read.evidence == "claims"
         definition: ClassVar[str] = read.definition
         rubric = read
 

@@ -64,15 +64,20 @@ class UnscoredReason(StrEnum):
 class Evidence:
     """One passage of the response that a score rests on. The verdict `found` marks something unwanted.
 
-    `start` and `end` are offsets into the response in characters, end exclusive; both are -1 if the claim is not a
+    `start` and `end` are offsets into the response in characters, end exclusive; both are None if the claim is not a
     literal passage of it.
     """
 
     claim: str
     verdict: Literal["supported", "contradicted", "absent", "found"]
-    start: int = -1
-    end: int = -1
+    start: int | None = None
+    end: int | None = None
     note: str = ""
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Return both offsets; None if it has no place."""
+        return None if self.start is None or self.end is None else (self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ class Score:
 
     `measures` are numbers by name that a local evaluator computed on the way, for samplers; they are not stored.
     `facts` are short words by name about the request, such as the kind of an attack: rates of judged evaluators can be
-    sliced by them. `contradicts`: the judge's explanation says the opposite of the value.
+    sliced by them. `contradicts`: the judge's explanation says the opposite of the value. `claims_not_found`: so many
+    claims that the judge quotes are not in the response; they count for nothing.
     """
 
     kind: ClassVar[Literal["score"]] = "score"
@@ -92,6 +98,7 @@ class Score:
     measures: Mapping[str, float] = field(default_factory=dict, compare=False)
     facts: Mapping[str, str] = field(default_factory=dict, compare=False)
     contradicts: bool = False
+    claims_not_found: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,7 @@ class Unscored:
     kind: ClassVar[Literal["unscored"]] = "unscored"
     reason: UnscoredReason
     detail: str = ""
+    claims_not_found: int = 0
 
 
 Outcome: TypeAlias = Score | Skipped | Unscored

@@ -116,6 +116,9 @@ class Evaluator(Component, ABC):
     asks: ClassVar[Literal["model", "classifier"]] = "model"
     """What a judged evaluator asks: a language model, or a classifier of pairs of texts."""
 
+    quotes: ClassVar[bool] = False
+    """Whether its judge quotes the response, so that its results can have `claims_not_found`."""
+
     default_defect: ClassVar[DefectRule]
     """The rule that decides what is a defect, unless the configuration sets another."""
 

@@ -421,6 +421,13 @@ class Series:
         ("app", "evaluator", "counted"),
     )
 
+    claims_not_found = counter(
+        "ragmonitor_claims_not_found",
+        "Claims that the judge quotes and that are not in the response. They count for nothing; if no claim of a"
+        " verdict is in the response, the evaluation is unscored.",
+        ("app", "evaluator"),
+    )
+
     # The canary set. It measures the judge and is part of no rate.
     canary_verdicts = counter(
         "ragmonitor_canary_verdicts",

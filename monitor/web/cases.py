@@ -133,7 +133,7 @@ def _answer(rows: Sequence[Mapping[str, Any]], *, duplicates: int) -> AnswerView
     row, results = _with_texts(rows), [_result(one) for one in rows]
     request = _mapping(row.get("request"))
     response = _text(row.get("response"))
-    marks = [(one.start, one.end) for result in results for one in unsupported(result)]
+    marks = [place for result in results for one in unsupported(result) if (place := one.place) is not None]
     start, end = highlights.window(len(response), marks, _EXCERPT)
     moved = [
         one.model_copy(update={"evidence": [_moved(piece, start, end) for piece in one.evidence]}) for one in results
@@ -159,12 +159,12 @@ def unsupported(result: ResultView) -> list[EvidenceView]:
 
 def _moved(piece: EvidenceView, start: int, end: int) -> EvidenceView:
     """Return the evidence with its offsets within an excerpt from `start` to `end`."""
-    first, last = max(piece.start, start), min(piece.end, end)
-    offsets = {"start": first - start, "end": last - start} if piece.start >= 0 and first < last else _NOWHERE
-    return piece.model_copy(update=offsets)
+    first, last = piece.place or (0, 0)
+    first, last = max(first, start), min(last, end)
+    return piece.model_copy(update={"start": first - start, "end": last - start} if first < last else _NOWHERE)
 
 
-_NOWHERE: Final = {"start": -1, "end": -1}
+_NOWHERE: Final = {"start": None, "end": None}
 
 
 def _result(row: Mapping[str, Any]) -> ResultView:
@@ -204,8 +204,8 @@ def _evidence(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "claim": _text(given.get("claim"))[:TEXT],
         "verdict": given.get("verdict"),
-        "start": int(_number(given.get("start", -1))),
-        "end": int(_number(given.get("end", -1))),
+        "start": _offset(given.get("start")),
+        "end": _offset(given.get("end")),
         "note": _text(given.get("note"))[:TEXT],
     }
 
@@ -277,6 +277,10 @@ def _empty_reason(context: PageContext, query: AnswersQuery, now: float) -> str:
 
 def _text(value: object) -> str:
     return whole(value) if isinstance(value, str) else "" if value is None else whole(str(value))
+
+
+def _offset(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
 
 
 def _number(value: object) -> float:

@@ -53,7 +53,7 @@ class Marked(NamedTuple):
 def marked(response: str, results: Sequence[ResultView], fold: int = _FOLD) -> Marked:
     """Split `response` into highlighted parts; what exceeds `fold` characters by much is folded."""
     marks = [one for result in results for one in unsupported(result)]
-    parts = highlights.highlight(response, [(one.start, one.end) for one in marks])
+    parts = highlights.highlight(response, [one.place or (0, 0) for one in marks])
     at = fold if len(response) > fold * 5 // 4 else len(response)
     return Marked(*highlights.split(parts, at), marks)
 

@@ -26,13 +26,18 @@ class ErrorView(ApiModel):
 
 
 class EvidenceView(ApiModel):
-    """A claim of the response, or something found in it. Offsets are characters of `response`, -1 where unknown."""
+    """A claim of the response, or something found in it. Offsets are characters of `response`, null without a place."""
 
     claim: str
     verdict: Literal["supported", "contradicted", "absent", "found"]
-    start: int
-    end: int
+    start: int | None
+    end: int | None
     note: str
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Return both offsets; None without a place."""
+        return None if self.start is None or self.end is None else (self.start, self.end)
 
 
 class ResultView(ApiModel):

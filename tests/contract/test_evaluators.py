@@ -146,7 +146,7 @@ async def test_a_score_lies_on_its_scale_and_says_why(type_name):
             assert found.explanation.strip()
             assert found.label in ("", evaluator.scale.level(found.value))
             for one in found.evidence:
-                assert (one.start, one.end) == (-1, -1) or 0 <= one.start < one.end <= len(case.response)
+                assert one.place is None or 0 <= one.place[0] < one.place[1] <= len(case.response)
     assert scores, "it scored none of the cases"
 
 

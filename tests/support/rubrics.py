@@ -15,10 +15,11 @@ def shipped(name: str, **options: Any) -> Evaluator:
 def verdict(question: Question, *, good: bool, value: float | None = None) -> dict[str, Any]:
     """An answer of the form that is asked for; `value` where the judge gives the score."""
     properties: Any = question.schema["properties"]
+    quoted = next(iter(question.material.get("response", "").strip().splitlines()), "")
     holds = "supported" if good else "contradicted"
     parts: dict[str, Any] = {
         "observations": ["seen"],
-        "claims": [{"quote": "It is red.", "verdict": holds, "note": "document 1"}],
+        "claims": [{"quote": quoted, "verdict": holds, "note": "document 1"}],
         "intents": [{"intent": "How many moons?", "documents": ["1", "2"] if good else [], "note": "two"}],
         "documents": {
             number: {"note": "moons", "relevant": good}

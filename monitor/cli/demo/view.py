@@ -102,7 +102,7 @@ class Latest(Sink):
         found: dict[str, WorstAnswer] = {}
         scored = [(one.outcome, one) for one in recent if isinstance(one.outcome, Score)]
         for score, judged in sorted(scored, key=lambda one: (one[0].value, -one[1].evaluated_at)):
-            evidence = [one for one in score.evidence if one.start >= 0 and one.verdict != "supported"]
+            places = [one.place for one in score.evidence if one.verdict != "supported"]
             answer = WorstAnswer(
                 evaluator=judged.evaluator,
                 app=judged.case.app,
@@ -110,7 +110,7 @@ class Latest(Sink):
                 answer=judged.case.response,
                 score=score.value,
                 explanation=score.explanation,
-                unsupported=[(one.start, one.end) for one in evidence],
+                unsupported=[place for place in places if place is not None],
             )
             found.setdefault(answer.question, answer)
         return list(found.values())[:_SHOWN]

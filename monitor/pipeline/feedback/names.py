@@ -29,6 +29,7 @@ class ExternalEvaluator:
     ruling: Ruling
     alert_rules: tuple[DefectRule, ...] = ()
     cost: str = "none"
+    quotes: bool = False
 
     @property
     def scale(self) -> Scale:

@@ -89,6 +89,10 @@ class Instrument(Protocol):
     def cost(self) -> str:
         """What a score costs us."""
 
+    @property
+    def quotes(self) -> bool:
+        """Whether a judge quotes the response."""
+
 
 class _Declared(NamedTuple):
     evaluator: Instrument
@@ -111,6 +115,7 @@ class _EvaluatorSeries(NamedTuple):
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
     contradictions: dict[bool, Counter]
+    claims_not_found: Counter | None
 
 
 def score_boundaries(scale: Scale) -> tuple[float, ...]:
@@ -206,6 +211,8 @@ class ResultMetrics:
             self._lags[result.evaluator].observe(result.lag)
         if isinstance(outcome, Score) and outcome.contradicts:
             series.contradictions[result.defect].inc()
+        if not isinstance(outcome, Skipped) and outcome.claims_not_found and series.claims_not_found is not None:
+            series.claims_not_found.inc(outcome.claims_not_found)
         if result.scope is RateScope.NON_PRODUCTION:
             self._aside_of(result).add(result)
         elif result.scope is RateScope.USER_DISLIKED:
@@ -326,6 +333,7 @@ class ResultMetrics:
                 for is_defect in (False, True)
                 if evaluator.cost == "judge"
             },
+            metrics.claims_not_found.labels(app, name) if evaluator.quotes else None,
         )
 
 

@@ -104,9 +104,10 @@ def _told(outcome: Outcome, masking: Masking, response: Masked, length: int) -> 
 
 def _evidence(one: Evidence, response: Masked, masking: Masking, length: int) -> Evidence:
     note = masking.loosely(one.note)
-    if not 0 <= one.start <= one.end <= length:
+    place = one.place
+    if place is None or not 0 <= place[0] <= place[1] <= length:
         return replace(one, claim=masking.fragment(one.claim), note=note)
-    start, end, changed = response.stretch(one.start, one.end)
+    start, end, changed = response.stretch(*place)
     claim = response.text[start:end] if changed else masking.fragment(one.claim)
     return replace(one, claim=claim, start=start, end=end, note=note)
 

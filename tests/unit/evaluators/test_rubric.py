@@ -206,7 +206,7 @@ async def test_a_rubric_may_say_that_no_content_is_not_bad(tmp_path):
 
 
 async def test_claims_are_found_in_the_response_each_at_its_own_place():
-    """White space apart; a repeated stretch twice; what does not occur has no place but still counts."""
+    """White space apart; a repeated stretch twice; what does not occur does not count."""
     judge = ScriptedJudge(
         [
             claims(
@@ -221,19 +221,23 @@ async def test_claims_are_found_in_the_response_each_at_its_own_place():
     assert found.value == 3
     assert found.label == "partly_grounded"
     places = [(one.verdict, one.start, one.end) for one in found.evidence]
-    assert places == [("supported", 0, 17), ("absent", 19, 31), ("contradicted", -1, -1), ("supported", 0, 4)]
-    assert [one.claim for one in found.evidence if one.start >= 0] == [
-        CASE.response[one.start : one.end] for one in found.evidence if one.start >= 0
-    ]
+    assert places == [("supported", 0, 17), ("absent", 19, 31), ("supported", 0, 4)]
+    assert [one.claim for one in found.evidence] == [CASE.response[one.start : one.end] for one in found.evidence]
+    assert found.claims_not_found == 1
+    assert found.explanation == "because 1 quoted claim is not in the response and left out."
 
 
 @given(st.text(), st.lists(st.text()))
 async def test_every_place_of_evidence_lies_in_the_response(response, quotes):
     case = Case(request_id="1", response="word " + response)
     judge = ScriptedJudge([claims(*((quote, "absent") for quote in quotes))])
-    for one in (await score(shipped("groundedness"), judge, case)).evidence:
-        assert (one.start, one.end) == (-1, -1) or 0 <= one.start < one.end <= len(case.response)
-        assert one.start == -1 or case.response[one.start : one.end] == one.claim
+    found = await shipped("groundedness").evaluate(case, judge)
+    listed = found.evidence if isinstance(found, Score) else ()
+    assert len(listed) + found.claims_not_found == len(quotes)
+    assert isinstance(found, Score) == (bool(listed) or not quotes)
+    for one in listed:
+        assert 0 <= one.start < one.end <= len(case.response)
+        assert case.response[one.start : one.end] == one.claim
 
 
 async def test_documents_are_shown_so_that_none_can_forge_the_border_to_the_next():

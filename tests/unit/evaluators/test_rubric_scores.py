@@ -16,7 +16,7 @@ from monitor.evaluators._rubric_parts import COMPUTED, KINDS
 from monitor.evaluators.rubric import from_file
 from monitor.judge.codec import VerdictFault, read_verdict
 from monitor.model.case import Case, ContextStatus, Document, Request
-from monitor.model.outcome import Score, Skipped, SkippedReason, UnscoredReason
+from monitor.model.outcome import Score, Skipped, SkippedReason, Unscored, UnscoredReason
 from monitor.stages import Evaluator
 from monitor.testing import ScriptedJudge
 from tests.support.rubrics import shipped
@@ -113,6 +113,28 @@ async def test_a_score_is_counted_from_the_evidence(name, answer, value, says):
 async def test_a_share_of_nothing_is_no_score(name, answer, reason):
     """Nothing judged is never perfect, and never bad."""
     assert await outcome(shipped(name), answer) == Skipped(reason)
+
+
+async def test_a_quoted_claim_that_is_not_in_the_response_counts_for_nothing():
+    answer = claims("supported", "absent")
+    answer["claims"] += [{"quote": "Mars is red", "verdict": "supported", "note": "n"}] * 2
+    found = await outcome(shipped("faithfulness"), answer)
+    assert (found.value, found.claims_not_found, len(found.evidence)) == (0.5, 2, 2)
+    assert (
+        found.explanation
+        == "1 of 2 claims are supported. because 2 quoted claims are not in the response and left out."
+    )
+
+
+@pytest.mark.parametrize("name", ["faithfulness", "groundedness"])
+async def test_a_verdict_on_claims_of_which_none_is_in_the_response_is_unscored(name):
+    answer = {
+        "claims": [{"quote": "Mars is red", "verdict": "supported", "note": "n"}],
+        "explanation": "All stands there.",
+        "score": 5,
+    }
+    detail = "1 quoted claim is not in the response, and there is no other"
+    assert await outcome(shipped(name), answer) == Unscored(UnscoredReason.MALFORMED, detail, claims_not_found=1)
 
 
 @given(st.lists(st.sampled_from(["supported", "contradicted", "absent"]), min_size=1, max_size=30), st.integers(0, 29))
