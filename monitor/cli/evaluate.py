@@ -237,7 +237,7 @@ def _conversations(found: Sequence[ConversationSummary]) -> Iterator[str]:
     rows = [["evaluator", *(f"turn {turn}" for turn in turns), "conversations with one or more"]]
     for evaluator in found:
         by_turn = {one.turn: f"{one.defects} of {one.scored}" for one in evaluator.turns}
-        with_one = f"{evaluator.defective} of {evaluator.judged}" if evaluator.judged else "-"
+        with_one = f"{evaluator.defective} of {evaluator.judged}"
         rows.append([evaluator.evaluator, *(by_turn.get(turn, "-") for turn in turns), with_one])
     yield ""
     yield "defects by turn of the conversation"

@@ -523,3 +523,57 @@ def test_a_hostile_table_costs_its_bad_rows_only(tmp_path):
         "line 7: the header names 3 columns, and the row has 2",
         "line 9: a cell that begins in this row has an opening quote and no closing one",
     ]
+
+
+def talk(number: int, *answers: str) -> dict[str, Any]:
+    said = [
+        one
+        for turn, answer in enumerate(answers, 1)
+        for one in (
+            {"role": "user", "content": f"Question {turn}?"},
+            {"role": "assistant", "content": answer, "context": {"citations": [{"content": CONTEXT}]}},
+        )
+    ]
+    return {"id": f"talk-{number}", "messages": said}
+
+
+def test_conversations_are_scored_turn_by_turn_and_counted_where_one_answer_is_a_defect(tmp_path):
+    rows = write_rows(tmp_path / "talks.jsonl", [talk(1, BAD, GOOD), talk(2, GOOD, GOOD, BAD, GOOD), talk(3, GOOD)])
+    ended = command("evaluate", rows, "--evaluators", "overlap_groundedness", "--json")
+    assert ended.exit_code == 0, ended.output
+    told = json.loads(ended.stdout)
+    assert told["cases"] == {"ready": 7}
+    assert told["conversations"] == [
+        {
+            "evaluator": "overlap_groundedness",
+            "judged": 3,
+            "defective": 2,
+            "turns": [
+                {"turn": "1", "scored": 3, "defects": 1},
+                {"turn": "2", "scored": 2, "defects": 0},
+                {"turn": "3+", "scored": 2, "defects": 1},
+            ],
+        }
+    ]
+    printed = command("evaluate", rows, "--evaluators", "overlap_groundedness").stdout
+    assert "defects by turn of the conversation" in printed
+    assert "2 of 3" in printed
+
+
+def test_of_conversations_only_the_last_answers_are_scored_if_so_configured(tmp_path):
+    rows = write_rows(tmp_path / "talks.jsonl", [talk(1, BAD, GOOD), talk(2, GOOD, BAD)])
+    config = tmp_path / "config.yaml"
+    config.write_text("extraction: {turns: last}\n")
+    ended = command("evaluate", rows, "-c", config, "--evaluators", "overlap_groundedness", "--json")
+    told = json.loads(ended.stdout)
+    assert (told["cases"], told["evaluators"][0]["defects"]) == ({"ready": 2}, 1)
+    assert [json.loads(line)["request_id"] for line in command("cases", rows, "-c", config).stdout.splitlines()] == [
+        "talk-1",
+        "talk-2",
+    ]
+
+
+def test_files_without_conversations_are_summed_up_without_turns(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", [row(1), row(2, BAD)])
+    told = json.loads(command("evaluate", rows, "--evaluators", "overlap_groundedness", "--json").stdout)
+    assert told["conversations"] == []

@@ -28,7 +28,8 @@ class TurnSummary:
 class ConversationSummary:
     """The results of one evaluator on conversations.
 
-    `judged` counts those of which at least one answer was scored, `defective` those with at least one defect.
+    `judged` counts those of which at least one answer was scored, `defective` those with at least one defect. A case
+    without a session is a conversation of one turn.
     """
 
     evaluator: str
@@ -59,8 +60,8 @@ def _summary(one: ConfiguredEvaluator, cases: Mapping[str, Case], rows: Sequence
             continue
         defect = one.defect.matches(Score(row["score"], "", row["label"] or ""))
         turns.setdefault(min(case.turn, _LAST), []).append(defect)
-        if case.session_id:
-            sessions[case.session_id] = sessions.get(case.session_id, False) or defect
+        session = case.session_id or case.request_id
+        sessions[session] = sessions.get(session, False) or defect
     return ConversationSummary(
         evaluator=one.evaluator.name,
         judged=len(sessions),
