@@ -1,8 +1,9 @@
 """Turns a question into a call, and a reply into the data of a verdict.
 
-Replies are read strictly: one JSON object that satisfies the schema, or a fault that says what is wrong. Nothing is
-guessed, clamped or searched for in prose. This prevents failures seen in other tools: NaN that passed as a number, a
-boolean that counted as 1, the first digit of a sentence that became the score.
+Replies are read strictly: one JSON object that satisfies the schema, or a fault that says what is wrong. Models that
+like to talk put sentences around it: it is read if no other object in the reply has its form and it is not a copy from
+the material. Nothing is guessed, clamped or taken from the sentences. This prevents failures seen in other tools: NaN
+that passed as a number, a boolean that counted as 1, the first digit of a sentence that became the score.
 
 Texts from users, documents and models may contain instructions to the judge. So the prompt marks them as data with a
 word that is unknown outside this process and does not occur in the material, puts them before the instructions, and
@@ -18,7 +19,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
@@ -33,6 +34,8 @@ from monitor.model.outcome import UnscoredReason
 from monitor.stages import Prompt, Question
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\r?\n[ \t]*```", re.DOTALL)
+_BEGINNING = re.compile(r"\{(?=\s*+[\"}])")
+_OBJECTS = 8
 _RANGE = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 
 
@@ -66,7 +69,7 @@ def decode(reply: Reply, asked: Question | Prompt) -> dict[str, Any]:
     text = read_text(reply)
     if isinstance(asked, Prompt):
         return {"text": text, "tokens": [{"text": token, "logprob": logprob} for token, logprob in reply.tokens]}
-    return read_verdict(text, asked.schema)
+    return read_verdict(text, asked.schema, asked.material.values())
 
 
 def material_length(asked: Question | Prompt) -> int:
@@ -83,23 +86,46 @@ def identity(asked: Question | Prompt) -> list[Any]:
     return [asked.name, asked.instructions, list(asked.material.items()), asked.schema, asked.repeat]
 
 
-def read_verdict(text: str, schema: Mapping[str, JsonValue]) -> dict[str, Any]:
+def read_verdict(text: str, schema: Mapping[str, JsonValue], material: Iterable[str] = ()) -> dict[str, Any]:
     """Return the JSON object in `text`, without keys that the schema does not know.
 
-    White space and one Markdown fence around the object are tolerated. Raises `VerdictFault` with the reason
+    White space, a Markdown fence and sentences around the object are tolerated. With sentences, it must be the only
+    object of its form and occur in none of `material`, which the judge may quote. Raises `VerdictFault` with the reason
     `malformed`, or `out_of_range` if the only faults are numbers outside their range.
     """
-    found = _load(text)
-    if not isinstance(found, dict):
-        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is JSON, but not an object")
-    faults = list(Draft202012Validator(schema).iter_errors(found))
-    if faults:
-        in_form = all(fault.validator in _RANGE for fault in faults)
-        reason = UnscoredReason.OUT_OF_RANGE if in_form else UnscoredReason.MALFORMED
-        worst = next((fault for fault in faults if fault.validator not in _RANGE), faults[0])
-        raise VerdictFault(reason, _in_words(worst))
     properties = schema.get("properties")
+    found = _verdict(text, Draft202012Validator(schema), material)
     return {key: found[key] for key in properties if key in found} if isinstance(properties, dict) else found
+
+
+def _verdict(text: str, form: Draft202012Validator, material: Iterable[str]) -> dict[str, Any]:
+    whole = _whole(text)
+    objects = [(whole, "")] if whole is not None else _objects(text)
+    good = []
+    fault: VerdictFault | None = None
+    for found, raw in objects:
+        wrong = _fault(found, form)
+        fault = fault or wrong
+        if wrong is None:
+            good.append((found, raw))
+    if len(good) > 1:
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply holds more than one verdict")
+    if not good:
+        raise fault or VerdictFault(UnscoredReason.MALFORMED, "the reply holds no JSON object")
+    verdict, raw = good[0]
+    bare = "".join(raw.split())
+    if bare and any(bare in "".join(one.split()) for one in material):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the only verdict in the reply is a copy from what is examined")
+    return verdict
+
+
+def _fault(found: Mapping[str, Any], form: Draft202012Validator) -> VerdictFault | None:
+    faults = list(form.iter_errors(found))
+    if not faults:
+        return None
+    in_form = all(fault.validator in _RANGE for fault in faults)
+    reason = UnscoredReason.OUT_OF_RANGE if in_form else UnscoredReason.MALFORMED
+    return VerdictFault(reason, _in_words(next((one for one in faults if one.validator not in _RANGE), faults[0])))
 
 
 def read_text(reply: Reply) -> str:
@@ -115,20 +141,41 @@ def read_text(reply: Reply) -> str:
     return reply.text
 
 
-def _load(text: str) -> Any:
+def _whole(text: str) -> dict[str, Any] | None:
+    """Return the object that the text is, or its fence holds; None if it is no JSON."""
     bare = text.strip()
     fenced = _FENCED.fullmatch(bare)
     try:
-        return json.loads(
-            fenced[1] if fenced else bare,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            object_pairs_hook=_no_repeats,
-        )
+        found = _JSON.decode(fenced[1] if fenced else bare)
     except VerdictFault:
         raise
     except (ValueError, RecursionError):
-        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is not exactly one JSON object") from None
+        return None
+    if not isinstance(found, dict):
+        raise VerdictFault(UnscoredReason.MALFORMED, "the reply is JSON, but not an object")
+    return found
+
+
+def _objects(text: str) -> list[tuple[dict[str, Any], str]]:
+    """Return the JSON objects that stand in a text, with their own text. Reads each character at most twice.
+
+    What begins like an object must be one: nothing is read from within a broken one.
+    """
+    objects: list[tuple[dict[str, Any], str]] = []
+    at = 0
+    while begin := _BEGINNING.search(text, at):
+        try:
+            found, at = _JSON.raw_decode(text, begin.start())
+        except VerdictFault:
+            raise
+        except (ValueError, RecursionError):
+            raise VerdictFault(UnscoredReason.MALFORMED, "the JSON object in the reply is broken") from None
+        objects.append((found, text[begin.start() : at]))
+        if text[: begin.start()].rstrip().endswith("[") or text[at:].lstrip().startswith("]"):
+            raise VerdictFault(UnscoredReason.MALFORMED, "the reply holds a list of JSON objects")
+        if len(objects) > _OBJECTS:
+            raise VerdictFault(UnscoredReason.MALFORMED, "the reply holds too many JSON objects")
+    return objects
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -147,6 +194,9 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise VerdictFault(UnscoredReason.MALFORMED, "the reply gives a key twice")
     return found
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_repeats)
 
 
 def _in_words(fault: ValidationError) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.llm import Asked, LLMServer, Reply, verdict
+from tests.support.llm import Asked, LLMServer, Reply, says, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, GOOD, RagService
 from tests.support.tools import wait_until
@@ -83,6 +83,7 @@ def test_a_claim_that_the_answer_does_not_make_counts_for_nothing_and_is_counted
             listed = monitor.samples()["ragmonitor_claims_not_found_total"]
             assert [labels["evaluator"] for labels, _ in listed if labels["app"] == "shop"] == ["faithfulness"]
             assert monitor.total("ragmonitor_evaluations_total", evaluator="faithfulness", defect="true") == 1
+            assert monitor.total("ragmonitor_evaluations_total", evaluator="relevance", level="relevant") == 1
             ask(monitor, "shop", [BAD])
             wait_until(lambda: unscored(monitor) == 1, 40, "the verdict without any claim of the answer")
             assert monitor.total("ragmonitor_claims_not_found_total", app="shop", evaluator="faithfulness") == 4
@@ -98,9 +99,10 @@ def unscored(monitor: MonitorProcess) -> float:
 
 
 def inventive(asked: Asked) -> Reply:
-    """A judge that finds two claims in every answer, and makes them up; of a good one it also reads the answer."""
+    """A judge that makes up two claims of every answer, of a good one reads one, and on relevance likes to talk."""
     if "`claims`" not in asked.prompt:
-        return verdict(observations=["it answers"], explanation="it answers the question", score=5)
+        fine = {"observations": ["it answers"], "explanation": "it answers the question", "score": 5}
+        return says(f"Here is my verdict:\n\n```json\n{json.dumps(fine)}\n```\n\nI hope that this helps.")
     invented = [{"quote": "Mars is red", "verdict": "supported", "note": "n"}] * 2
     answer = asked.data["response"]
     real = [{"quote": f"\u201c{answer.upper()}\u201d", "verdict": "absent", "note": "n"}] if answer == GOOD else []

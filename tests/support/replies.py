@@ -1,4 +1,4 @@
-"""Replies of a judge to a question with `SCHEMA`: one good, all others malformed."""
+"""Replies of a judge to a question with `SCHEMA`: good ones and malformed ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ SCHEMA: Final[dict[str, Any]] = {
     "required": ["claims", "score"],
 }
 GOOD: Final = '{"claims": [], "score": 3}'
+TALKATIVE: Final = (
+    f"Here it is: {GOOD}",
+    f"{GOOD} I hope that helps.",
+    f"```json\n{GOOD}\n``` done",
+    f"````\n{GOOD}\n````",
+    f"I went through the claims.\n\n```json\n{GOOD}\n```\n\nNone is made (see {{query}}).",
+    f"Claims: none {{as asked}}. Verdict: {GOOD}",
+    f"An example of the form is {{}}. {GOOD}",
+)
 MALFORMED: Final = (
     "",
     "5",
@@ -27,11 +36,24 @@ MALFORMED: Final = (
     "[5]",
     '"score: 5"',
     "The score is 5.",
-    f"Here it is: {GOOD}",
-    f"{GOOD} I hope that helps.",
     f"{GOOD}{GOOD}",
-    f"```json\n{GOOD}\n``` done",
-    f"````\n{GOOD}\n````",
+    f"First {GOOD}, and then {GOOD}.",
+    f"```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```",
+    f"[{GOOD}]",
+    f"Here it is: [{GOOD}]",
+    f"Here it is: [ {GOOD}, {GOOD} ]",
+    'Here it is: {"result": ' + GOOD + ", }",
+    'Here it is: {"result": ' + GOOD + "}",
+    'Here it is: {"claims": [], "score": 3',
+    'Here it is: {"claims": [], "score": NaN}',
+    'Here it is: {"claims": [], "score": 3, "score": 5}',
+    "Here it is: {'claims': [], 'score': 3}",
+    "{} " * 9 + GOOD,
+    "Here it is: " + '{"a":' * 100_000,
+    "Here it is: " + '{"a":[' * 100_000,
+    "Here it is: " + "{ " * 100_000,
+    "Here it is: " + '{"' * 100_000,
+    "Here it is: " + "{}" * 100_000,
     '{"claims": [], "score": NaN}',
     '{"claims": [], "score": Infinity}',
     '{"claims": [], "score": -Infinity}',

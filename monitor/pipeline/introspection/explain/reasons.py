@@ -198,7 +198,7 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
         "{judge}.model: one with shorter replies",
     ),
     UnscoredReason.MALFORMED: (
-        "the judge's reply did not have the required format, twice",
+        "the judge's reply cannot be used",
         "{judge}.model: one that supports structured output",
     ),
     UnscoredReason.OUT_OF_RANGE: (
