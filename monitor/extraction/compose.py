@@ -77,13 +77,14 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
         return ComposedTrace((Composed(Reading(status, nothing, why, _joined(forest), feedback), forest),))
     limit = values.length_limit(trace)
     found = request.calls(forest)
-    lost = _missing_spans(trace, forest)
+    lost, aside = _missing_spans(trace, forest), frozenset[str]()
     if lost is None:
         divided = partition.divide(forest, found, settings.templates)
         several = [one for part in divided.parts if (one := _of_part(trace, part, limit, settings)) is not None]
         if len(several) > 1:
             return ComposedTrace(_with_feedback(several, telemetry.of_trace(trace)), divided.left_out)
-    composed = _of_forest(trace, forest, found, limit, settings)
+        aside = divided.aside
+    composed = _of_forest(trace, forest, found, limit, settings, aside)
     status, why = lost or (composed.reading.status, composed.reading.error)
     feedback = telemetry.of_trace(trace, answers=status is not ReadingStatus.NO_REQUEST)
     reading = replace(composed.reading, status=status, error=why, external_scores=feedback)
@@ -92,7 +93,7 @@ def compose(trace: Trace, conventions: Sequence[Convention], settings: Extractio
 
 def _of_part(trace: Trace, part: RequestPart, limit: int, settings: ExtractionSettings) -> Composed | None:
     """Read one request of several; None where no question was answered."""
-    composed = _of_forest(trace, part.forest, request.calls(part.forest), limit, settings)
+    composed = _of_forest(trace, part.forest, request.calls(part.forest), limit, settings, part.aside)
     reading = composed.reading
     if reading.status is ReadingStatus.NO_REQUEST:
         return None
@@ -100,11 +101,18 @@ def _of_part(trace: Trace, part: RequestPart, limit: int, settings: ExtractionSe
     return composed._replace(reading=replace(reading, case=case))
 
 
-def _of_forest(
-    trace: Trace, forest: Forest, found: Sequence[Call], limit: int, settings: ExtractionSettings
+def _of_forest(  # noqa: PLR0917 - what a request is read from
+    trace: Trace,
+    forest: Forest,
+    found: Sequence[Call],
+    limit: int,
+    settings: ExtractionSettings,
+    aside: frozenset[str],
 ) -> Composed:
-    """Read the request that all of `forest` is about."""
-    answered = request.answered(forest, found)
+    """Read the request that all of `forest` is about; the spans `aside` did not answer it."""
+    apart = [node for node in forest.nodes if node.span.span_id in aside]
+    answering = [call for call in found if not any(node is call.node or node.above(call.node) for node in apart)]
+    answered = request.answered(forest, answering or found)
     templates = settings.templates
     given = context.read(forest, found, answered, limit, templates)
     asked = request.asked(forest, found, answered, limit, templates)

@@ -52,17 +52,25 @@ _WORK: Final = 50_000_000
 
 
 class RequestPart(NamedTuple):
-    """One request of several: its spans, and the id of the span that it is named after."""
+    """One request of several: its spans, and the id of the span that it is named after.
+
+    `aside` are the ids of spans that answered something else about the request after its answer, such as its title.
+    """
 
     forest: Forest
     span_id: str
+    aside: frozenset[str] = frozenset()
 
 
 class DividedTrace(NamedTuple):
-    """The requests of a trace, oldest first; empty where it has only one. `left_out` counts those beyond the limit."""
+    """The requests of a trace, oldest first; empty where it has only one, whose spans `aside` are then named here.
+
+    `left_out` counts requests beyond the limit.
+    """
 
     parts: tuple[RequestPart, ...] = ()
     left_out: int = 0
+    aside: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +107,23 @@ class _Group:
     def named_after(self) -> Node:
         """The last span that states the request, else the last call."""
         stated = [step for step in self.steps if step.stated]
+        stated = [step for step in stated if step.node.span.span_id not in self.aside] or stated
         return (stated or [step for step in self.steps if step.ends] or self.steps)[-1].node
+
+    @property
+    def aside(self) -> frozenset[str]:
+        """The spans of steps after the answer that ask about the question, and were not told the answer."""
+        ends = [step for step in self.steps if step.ends][-_WINDOW:]
+        found = []
+        while len(ends) > 1 and any(_is_about(ends[-1], other) for other in ends[:-1]):
+            found.append(ends.pop().node.span.span_id)
+        return frozenset(found)
+
+
+def _is_about(step: _Step, other: _Step) -> bool:
+    """Whether a step only asks something about the question of another, such as what it might be called."""
+    asks = len(other.question) >= _TELLING and step.question != other.question
+    return asks and f" {other.question} " in f" {step.question} " and f" {other.answer} " not in step.sent
 
 
 def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemplate] = ()) -> DividedTrace:
@@ -108,13 +132,15 @@ def divide(forest: Forest, found: Sequence[Call], templates: Sequence[PromptTemp
     _dissolve(steps)
     groups = _grouped(steps)
     if len(groups) < 2:  # noqa: PLR2004 - one request, or none
-        return DividedTrace()
+        return DividedTrace(aside=groups[0].aside if groups else frozenset())
     owners = _owners(forest, steps)
     nodes: dict[int, list[Node]] = {}
     for node, owner in zip(forest.nodes, owners, strict=True):
         if owner is not None:
             nodes.setdefault(id(owner), []).append(node)
-    parts = [RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id) for one in groups[:MAX_REQUESTS]]
+    parts = [
+        RequestPart(_part(nodes[id(one)]), one.named_after.span.span_id, one.aside) for one in groups[:MAX_REQUESTS]
+    ]
     return DividedTrace(tuple(parts), len(groups) - len(parts))
 
 
@@ -188,6 +214,10 @@ class _Texts:
         """The question of a call by its words."""
         return evidence.folded(request.question(call, self._templates))
 
+    def unstuffed(self, query: str) -> str:
+        """The user's own words in a question that a span states."""
+        return request.unstuffed(query, self._templates)
+
     def are_of(self, node: Node, seen: Observation) -> bool:
         """Whether a model was asked or has said within `node` what `node` states; True where no texts were sent."""
         calls = self.within(node)[-_WINDOW:]
@@ -249,7 +279,7 @@ def _of_request(node: Node, seen: Observation, texts: _Texts, within: Sequence[N
     step = _Step(
         node,
         stated=True,
-        question=evidence.folded(seen.query or ""),
+        question=evidence.folded(texts.unstuffed(seen.query or "")),
         answer=evidence.folded(seen.response or ""),
         failed=not seen.response,
         within=within[0] if within else None,
@@ -369,6 +399,8 @@ def _are_related(earlier: _Step, later: _Step) -> bool:
         return True  # the question was rewritten, or planned
     if len(question) >= _TELLING and f" {question} " in earlier.sent:
         return True
+    if len(earlier.question) >= _TELLING and f" {earlier.question} " in f" {later.question} ":
+        return True  # what is it called, is it harmful
     both = earlier.stated and later.stated
     asked_before = len(earlier.question) >= _TELLING and f" {earlier.question} " in later.sent
     own = answer not in earlier.sent  # else both may quote the same document

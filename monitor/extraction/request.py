@@ -115,7 +115,7 @@ def asked(
     chat = FieldSource(request.last.node, "messages") if request.last else None
     stating = mapped(forest, "query") or _asking(request.around, found)
     if stating is not None and stating.node.seen is not None:
-        query = stating.text if "query" in stating.node.seen.stated else _unstuffed(stating.text, templates)
+        query = stating.text if "query" in stating.node.seen.stated else unstuffed(stating.text, templates)
         before = mapped(forest, "history") or saying([stating.node], "history")
         if before is not None and before.node.seen is not None:
             history, chat = before.node.seen.history or (), before
@@ -139,7 +139,7 @@ def asked(
 def question(call: Call, templates: Sequence[PromptTemplate]) -> str:
     """The user's own words in what one call was sent; empty where nobody asks anything there."""
     at = last_user(call)
-    return _unstuffed(call.messages[at].content, templates) if at >= 0 else ""
+    return unstuffed(call.messages[at].content, templates) if at >= 0 else ""
 
 
 def last_user(call: Call) -> int:
@@ -158,7 +158,7 @@ def _sent(last: Call | None, question: str, templates: Sequence[PromptTemplate])
     if last is None:
         return "", ()
     sent, turns = _turns_before(last, question)
-    users = (_unstuffed(m.content, templates) if m.role == "user" else m.content for m in turns)
+    users = (unstuffed(m.content, templates) if m.role == "user" else m.content for m in turns)
     return sent, tuple(Message(m.role, text) for m, text in zip(turns, users, strict=True))
 
 
@@ -176,7 +176,8 @@ def _asking(around: Sequence[Node], found: Sequence[Call]) -> FieldSource | None
     return next((one for one in questions[:_NESTED] if sent(one.text)), questions[0] if questions else None)
 
 
-def _unstuffed(text: str, templates: Sequence[PromptTemplate]) -> str:
+def unstuffed(text: str, templates: Sequence[PromptTemplate]) -> str:
+    """Return the question in a prompt that holds more than that; the text itself where no marks tell it apart."""
     parts = prompt.split(text, templates)
     return parts.question if parts is not None and parts.marked and parts.question else text
 

@@ -243,6 +243,29 @@ def test_a_call_about_the_question_is_part_of_the_request(helper: tuple[str, str
     one_request(build, PRICE, TEN_EUROS)
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_the_title_of_a_conversation_is_not_the_answer(stated: bool) -> None:
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    exchange(build, PRICE, TEN_EUROS, root)
+    asked = f"Write a title for a conversation that begins so: {PRICE}"
+    top = build.oi("CHAIN", {"input.value": asked, "output.value": "Bike prices"}, root) if stated else root
+    build.llm(asked, "Bike prices", top)
+    one_request(build, PRICE, TEN_EUROS)
+
+
+def test_a_rewritten_question_within_a_prompt_is_the_same_request() -> None:
+    build = Builder()
+    root = build.span("POST /chat", kind=2)
+    asked = "Rewrite this for a search: And that one?"
+    rewriting = build.oi("CHAIN", {"input.value": asked, "output.value": "Cargo price?"}, root)
+    build.llm(asked, "Cargo price?", rewriting)
+    prompt = "Context:\nHandbook\n\nQuestion: Cargo price?"
+    top = build.oi("CHAIN", {"input.value": prompt, "output.value": TEN_EUROS}, root)
+    build.llm(prompt, TEN_EUROS, top)
+    assert [answer for _, answer in pairs(build)] == [TEN_EUROS]
+
+
 def test_partial_answers_that_are_handed_on_are_part_of_the_request() -> None:
     build = Builder()
     root = build.span("summarise")
