@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeAlias
 
-from benchmarks import simulation
+from benchmarks import samplers, sessions, simulation
 from benchmarks.answers import binormal
 from benchmarks.intervals import Boosted, boosted_coverage, corrected, power, uniform_coverage
 from benchmarks.scenarios import MONTH, SCENARIOS, SETTLED_DAYS, Month, delay, month
@@ -258,6 +258,83 @@ def print_corrected(size: Size, parallel: Run) -> None:
     table(title, ["true rate", "labels", "raw", "by sensitivity and specificity", "by random audits"], rows)
 
 
+def print_samplers(size: Size, parallel: Run) -> None:
+    """What the interval says of few answers, and how often it holds by what gave the answers their weights."""
+    table("What is shown of few answers of equal weight", ["defects", "95 % interval"], samplers.shown())
+    numbers = (1, 2, 3, 4, 5, 6, 10, 20, 30, 100, 200)
+    found = parallel(samplers.exact_coverage, [(judged,) for judged in numbers])
+    rows = [[str(one), f"{worst:.3f}", f"{width:.3f}"] for one, (worst, width) in zip(numbers, found, strict=True)]
+    table("Equal weights, exact: over all rates", ["scored", "worst coverage", "mean width"], rows)
+    rates = samplers.RATES[1:4] if size.samples < FULL.samples else samplers.RATES
+    jobs = [
+        (name, rate, judged, size.samples // 2)
+        for name in samplers.NAMES
+        for rate in rates
+        for judged in samplers.JUDGED
+    ]
+    cells = dict(zip(jobs, parallel(samplers.coverage, jobs), strict=True))
+    rows = []
+    for name in samplers.NAMES:
+        of = {job: one for job, one in cells.items() if job[0] == name}
+        worst = min(of, key=lambda job: of[job].held)
+        by_number = [
+            f"{min(one.held for job, one in of.items() if job[2] == judged):.3f}" for judged in samplers.JUDGED
+        ]
+        side = max(max(one.below, one.above) for one in of.values())
+        rows.append([name, *by_number, f"{_percent(worst[1], 0)}, {worst[2]}", f"{side:.3f}"])
+    head = ["weights", *(f"{judged} scored" for judged in samplers.JUDGED), "worst at", "one side misses at most"]
+    table(
+        f"How often the interval holds, worst of the rates {', '.join(_percent(one, 0) for one in rates)}", head, rows
+    )
+
+
+SESSIONS = (
+    ("of 10 that agree", sessions.Traffic(10, 1.0, 1.0)),
+    ("of 10 that agree, 1 in 5 scored", sessions.Traffic(10, 1.0, 0.2)),
+    ("of 10, correlation 0.5", sessions.Traffic(10, 0.5, 1.0)),
+    ("of 3 that agree", sessions.Traffic(3, 1.0, 1.0)),
+    ("of 10, independent", sessions.Traffic(10, 0.0, 1.0)),
+)
+
+
+def print_sessions(size: Size, parallel: Run) -> None:
+    """Bad answers that come in sessions."""
+    rates, numbers = (0.02, 0.1, 0.5), (10, 30, 100)
+    samples = size.samples // 6
+    jobs = [(kind, rate, number, samples) for _, kind in SESSIONS for rate in rates for number in numbers]
+    found = dict(zip(jobs, parallel(sessions.coverage, jobs), strict=True))
+    rows = [
+        [
+            *(name, _percent(rate, 0)),
+            *(" / ".join(f"{one:.3f}" for one in found[kind, rate, number, samples]) for number in numbers),
+        ]
+        for name, kind in SESSIONS
+        for rate in rates
+    ]
+    head = ["sessions", "rate", *(f"{number} sessions" for number in numbers)]
+    table("How often the 95 % interval holds: by answer / by session, as the product counts", head, rows)
+    months = max(size.months // 20, 2)
+    cells = [(kind, volume) for _, kind in SESSIONS for volume in (10, 100)]
+    jobs = [
+        (kind, BASE, THRESHOLD, volume, f"{kind} {volume} {run}") for kind, volume in cells for run in range(months)
+    ]
+    alarms = iter(parallel(sessions.alarms, jobs))
+    by_cell = {cell: list(islice(alarms, months)) for cell in cells}
+    rows = []
+    for name, kind in SESSIONS:
+        row = [name]
+        for volume in (10, 100):
+            by_answer, by_session = zip(*by_cell[kind, volume], strict=True)
+            row += [_mean(by_answer), _mean(by_session)]
+        rows.append(row)
+    head = [
+        "sessions",
+        *(f"{volume} scored per hour, by {how}" for volume in (10, 100) for how in ("answer", "session")),
+    ]
+    title = f"RagDefectRateHigh: false alarms in 30 days, rate {_percent(BASE)}, threshold {_percent(THRESHOLD)}"
+    table(f"{title} ({months} months each)", head, rows)
+
+
 def print_sampling(size: Size, parallel: Run) -> None:
     """What boosted sampling gains, and what it spends: the tables of `benchmarks.simulation`."""
     names = ["gains", *(["labelled"] if size.labelled else []), "budgets", "biases"]
@@ -279,6 +356,8 @@ def _simulated(name: str, size: Size) -> list[str]:
 
 TABLES: dict[str, Callable[[Size, Run], None]] = {
     "coverage": print_coverage,
+    "samplers": print_samplers,
+    "sessions": print_sessions,
     "sampling": print_sampling,
     "needed": print_needed,
     "high": print_high,

@@ -48,7 +48,7 @@ def build_scoring(config: Config, parts: Parts) -> ScoringParts:
     running, runtime = parts.running, parts.running.runtime
     agreement = Agreement(runtime.metrics)
     slicing = SliceMetrics(config.slices, runtime.metrics, runtime.clock)
-    counting = ResultMetrics(runtime.metrics, slicing, running.generations, SessionMemory(runtime.clock))
+    counting = ResultMetrics(runtime.metrics, slicing, running.generations, SessionMemory(runtime.clock), runtime.clock)
     no_texts = config.storage.texts == "none"  # then no case is kept for later, either
     settings = config.backfill.model_copy(update={"retention": 0.0}) if no_texts else config.backfill
     backfill = Backfill(settings, config.storage.path, runtime, parts.versions, texts=config.storage.texts != "none")

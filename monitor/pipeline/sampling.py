@@ -94,7 +94,6 @@ class Quotas:
         return self._quotas.get(app or UNKNOWN_APP, self._quotas.get(ALL_OTHERS))
 
 
-_HALF = 300.0  # seconds
 _TAUGHT = 50_000  # results already learned from: far more than are ever replayed
 
 
@@ -212,7 +211,6 @@ class CaseSampler:
         sampling.learn(case, decision, defect=result.defect if teaches else None, dollars=result.cost.dollars)
         if counts:
             series = self._of(case.app, result.evaluator)
-            series.largest.add(result.weight)
             if decision.inputs and teaches:
                 series.learned.inc()
 
@@ -265,7 +263,6 @@ class _SamplerSeries(NamedTuple):
     defects: Counter
     learned: Counter
     replayed: Counter
-    largest: _Largest
 
     def add(self, decision: SamplingDecision) -> None:
         self.cases.inc()
@@ -278,8 +275,6 @@ class _SamplerSeries(NamedTuple):
 
 def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:
     metrics: Metrics = runtime.metrics
-    largest = _Largest(runtime.clock)
-    metrics.weight_max.labels(app, evaluator).set_function(largest.value)
     return _SamplerSeries(
         metrics.sampling_cases.labels(app, evaluator),
         metrics.sampling_expected.labels(app, evaluator),
@@ -289,28 +284,4 @@ def _create(runtime: Runtime, app: str, evaluator: str) -> _SamplerSeries:
         metrics.sampling_expected_defects.labels(app, evaluator),
         metrics.sampling_learned.labels(app, evaluator),
         metrics.sampling_replayed.labels(app, evaluator),
-        largest,
     )
-
-
-class _Largest:
-    """The largest weight of the current five minutes and of the five before."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._half = 0
-        self._now = self._before = 0.0
-
-    def add(self, weight: float) -> None:
-        self._turn()
-        self._now = max(self._now, weight)
-
-    def value(self) -> float:
-        self._turn()
-        return max(self._now, self._before)
-
-    def _turn(self) -> None:
-        half = int(self._clock.monotonic() // _HALF)
-        if half > self._half:
-            self._before = self._now if half == self._half + 1 else 0.0
-            self._now, self._half = 0.0, half

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from monitor.alerts.policy import AlertPolicy
+from monitor.alerts.prometheus.rates import SUMS
 from monitor.alerts.prometheus.rules import render
 from monitor.statistics.rates import Sums, estimate
 from tests.support.monitor import MonitorProcess, assert_balanced
@@ -122,10 +124,42 @@ def asked(address: str, query: str, at: float) -> dict[str, float]:
     return {one["metric"]["app"]: float(one["value"][1]) for one in found}
 
 
+def vars_of(sums: Sums) -> Iterator[float]:
+    """The sums that are recorded, in the order of `SUMS`."""
+    yield from (sums.judged, sums.weight, sums.defect_weight, sums.defect_weight_squares, sums.good_weight_squares)
+    yield from (sums.defect_products, sums.every_products, sums.both_products)
+
+
+def limits_are_those_of_the_sums(address: str, app: str) -> bool:
+    """Whether both recorded limits are what the estimate makes of the recorded sums; both move while data are young."""
+    at = time.time()
+
+    def recorded(name: str, z: str = "") -> float:
+        labels = f'app="{app}"' + (f', z="{z}"' if z else "")
+        query = f"app_evaluator_version:ragmonitor_{name}1h{{{labels}}}"
+        found = get_json(f"{address}/api/v1/query", query=query, time=f"{at:.3f}")["data"]["result"]
+        return float(found[0]["value"][1]) if found else -1.0
+
+    judged, *values = (recorded(f"{name}:increase") for name in SUMS)
+    query = f'max(max_over_time(ragmonitor_evaluation_weight_max{{app="{app}"}}[1h]))'
+    top = float(get_json(f"{address}/api/v1/query", query=query)["data"]["result"][0]["value"][1])
+    counts = 2 * math.ceil(judged)  # `increase` extrapolates: there may be more than are counted
+    sums = Sums(counts, counts // 2 if values[1] else 0, *values[:4], top, *values[4:])
+    lower, upper = estimate(sums, 1.96), estimate(sums, Z_UPPER)
+    assert lower is not None
+    assert upper is not None
+    found = (
+        recorded("defect_ratio:rate"),
+        recorded("defect_ratio:lower", "1.96"),
+        recorded("defect_ratio:upper", "1.645"),
+    )
+    return found == pytest.approx((lower.rate, lower.lower, upper.upper), rel=1e-4, abs=1e-9)
+
+
 def test_rate_and_limits_are_those_of_all_results(replicas: list[Replica], tmp_path: Path) -> None:
     targets = [f"127.0.0.1:{one.monitor.metrics_port}" for one in replicas]
     recorded = Recorded()
-    with prometheus(tmp_path / "prometheus", targets) as address:
+    with prometheus(tmp_path / "prometheus", targets, rules=render([POLICY], interval=1.0)) as address:
         moments, known = [], []
         for number in (60, 90):
             moments.append(judged_and_scraped(replicas, number, address))
@@ -138,20 +172,13 @@ def test_rate_and_limits_are_those_of_all_results(replicas: list[Replica], tmp_p
         for rows, since in ((both, None), (second, moments[0])):
             for app in BAD_OF:
                 sums = pooled(rows, app)
-                lower, upper = estimate(sums, 1.96), estimate(sums, Z_UPPER)
-                assert lower is not None
-                assert upper is not None
-                expected = {
-                    ("evaluations:increase1h", None): lower.judged,
-                    ("evaluation_weight:increase1h", None): sums.weight,
-                    ("defect_ratio:rate1h", None): lower.rate,
-                    ("defect_ratio:lower1h", "1.96"): lower.lower,
-                    ("defect_ratio:upper1h", f"{Z_UPPER:g}"): upper.upper,
-                }
-                for (name, z), value in expected.items():
-                    query = recorded.query(f"app_evaluator_version:ragmonitor_{name}", z, since=since)
+                expected = dict(zip(SUMS, vars_of(sums), strict=True))
+                for name, value in expected.items():
+                    query = recorded.query(f"app_evaluator_version:ragmonitor_{name}:increase1h", since=since)
                     found = asked(address, query, moments[1])
                     assert found[app] == pytest.approx(value, rel=1e-6, abs=1e-9), (name, app, since)
+        for app in BAD_OF:
+            wait_until(lambda app=app: limits_are_those_of_the_sums(address, app), 20, f"limits of {app}")
         assert pooled(both, "calm").defects == 0
         assert pooled(both, "support").defects > 50
     for one in replicas:

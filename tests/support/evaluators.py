@@ -142,7 +142,7 @@ def live(
         ),
         queue or FairQueue({}, limit=1_000_000, shares={}, clock=lent.clock, patience=late_after),
         Publisher(sinks or {}, memory, lent, listeners=listeners),
-        counting or ResultMetrics(lent.metrics),
+        counting or ResultMetrics(lent.metrics, clock=lent.clock),
         rechecks=Rechecks(scorer, dict.fromkeys(judges or {}, recheck), salt="s", metrics=lent.metrics),
         runtime=lent,
         **more,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from monitor.clock import Clock, SystemClock
 from monitor.model.case import Traffic
 from monitor.model.external import ScoreSource
 from monitor.model.outcome import (
@@ -31,6 +32,7 @@ from monitor.pipeline.service_versions import ServiceVersions
 from monitor.statistics.session_products import SessionMemory, alone
 from monitor.telemetry.metrics import Metrics
 
+_HALF: Final = 300.0  # seconds
 _PAIRS: Final = ("defects", "all", "both")
 """The label `of`, in the order of `SessionProducts`."""
 
@@ -103,6 +105,29 @@ class _Declared(NamedTuple):
     alert_rules: tuple[DefectRule, ...]
 
 
+class _LargestWeight:
+    """The largest weight of the current five minutes and of the five before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._half = 0
+        self._now = self._before = 0.0
+
+    def add(self, weight: float) -> None:
+        self._turn()
+        self._now = max(self._now, weight)
+
+    def value(self) -> float:
+        self._turn()
+        return max(self._now, self._before)
+
+    def _turn(self) -> None:
+        half = int(self._clock.monotonic() // _HALF)
+        if half > self._half:
+            self._before = self._now if half == self._half + 1 else 0.0
+            self._now, self._half = 0.0, half
+
+
 class _EvaluatorSeries(NamedTuple):
     selected: Counter
     pending: Gauge
@@ -111,6 +136,7 @@ class _EvaluatorSeries(NamedTuple):
     cells: dict[tuple[str, bool], _Cell]
     rule_cells: dict[tuple[str, bool], _Cell]
     products: dict[str, tuple[Counter, ...]]
+    largest: _LargestWeight
     late: _Apart
     unscored: dict[UnscoredReason, Counter]
     skipped: dict[SkippedReason, Counter]
@@ -139,6 +165,7 @@ class ResultMetrics:
         slicing: SliceMetrics | None = None,
         generations: ServiceVersions | None = None,
         memory: SessionMemory | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._metrics = metrics
         self._slicing = slicing
@@ -150,6 +177,7 @@ class ResultMetrics:
         self._lags: dict[str, Histogram] = {}
         self._known: dict[str, _Declared] = {}
         self._memory = memory
+        self._clock = clock or SystemClock()
 
     def declare(
         self,
@@ -243,6 +271,7 @@ class ResultMetrics:
         known_model = local or result.cost.attempts > 0  # else no judge has said which model it is
         if self._generations is not None and known_model and result.score_source is ScoreSource.OWN:
             self._generations.saw(app, result.evaluator, result.service_version, result.evaluated_at)
+        series.largest.add(result.weight)
         products = {
             rule: self._products(app, result, rule, defect=defect)
             for rule, defect in {"": result.defect, **result.alert_defects}.items()
@@ -292,6 +321,8 @@ class ResultMetrics:
     def _create(self, app: str, name: str) -> _EvaluatorSeries:
         metrics, (evaluator, defect, version, _, scores, alert_rules) = self._metrics, self._known[name]
         self._sessions.prepare(app, name, version)
+        largest = _LargestWeight(self._clock)
+        metrics.weight_max.labels(app, name).set_function(largest.value)
         late = (metrics.late_evaluations, metrics.late_weight, metrics.late_weight_squares)
         cells = {}
         for level in evaluator.scale.levels:
@@ -325,6 +356,7 @@ class ResultMetrics:
                     for rule in alert_rules
                 },
             },
+            largest,
             _Apart.of(late, app, name, version),
             {reason: metrics.unscored.labels(app, name, reason.value) for reason in UnscoredReason},
             {reason: metrics.skipped.labels(app, name, reason.value) for reason in SkippedReason},

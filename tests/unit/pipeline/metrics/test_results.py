@@ -22,6 +22,7 @@ from monitor.model.outcome import (
 )
 from monitor.pipeline.metrics.results import ResultMetrics, score_boundaries
 from monitor.stages import Evaluator
+from monitor.statistics.session_products import SessionMemory
 from tests.support.runtime import runtime, total
 
 FIVE = Scale(1, 5, "higher", tuple(Level(str(n), n) for n in range(1, 6)), whole=True)
@@ -180,3 +181,57 @@ def test_what_an_evaluator_is_says_scale_unit_and_direction(scale, unit):
     told = {"lowest": f"{scale.lowest:g}", "highest": f"{scale.highest:g}", "better": scale.better, "unit": unit}
     assert told.items() <= sample.labels.items()
     assert (sample.labels["version"], sample.labels["defect"]) == ("7+0a1b", "a score below 0.5")
+
+
+def of_case(defect, weight=2.0, **fields):
+    one = judged(Score(1 if defect else 5, "because"), weight=weight)
+    return replace(one, case=replace(one.case, **fields))
+
+
+def products(metrics):
+    return [total(metrics, "ragmonitor_evaluation_session_products_total", of=of) for of in ("defects", "all", "both")]
+
+
+def with_memory():
+    lent = runtime()
+    made = ResultMetrics(lent.metrics, memory=SessionMemory(lent.clock), clock=lent.clock)
+    made.declare(Steps(), Steps.default_defect, "1+ab")
+    return made, lent
+
+
+@pytest.mark.parametrize("name", ["session_id", "user_id"])
+def test_answers_of_one_session_or_else_of_one_user_are_counted_together(name):
+    made, lent = with_memory()
+    for number, defect in enumerate((True, True, False)):
+        made.selected("shop", "steps")
+        found = made.finished(of_case(defect, request_id=f"{number:032x}", **{name: "the same"}), 0.1)
+        assert found.session_products[""] is not None
+    assert products(lent.metrics) == [16, 36, 24]
+
+
+def test_an_answer_without_session_and_user_is_counted_alone():
+    made, lent = with_memory()
+    for number, defect in enumerate((True, True, False)):
+        made.selected("shop", "steps")
+        made.finished(of_case(defect, request_id=f"{number:032x}"), 0.1)
+    assert products(lent.metrics) == [8, 12, 8]
+
+
+def test_the_session_comes_before_the_user_and_is_that_of_its_app():
+    made, lent = with_memory()
+    for app, session, user in (("shop", "a", "one"), ("shop", "b", "one"), ("bank", "a", "one")):
+        made.selected(app, "steps")
+        made.finished(of_case(True, app=app, session_id=session, user_id=user), 0.1)
+    assert products(lent.metrics) == [12, 12, 12]
+
+
+def test_the_largest_weight_is_exported_for_every_evaluator_and_forgotten_after_ten_minutes():
+    made, lent = with_memory()
+    made.prepare("shop")
+    assert total(lent.metrics, "ragmonitor_evaluation_weight_max") == 0
+    for weight in (2.0, 50.0, 3.0):
+        made.selected("shop", "steps")
+        made.finished(of_case(False, weight), 0.1)
+    assert total(lent.metrics, "ragmonitor_evaluation_weight_max", app="shop", evaluator="steps") == 50
+    lent.clock.advance(601)
+    assert total(lent.metrics, "ragmonitor_evaluation_weight_max") == 0

@@ -1,0 +1,142 @@
+"""How often the 95 % interval holds, by what gave the answers their weights: tenant, attribute, upstream, boosting.
+
+What is judged is drawn from a population of cells: a weight, whether the answer is a defect, and how likely the next
+judged answer is of that cell. `usual` is the population's own typical weight, as a day of the same traffic shows it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from statistics import NormalDist
+from typing import NamedTuple
+
+from benchmarks.intervals import drawn_day, exact
+from monitor.statistics.rates import Sums, estimate
+
+JUDGED, RATES = (5, 20, 100, 500), (0.01, 0.05, 0.2, 0.5, 0.9)
+
+
+class Cell(NamedTuple):
+    """One kind of answer: how many of the judged it makes, relative to the other cells; its weight; its verdict."""
+
+    share: float
+    weight: float
+    defect: bool
+
+
+class Coverage(NamedTuple):
+    """How often intervals of samples of one size held, lay below the true rate, and lay above it; their mean width."""
+
+    held: float
+    below: float
+    above: float
+    width: float
+
+
+class Kind(NamedTuple):
+    """Answers of one weight: their share of the judged, and their defect rate relative to that of the others."""
+
+    share: float
+    weight: float
+    worse: float = 1.0
+
+
+def _of_traffic(*parts: tuple[float, float, float]) -> list[Kind]:
+    """From shares of the traffic instead of the judged: (share, weight, relative defect rate)."""
+    return [Kind(share / weight, weight, worse) for share, weight, worse in parts]
+
+
+def _spread(quantile: Sequence[float]) -> list[Kind]:
+    return [Kind(1.0, one) for one in quantile]
+
+
+_STEPS = [(number + 0.5) / 200 for number in range(200)]
+SAMPLERS: Mapping[str, Sequence[Kind]] = {
+    "equal": [Kind(1.0, 1.0)],
+    "by attribute: 2, 10, 50, 100": [Kind(1.0, weight) for weight in (2.0, 10.0, 50.0, 100.0)],
+    "tenants of 10, 30, 60 % at 2, 20, 100": _of_traffic((0.1, 2, 1), (0.3, 20, 1), (0.6, 100, 1)),
+    "tenants, the largest three times as bad": _of_traffic((0.1, 2, 1), (0.3, 20, 1), (0.6, 100, 3)),
+    "tenants, the smallest three times as bad": _of_traffic((0.1, 2, 3), (0.3, 20, 1), (0.6, 100, 1)),
+    "upstream probabilities 1 and 1/10": _of_traffic((0.5, 1, 1), (0.5, 10, 1)),
+    "2 % of the judged weigh 100, others 1": [Kind(0.98, 1.0), Kind(0.02, 100.0)],
+    "lognormal, sigma 1.2": _spread([math.exp(1.2 * NormalDist().inv_cdf(one)) for one in _STEPS]),
+    "Pareto, 1.5": _spread([(1 - one) ** (-1 / 1.5) for one in _STEPS]),
+}
+"""Weights that have nothing to do with a score."""
+
+DISLIKED = "all disliked answers, 1/20 of the others"
+BOOSTED = "boosted, AUROC 0.8"
+BEHIND_HEAD = "boosted 0.8 behind head sampling 1 and 1/10"
+NAMES = (*SAMPLERS, DISLIKED, BOOSTED, BEHIND_HEAD)
+
+
+def population(sampler: str, rate: float) -> list[Cell]:
+    """The cells of a sampler at a defect rate of the traffic; shares need not sum to 1."""
+    if sampler == DISLIKED:  # users dislike three in ten bad answers and two in a hundred good ones
+        return [
+            Cell(rate * 0.3, 1.0, defect=True),
+            Cell((1 - rate) * 0.02, 1.0, defect=False),
+            Cell(rate * 0.7 / 20, 20.0, defect=True),
+            Cell((1 - rate) * 0.98 / 20, 20.0, defect=False),
+        ]
+    if sampler in (BOOSTED, BEHIND_HEAD):
+        rng = random.Random(f"head {rate}")
+        heads = [1.0 if sampler == BOOSTED or rng.random() < 0.5 else 0.1 for _ in range(40_320)]
+        cases = zip(drawn_day(rate, 0.8, f"sampler {rate}"), heads, strict=True)
+        return [Cell(chance * head, 1 / chance / head, defect) for (defect, chance), head in cases]
+    kinds = SAMPLERS[sampler]
+    traffic = sum(one.share * one.weight for one in kinds)
+    mean = sum(one.share * one.weight * one.worse for one in kinds) / traffic
+    found = []
+    for one in kinds:
+        bad = min(rate * one.worse / mean, 1.0)
+        found += [Cell(one.share * bad, one.weight, defect=True), Cell(one.share * (1 - bad), one.weight, defect=False)]
+    return found
+
+
+def coverage(sampler: str, rate: float, judged: int, samples: int) -> Coverage:
+    """Draw samples and compare their intervals with the true rate of the population."""
+    cells = [one for one in population(sampler, rate) if one.share > 0]
+    traffic = math.fsum(one.share * one.weight for one in cells)
+    true = math.fsum(one.share * one.weight for one in cells if one.defect) / traffic
+    usual = math.fsum(one.share * one.weight**2 for one in cells) / traffic
+    drawn = [Sums.of(one.weight, defect=one.defect) for one in cells]
+    cumulative = list(accumulate(one.share for one in cells))
+    rng = random.Random(f"{sampler} {rate} {judged}")
+    below = above = 0
+    width = 0.0
+    for _ in range(samples):
+        found = estimate(Sums.total(rng.choices(drawn, cum_weights=cumulative, k=judged)), usual=usual)
+        assert found is not None
+        below += found.upper < true
+        above += found.lower > true
+        width += found.upper - found.lower
+    return Coverage(1 - (below + above) / samples, below / samples, above / samples, width / samples)
+
+
+def exact_coverage(judged: int) -> tuple[float, float]:
+    """The worst coverage over all rates with equal weights, and the mean width of the interval over them; exact."""
+    limits = [_shown(judged, defects) for defects in range(judged + 1)]
+    worst, width, steps = 1.0, 0.0, 400
+    for step in range(1, steps):
+        rate = step / steps
+        chances = exact(rate, judged)
+        worst = min(worst, sum(one for one, (low, high) in zip(chances, limits, strict=True) if low <= rate <= high))
+        width += sum(one * (high - low) for one, (low, high) in zip(chances, limits, strict=True)) / (steps - 1)
+    return worst, width
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """What people see of few answers."""
+    for defects, judged in ((1, 1), (3, 3), (3, 4), (4, 5), (5, 6), (9, 10), (18, 20), (28, 30), (0, 10), (0, 100)):
+        low, high = _shown(judged, defects)
+        yield f"{defects} of {judged}", f"{100 * low:.3g} % to {100 * high:.3g} %"
+
+
+def _shown(judged: int, defects: int) -> tuple[float, float]:
+    found = estimate(Sums.counted(judged, defects))
+    assert found is not None
+    return found.lower, found.upper
