@@ -50,7 +50,7 @@ dashboards: .venv/.ready-tests
 UV_LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -q
 
 lock: .venv/.ready-tests
-	$(UV_LOCK) pyproject.toml --group build -o requirements.lock
+	$(UV_LOCK) pyproject.toml --extra notify --group build -o requirements.lock
 	$(UV_LOCK) --group test -c requirements.lock -o tests/requirements.lock
 	$(UV_LOCK) tests/backends/phoenix.in -o tests/backends/phoenix.txt
 	$(UV_LOCK) tests/backends/mlflow.in -o tests/backends/mlflow.txt

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 SECRETS: Final = frozenset(
-    {"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "endpoint", "headers"}
+    {"api_key", "api_base", "token", "password", "secret", "secret_key", "url", "urls", "endpoint", "headers"}
 )
 """Options whose value no message repeats."""
 

@@ -1,63 +1,38 @@
-"""Tells people about alerts: the log, a webhook, Prometheus Alertmanager."""
+"""Tells people about alerts: the log, a webhook, Prometheus Alertmanager, Slack, and through Apprise many others."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final
 
-import anyio
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic import Field, ValidationError
 
-from monitor import __version__
+from monitor.alerts.notify.apprise import Apprise
 from monitor.alerts.notify.delivery_state import DeliveryState, Notice
+from monitor.alerts.notify.receiver import HttpNotifier, Inbox, Notifier, serve
+from monitor.alerts.notify.slack import Slack
 from monitor.alerts.policy import Severity
-from monitor.alerts.state import AlertState
 from monitor.errors import ConfigError
 from monitor.errors.explanation import explain, nearest
 from monitor.quantities import Duration
-from monitor.stages import Component, Runtime
+from monitor.stages import Runtime
 from monitor.telemetry.events import Event
-from monitor.transport.http.client import webhook_url
 
-_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
-_FORGETS_AFTER = 4  # resend intervals: three may fail before Alertmanager ends an alert
+__all__ = [
+    "TYPES",
+    "Alertmanager",
+    "Apprise",
+    "Inbox",
+    "Log",
+    "Notifier",
+    "Slack",
+    "Webhook",
+    "read_notifier",
+    "read_notifiers",
+]
 
-Send = Callable[[Sequence[Notice]], Awaitable[None]]
-
-
-class _NotDelivered(Exception):  # noqa: N818 - stays in this file
-    """A receiver did not accept a delivery. The message says why and holds no secret."""
-
-
-class Inbox:
-    """The current alert states for one receiver. It holds only the latest list, so it is never full."""
-
-    def __init__(self) -> None:
-        self.states: Sequence[AlertState] = ()
-        self._changed = anyio.Event()
-
-    def put(self, states: Sequence[AlertState]) -> None:
-        """Replace the states and wake the receiver. Never waits."""
-        self.states = states
-        self._changed.set()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait until there are new states, at most `seconds`."""
-        with anyio.move_on_after(seconds):
-            await self._changed.wait()
-        self._changed = anyio.Event()
-
-
-class Notifier(Component, ABC):
-    """One receiver of alerts."""
-
-    @abstractmethod
-    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
-        """Send the states in `inbox` to the receiver until cancelled. Never raises because the receiver is down."""
+_FORGETS_AFTER: Final = 4  # resend intervals: three may fail before Alertmanager ends an alert
 
 
 class Log(Notifier):
@@ -77,54 +52,10 @@ class Log(Notifier):
                     message = f"{state.labels['alertname']} was resolved after {lasted} s"
                     runtime.events.info(Event.ALERT_RESOLVED, message, **dict(state.labels))
 
-        await _serve(inbox, runtime, name="log", delivery=DeliveryState(), send=write)
+        await serve(inbox, runtime, name="log", delivery=DeliveryState(), send=write)
 
 
-class _Http(Notifier):
-    """A receiver over HTTP. Redirects are not followed: token and data go only where the configuration says."""
-
-    url: Annotated[str, AfterValidator(webhook_url)] = Field(examples=["https://hooks.example/alerts"])
-    """URL of the receiver, `http://` or `https://`."""
-
-    token: SecretStr | None = None
-    """Sent as `Authorization: Bearer ...`. Use an environment variable: `${ALERT_TOKEN}`."""
-
-    timeout: Annotated[Duration, Field(gt=0, le=60)] = 10.0
-    """Time limit for one delivery, including the connection; at most `60s`."""
-
-    async def _post_until_cancelled(
-        self,
-        inbox: Inbox,
-        runtime: Runtime,
-        *,
-        name: str,
-        url: str,
-        delivery: DeliveryState,
-        body: Callable[[Sequence[Notice]], object],
-    ) -> None:
-        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
-
-        headers = {"User-Agent": f"rag-monitor/{__version__}"}
-        if self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
-
-        async def post(notices: Sequence[Notice]) -> None:
-            try:
-                with anyio.fail_after(self.timeout):
-                    async with client.stream("POST", url, json=body(notices)) as answer:
-                        status = answer.status_code
-            except TimeoutError:
-                raise _NotDelivered(f"no response within {self.timeout:g} s") from None
-            except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
-                raise _NotDelivered(f"{type(error).__name__}: {error}") from None
-            if not 200 <= status < 300:  # noqa: PLR2004
-                raise _NotDelivered(f"responded with {status}")
-
-        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
-            await _serve(inbox, runtime, name=name, delivery=delivery, send=post, where=urlsplit(url).netloc)
-
-
-class Webhook(_Http):
+class Webhook(HttpNotifier):
     """One JSON POST for all new notifications. Each alert is sent when it fires and when it is resolved.
 
     `{"version": 1, "alerts": [{"status": "firing" | "resolved",
@@ -141,12 +72,12 @@ class Webhook(_Http):
 
     async def run(self, inbox: Inbox, runtime: Runtime) -> None:
         """Post until cancelled."""
-        await self._post_until_cancelled(
+        await self.post_until_cancelled(
             inbox, runtime, name="webhook", url=self.url, delivery=DeliveryState(), body=_webhook_body
         )
 
 
-class Alertmanager(_Http):
+class Alertmanager(HttpNotifier):
     """Prometheus Alertmanager, API v2. Grouping, silences and inhibition are configured there.
 
     Configure each member of a cluster as a separate entry. Firing alerts are sent again every `resend_interval`. If the
@@ -174,39 +105,7 @@ class Alertmanager(_Http):
             ]
 
         url = self.url.rstrip("/") + "/api/v2/alerts"
-        await self._post_until_cancelled(inbox, runtime, name="alertmanager", url=url, delivery=delivery, body=body)
-
-
-async def _serve(
-    inbox: Inbox, runtime: Runtime, *, name: str, delivery: DeliveryState, send: Send, where: str = ""
-) -> None:
-    """Keep one receiver informed until cancelled."""
-    counted = {
-        outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
-    }
-    retry, retry_at = _FIRST_RETRY, -math.inf
-    while True:
-        now = runtime.clock.monotonic()
-        counted["superseded"].inc(delivery.update(inbox.states, now, runtime.clock.now()))
-        due = delivery.due(now) if now >= retry_at else []
-        if due:
-            try:
-                await send(due)
-            except _NotDelivered as failure:
-                counted["failed"].inc(len(due))
-                runtime.events.warning(
-                    Event.NOTIFICATION_FAILED,
-                    f"{len(due)} alert notification(s) not accepted, next attempt in {retry:g} s: {failure}",
-                    receiver=name,
-                    address=where,
-                )
-                retry_at = runtime.clock.monotonic() + retry
-                retry = min(retry * 2, _LAST_RETRY)
-            else:
-                counted["sent"].inc(len(due))
-                delivery.sent(due, runtime.clock.monotonic())
-                retry, retry_at = _FIRST_RETRY, -math.inf
-        await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())
+        await self.post_until_cancelled(inbox, runtime, name="alertmanager", url=url, delivery=delivery, body=body)
 
 
 def _webhook_body(notices: Sequence[Notice]) -> dict[str, Any]:
@@ -236,14 +135,20 @@ def _stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-TYPES: Mapping[str, type[Notifier]] = {"log": Log, "webhook": Webhook, "alertmanager": Alertmanager}
+TYPES: Mapping[str, type[Notifier]] = {
+    "log": Log,
+    "webhook": Webhook,
+    "alertmanager": Alertmanager,
+    "slack": Slack,
+    "apprise": Apprise,
+}
 
 
 def read_notifier(entry: Mapping[str, Any], place: str) -> Notifier:
     """Make the receiver that a configuration entry describes.
 
-    Raises `ConfigError` with the place and what is allowed. It does not repeat the values of `url` and `token`, which
-    may hold a secret.
+    Raises `ConfigError` with the place and what is allowed. It does not repeat the values of `url`, `urls` and
+    `token`, which may hold a secret.
     """
     options = dict(entry)
     chosen = TYPES.get(str(options.pop("type", "")))

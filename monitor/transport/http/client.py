@@ -79,6 +79,15 @@ def webhook_url(url: str) -> str:
     return url
 
 
+def hands_out_credentials(url: str) -> bool:
+    """Tell whether the host of a URL of any scheme is a link-local or metadata address. It is not resolved."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return _hands_out_credentials(host.rstrip(".").lower())
+
+
 def _hands_out_credentials(host: str) -> bool:
     address = _address(host)
     if address is None:

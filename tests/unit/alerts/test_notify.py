@@ -88,6 +88,20 @@ async def test_a_webhook_that_refuses_is_tried_again_and_nothing_is_lost(
     assert "secret-path" not in f"{record.__dict__}"
 
 
+async def test_a_receiver_may_learn_of_one_severity_only() -> None:
+    lent, inbox = runtime(SystemClock()), Inbox()
+    async with receiver() as there:
+        webhook = made({"type": "webhook", "url": there.address, "severity": "critical"})
+        async with running(lambda: webhook.run(inbox, lent)):
+            inbox.put([state(severity="warning")])
+            inbox.put([state(severity="warning"), state(app="bank")])
+            await until(lambda: counted(lent, "webhook", "sent"))
+            inbox.put([state(severity="warning"), state(False, app="bank")])
+            await until(lambda: counted(lent, "webhook", "sent") == 2)
+    told = [(one["labels"]["app"], one["status"]) for _, _, body in there.posts for one in body["alerts"]]
+    assert told == [("bank", "firing"), ("bank", "resolved")]
+
+
 async def test_a_redirect_is_not_followed() -> None:
     lent, inbox = runtime(SystemClock()), Inbox()
     async with receiver() as there, receiver() as elsewhere:
@@ -180,7 +194,10 @@ def test_the_log_is_a_receiver_whether_or_not_it_is_named() -> None:
         ({"type": "pager"}, "given: 'pager'"),
         ({"type": "log", "level": 3}, r"notify\[0\].level: unknown key"),
         ({"type": "webhook"}, "url: is required"),
-        ({"type": "webhook", "url": "http://a", "retries": 3}, "retries: unknown key; allowed: url, token, timeout"),
+        (
+            {"type": "webhook", "url": "http://a", "retries": 3},
+            "retries: unknown key; allowed: url, token, severity, timeout",
+        ),
         ({"type": "webhook", "url": "http://a", "timeout": "2m"}, "timeout: must be at most 60"),
         ({"type": "alertmanager", "url": "http://a", "resend_interval": 0}, "resend_interval: must be at least 1"),
     ],

@@ -1,0 +1,166 @@
+"""What all receivers of alerts have in common: what they are lent, and how deliveries are repeated."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import AfterValidator, Field, SecretStr
+
+from monitor import __version__
+from monitor.alerts.notify.delivery_state import DeliveryState, Notice
+from monitor.alerts.policy import Severity
+from monitor.alerts.state import AlertState
+from monitor.quantities import Duration
+from monitor.stages import Component, Runtime
+from monitor.telemetry.events import Event
+from monitor.transport.http.client import webhook_url
+
+_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0  # seconds; doubled after each failure
+
+Send: TypeAlias = Callable[[Sequence[Notice]], Awaitable[None]]
+
+
+class NotDelivered(Exception):  # noqa: N818 - the loop below acts on it
+    """A receiver did not accept a delivery. The message says why and holds no secret."""
+
+
+class Inbox:
+    """The current alert states for one receiver. It holds only the latest list, so it is never full."""
+
+    def __init__(self) -> None:
+        self.states: Sequence[AlertState] = ()
+        self._changed = anyio.Event()
+
+    def put(self, states: Sequence[AlertState]) -> None:
+        """Replace the states and wake the receiver. Never waits."""
+        self.states = states
+        self._changed.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there are new states, at most `seconds`."""
+        with anyio.move_on_after(seconds):
+            await self._changed.wait()
+        self._changed = anyio.Event()
+
+
+class Notifier(Component, ABC):
+    """One receiver of alerts."""
+
+    @abstractmethod
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Send the states in `inbox` to the receiver until cancelled. Never raises because the receiver is down."""
+
+
+class HttpNotifier(Notifier):
+    """A receiver over HTTP. Redirects are not followed: token and data go only where the configuration says."""
+
+    url: Annotated[str, AfterValidator(webhook_url)] = Field(examples=["https://hooks.example/alerts"])
+    """URL of the receiver, `http://` or `https://`."""
+
+    token: SecretStr | None = None
+    """Sent as `Authorization: Bearer ...`. Use an environment variable: `${ALERT_TOKEN}`."""
+
+    severity: Severity | None = None
+    """Send only alerts of this severity, `critical` or `warning`. Default: all."""
+
+    timeout: Annotated[Duration, Field(gt=0, le=60)] = 10.0
+    """Time limit for one delivery, including the connection; at most `60s`."""
+
+    async def post_until_cancelled(
+        self,
+        inbox: Inbox,
+        runtime: Runtime,
+        *,
+        name: str,
+        url: str,
+        delivery: DeliveryState,
+        body: Callable[[Sequence[Notice]], object],
+        at_most: int | None = None,
+    ) -> None:
+        """Post what `body` makes of the notifications that are due, `at_most` at once; the rest is as in `serve`."""
+        import httpx  # noqa: PLC0415 - takes 0.13 s, and most monitors are alerted on by Prometheus
+
+        headers = {"User-Agent": f"rag-monitor/{__version__}"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
+
+        async def post(notices: Sequence[Notice]) -> None:
+            try:
+                with anyio.fail_after(self.timeout):
+                    async with client.stream("POST", url, json=body(notices)) as answer:
+                        status = answer.status_code
+            except TimeoutError:
+                raise NotDelivered(f"no response within {self.timeout:g} s") from None
+            except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError) as error:
+                raise NotDelivered(f"{type(error).__name__}: {error}") from None
+            if not 200 <= status < 300:  # noqa: PLR2004
+                raise NotDelivered(f"responded with {status}")
+
+        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, follow_redirects=False) as client:
+            await serve(
+                inbox,
+                runtime,
+                name=name,
+                delivery=delivery,
+                send=post,
+                where=urlsplit(url).netloc,
+                severity=self.severity,
+                at_most=at_most,
+            )
+
+
+async def serve(
+    inbox: Inbox,
+    runtime: Runtime,
+    *,
+    name: str,
+    delivery: DeliveryState,
+    send: Send,
+    where: str = "",
+    severity: Severity | None = None,
+    at_most: int | None = None,
+) -> None:
+    """Keep one receiver informed until cancelled. What `send` refuses is sent again after 1 s, in the end every minute.
+
+    Args:
+        inbox: holds the current states.
+        runtime: lends clock, events and metrics.
+        name: the type of the receiver, in events and metrics.
+        delivery: what the receiver knows.
+        send: delivers notifications, all or none of them; raises `NotDelivered`.
+        where: the receiver's address in events, without secrets.
+        severity: the only severity that the receiver learns of; None: all.
+        at_most: how many notifications `send` gets at once; None: all that are due.
+    """
+    counted = {
+        outcome: runtime.metrics.notifications.labels(name, outcome) for outcome in ("sent", "failed", "superseded")
+    }
+    retry, retry_at = _FIRST_RETRY, -math.inf
+    while True:
+        now = runtime.clock.monotonic()
+        states = [one for one in inbox.states if severity is None or one.severity is severity]
+        counted["superseded"].inc(delivery.update(states, now, runtime.clock.now()))
+        due = delivery.due(now)[:at_most] if now >= retry_at else []
+        if due:
+            try:
+                await send(due)
+            except NotDelivered as failure:
+                counted["failed"].inc(len(due))
+                runtime.events.warning(
+                    Event.NOTIFICATION_FAILED,
+                    f"{len(due)} alert notification(s) not accepted, next attempt in {retry:g} s: {failure}",
+                    receiver=name,
+                    address=where,
+                )
+                retry_at = runtime.clock.monotonic() + retry
+                retry = min(retry * 2, _LAST_RETRY)
+            else:
+                counted["sent"].inc(len(due))
+                delivery.sent(due, runtime.clock.monotonic())
+                retry, retry_at = _FIRST_RETRY, -math.inf
+        await inbox.wait(max(delivery.next_due(), retry_at) - runtime.clock.monotonic())

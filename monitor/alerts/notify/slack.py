@@ -1,0 +1,84 @@
+"""Receiver `slack`: alerts in the form of Slack's incoming webhooks, which other chats take too.
+
+Form and limits: https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from monitor.alerts.notify.delivery_state import DeliveryState, Notice
+from monitor.alerts.notify.receiver import HttpNotifier, Inbox
+from monitor.alerts.notify.text import description, links, status, title
+from monitor.stages import Runtime
+
+_AT_MOST: Final = 4
+"""Alerts in one message, so that `text` fits into one of Discord."""
+
+_LONGEST_TEXT: Final = 1_900 // _AT_MOST
+_LONGEST_BLOCK: Final = 3_000
+_LONGEST_DESCRIPTION: Final = 1_000
+_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+class Slack(HttpNotifier):
+    """A Slack incoming webhook, or one that takes the same JSON: Mattermost, Rocket.Chat, and Discord with `/slack` at
+    the end of the address.
+
+    `url` is a secret: `${SLACK_WEBHOOK}`. Each alert is posted when it fires and when it is resolved, at most four in
+    a message, with its runbook and its answers as links: as `blocks`, and as `text` for chats that know no blocks. The
+    texts are plain: a name in a trace cannot format, link or mention. An alert that another one explains is held back
+    while that one fires (docs/runbooks). Repeated like a webhook.
+    """
+
+    async def run(self, inbox: Inbox, runtime: Runtime) -> None:
+        """Post until cancelled."""
+        await self.post_until_cancelled(
+            inbox, runtime, name="slack", url=self.url, delivery=DeliveryState(), body=_message, at_most=_AT_MOST
+        )
+
+
+def _message(notices: Sequence[Notice]) -> dict[str, Any]:
+    return {
+        "text": "\n".join(map(_text, notices)),
+        "mrkdwn": False,
+        "blocks": [block for notice in notices for block in _blocks(notice)],
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+
+
+def _text(notice: Notice) -> str:
+    """Return the alert on one line; a link that does not fit is left out."""
+    head = f"{status(notice)}: {title(notice)}. "
+    line = _escaped(head, _LONGEST_TEXT)
+    line += _escaped(description(notice, _LONGEST_DESCRIPTION), _LONGEST_TEXT - len(line))
+    for name, url in links(notice):
+        link = f" {name}: {_escaped(url, _LONGEST_BLOCK)}"
+        if len(line) + len(link) <= _LONGEST_TEXT:
+            line += link
+    return line
+
+
+def _blocks(notice: Notice) -> list[dict[str, Any]]:
+    lines = f"{status(notice)}: {title(notice)}\n{description(notice, _LONGEST_DESCRIPTION)}"
+    section = {"type": "plain_text", "text": _escaped(lines, _LONGEST_BLOCK), "emoji": False}
+    blocks: list[dict[str, Any]] = [{"type": "section", "text": section}]
+    pages = [f"<{_escaped(url, _LONGEST_BLOCK)}|{name}>" for name, url in links(notice)]
+    if pages:
+        elements = [{"type": "mrkdwn", "text": one, "verbatim": True} for one in pages if len(one) <= _LONGEST_BLOCK]
+        blocks.append({"type": "context", "elements": elements})
+    return blocks
+
+
+def _escaped(text: str, longest: int) -> str:
+    """Escape the three characters that Slack gives a meaning, in at most `longest` characters of the result."""
+    written, room = list[str](), longest
+    for one in text:
+        entity = _ENTITIES.get(one, one)
+        room -= len(entity)
+        if room < 0:
+            break
+        written.append(entity)
+    return "".join(written)

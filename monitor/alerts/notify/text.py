@@ -1,0 +1,60 @@
+"""An alert in a few lines for people: what chats and pagers show.
+
+Names of apps and versions come from traces, so they are written by strangers: in these lines they cannot format, link,
+or call people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from monitor.alerts.catalogue import ANNOTATION
+from monitor.alerts.notify.delivery_state import Notice
+from monitor.quantities import human_duration
+
+_LONGEST_NAME: Final = 100
+_LONGEST_LINK: Final = 2_000
+_MARKUP: Final = str.maketrans({"*": "\u2217", "`": "'", "~": "\u223c", "[": "(", "]": ")", "|": "\u00a6"})
+_CALLS: Final = re.compile(r"@|://|(?i:www\.)")
+_BREAK: Final = "\u200b"  # zero-width space: what it stands in is no mention and no link
+
+
+def title(notice: Notice) -> str:
+    """Return what the alert is and what it is about, the same when it fires and when it is resolved.
+
+    Pagers recognise by it what belongs together: `RagDefectRateHigh (critical): shop, groundedness`.
+    """
+    labels = notice.state.labels
+    about = [plain(labels[key], _LONGEST_NAME) for key in ("app", "evaluator", "defect_rule") if labels.get(key)]
+    return f"{notice.state.name} ({notice.state.severity.value})" + (f": {', '.join(about)}" if about else "")
+
+
+def status(notice: Notice) -> str:
+    """Return `Firing`, or `Resolved after 12 min`."""
+    if notice.ended is None:
+        return "Firing"
+    return f"Resolved after {human_duration(max(notice.ended - notice.state.since, 0.0))}"
+
+
+def description(notice: Notice, longest: int) -> str:
+    """Return what was found when the alert last fired, in at most `longest` characters."""
+    return plain(notice.state.annotations.get("description", ""), longest)
+
+
+def links(notice: Notice) -> Iterator[tuple[str, str]]:
+    """Yield the pages about the alert by name; each URL is one word without any markup."""
+    for name, key in (("Runbook", "runbook_url"), ("Answers", ANNOTATION)):
+        url = notice.state.annotations.get(key, "")
+        safe = url.isascii() and url.isprintable() and not set(url) & set(" <>|\"'`")
+        if safe and len(url) <= _LONGEST_LINK and urlsplit(url).scheme in ("http", "https"):
+            yield name, url
+
+
+def plain(text: str, longest: int) -> str:
+    """Return a text on one line that formats, links and calls nothing, in about `longest` characters."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * longest]).split())
+    line = f"{line[: longest - 3]}..." if len(line) > longest else line
+    return _CALLS.sub(lambda found: f"{found[0][:-1]}{_BREAK}{found[0][-1]}{_BREAK}", line.translate(_MARKUP))
