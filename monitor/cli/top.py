@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final, NoReturn, cast
@@ -20,13 +21,16 @@ from monitor.cli.console.output import trouble_lines
 from monitor.cli.console.view import ConsoleView, RateRow, State
 from monitor.clock import SystemClock
 from monitor.errors import MonitorError
+from monitor.model.outcome import skipped_in_words
 from monitor.operations.monitor_client import DEFAULT_URL
 from monitor.operations.watch.scrapes import WINDOW
 from monitor.operations.watch.watcher import SEVERITY_ORDER, MonitorStatus, RateStatus, Watcher
-from monitor.quantities import dollars, human_duration
+from monitor.quantities import dollars, human_duration, percent
 from monitor.statistics.rates import Estimate, estimate
 
 _MAX_ALERTS: Final = 5
+_MUCH: Final = 0.1
+_MAX_SKIPPED, _REASONS = 5, 3
 _SYSTEM: Final = SystemClock()
 
 
@@ -113,6 +117,10 @@ def to_object(status: MonitorStatus) -> dict[str, Any]:
             {"evaluator": name, "state": str(one.state), "why": one.why, "remedy": one.remedy}
             for name, one in status.evaluators.items()
         ],
+        "skipped": [
+            {"app": app, "evaluator": name, "reason": reason, "number": number}
+            for (app, name, reason), number in sorted(status.skipped.items())
+        ],
         "ledger": dict(status.ledger),
         "received_per_second": status.received_per_second,
         "judged_per_second": status.scored_per_second,
@@ -189,8 +197,26 @@ def _notes(status: MonitorStatus, now: float) -> Iterator[str]:
     unscored = [f"{number:,} by {name} of {app}" for (app, name), number in sorted(status.unscored.items()) if number]
     if unscored:
         yield f"not scored since start: {', '.join(unscored)}"
+    yield from _skipped(status)
     for alert in status.alerts[:_MAX_ALERTS]:
         yield " ".join(text for text in ("ALERT", alert.severity, alert.name, alert.app, alert.evaluator) if text)
+
+
+def _skipped(status: MonitorStatus) -> Iterator[str]:
+    """Say which evaluators skip so much that their rates speak of a part of the answers only."""
+    scored: Counter[tuple[str, str]] = Counter()
+    for one in status.rates:
+        if not one.defect_rule:
+            scored[one.app, one.evaluator] += one.since_start.judged
+    reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for (app, name, reason), number in status.skipped.items():
+        reasons[app, name][reason] += number
+    shares = {pair: found.total() / (found.total() + scored[pair]) for pair, found in reasons.items()}
+    much = sorted((pair for pair, share in shares.items() if share >= _MUCH), key=lambda pair: (-shares[pair], pair))
+    for pair in much[:_MAX_SKIPPED]:
+        many = reasons[pair].most_common(_REASONS)
+        listed = ", ".join(f"{number:,}: {skipped_in_words(reason)}" for reason, number in many)
+        yield f"{pair[1]} skipped {percent(shares[pair])} of {pair[0]}'s answers since start ({listed})"
 
 
 def _print_objects(watcher: Watcher, *, interval: float, once: bool) -> None:

@@ -30,6 +30,26 @@ class SkippedReason(StrEnum):
     REFUSAL = "refusal"
 
 
+def skipped_in_words(reason: str) -> str:
+    """Return a `SkippedReason` as a clause: `the answer only refuses`. A reason that is not known stays as it is."""
+    return _SKIPPED.get(reason, reason)
+
+
+_SKIPPED: Mapping[str, str] = {
+    SkippedReason.CONTEXT_NOT_RECORDED: "the texts of the documents were not sent",
+    SkippedReason.LANGUAGE_MISMATCH: "the documents are in another language",
+    SkippedReason.NO_CLAIMS: "the answer claims nothing",
+    SkippedReason.NO_DOCUMENTS: "the retrieval found nothing",
+    SkippedReason.NO_HISTORY: "there are no earlier turns",
+    SkippedReason.NO_PROMPT: "the prompt is not known",
+    SkippedReason.NO_REFERENCE: "no expected answer or documents are known",
+    SkippedReason.NO_REQUEST: "there is no question",
+    SkippedReason.NO_RESPONSE: "there is no answer",
+    SkippedReason.NO_RETRIEVAL: "there was no retrieval",
+    SkippedReason.REFUSAL: "the answer only refuses",
+}
+
+
 def without_context(case: Case) -> SkippedReason | None:
     """Return why nothing that needs the context can be said of a case; None if it can, even if that is empty."""
     if case.context_status is ContextStatus.NO_RETRIEVAL:

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from monitor.model.outcome import skipped_in_words
 from monitor.quantities import human_duration
 from monitor.web import charts, highlights, texts
 from monitor.web.cases import unsupported
@@ -97,6 +98,7 @@ def _environment() -> Environment:
         "t": texts.shown,
         "plain": texts.plain,
         "percent": texts.percent,
+        "skipped": skipped_in_words,
         "number": texts.number,
         "duration": human_duration,
         "stamp": texts.stamp,

@@ -9,6 +9,7 @@ from typing import Final
 from monitor.alerts import threshold
 from monitor.alerts.policy import policies_for
 from monitor.model.external import ScoreSource
+from monitor.model.outcome import skipped_in_words
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, DAY
 from monitor.statistics.correction import ConfusionCell, JudgeQuality, by_quality, quality_of
 from monitor.statistics.rates import Sums, effective_judged, estimate
@@ -88,6 +89,7 @@ def rate_view(
         changed=ChangeView(at=changed.at, text=changed.text) if changed and now - changed.at < _WEEK else None,
         slices=_by_slice(context.sliced, pair, usual),
         unscored=dict(counters.unscored.get(pair, {})),
+        skipped=dict(most_first(counters.skipped.get(pair, {}))),
     )
 
 
@@ -118,6 +120,11 @@ def _by_rule(
             )
         )
     return found
+
+
+def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return reasons and numbers, the largest number first."""
+    return sorted(counts.items(), key=lambda one: -one[1])
 
 
 def firing_first(alerts: Iterable[AlertView]) -> list[AlertView]:
@@ -152,10 +159,11 @@ def _state(pair: Pair, alerts: Sequence[AlertView], counters: CounterValues, *, 
 
 
 def _why_no_scores(pair: Pair, counters: CounterValues) -> str:
-    reasons = {**counters.unscored.get(pair, {}), **counters.skipped.get(pair, {})}
-    if reasons:
-        listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items(), key=lambda one: -one[1]))
-        return f"No answer was scored: {listed}."
+    unscored, skipped = counters.unscored.get(pair, {}), counters.skipped.get(pair, {})
+    if unscored or skipped:
+        parts = [f"{number:,} {reason}" for reason, number in most_first(unscored)]
+        parts += [f"{number:,} skipped ({skipped_in_words(reason)})" for reason, number in most_first(skipped)]
+        return f"No answer was scored: {', '.join(parts)}."
     if counters.selected.get(pair):
         return "The first answers are being evaluated."
     traces = counters.traces.get(pair[0], TraceCounts())

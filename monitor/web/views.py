@@ -316,6 +316,8 @@ class RateView(ApiModel):
     """The same rate by each configured slice."""
     unscored: dict[str, int]
     """Evaluations that failed to produce a score since the process started, by reason."""
+    skipped: dict[str, int]
+    """Evaluations that do not apply to their case since the process started, by reason."""
 
 
 class AppView(ApiModel):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.command import command
 from tests.support.llm import Asked, LLMServer, Reply, says, verdict
 from tests.support.monitor import MonitorProcess, assert_balanced
 from tests.support.service import BAD, GOOD, RagService
@@ -66,6 +67,15 @@ def test_correct_answers_in_another_language_and_correct_refusals_raise_no_alert
         assert monitor.total("ragmonitor_evaluations_total", app="careful", defect="true") == 0
         assert monitor.total("ragmonitor_evaluations_total", app="broken", defect="true") == 60
         assert_balanced(monitor.samples())
+        page = monitor.get("/")
+        assert "No answer was scored: 60 skipped (the documents are in another language)." in page
+        assert "Skipped since start: 40 (the answer only refuses)." in page
+        url = f"http://127.0.0.1:{monitor.metrics_port}"
+        shown = " ".join(command("top", "--once", "--url", url).stdout.split())
+        assert "overlap_groundedness skipped 100 % of german's answers since start" in shown
+        assert "overlap_groundedness skipped 40 % of careful's answers since start" in shown
+        asked = ("why", "-e", "overlap_groundedness", "--app", "german", "--url", url)
+        assert "the answer (or the question) is in another language than the documents" in command(*asked).stdout
 
 
 def test_a_claim_that_the_answer_does_not_make_counts_for_nothing_and_is_counted(tmp_path: Path) -> None:

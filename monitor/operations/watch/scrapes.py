@@ -39,6 +39,7 @@ NAMES: Final = frozenset(
         _RULE_WEIGHT,
         _RULE_SQUARES,
         "ragmonitor_unscored_total",
+        "ragmonitor_skipped_total",
         "ragmonitor_evaluations_pending",
         "ragmonitor_evaluator_state",
         "ragmonitor_traces_received_total",
@@ -85,9 +86,9 @@ class JudgeUsage:
 class Scrape:
     """One scrape. `at`, `started` and `oldest` are wall-clock seconds.
 
-    `thresholds` are by app, evaluator and defect rule, `unscored` and `pending` by app and evaluator, `states` by
-    evaluator. `oldest` is when the oldest
-    pending trace arrived, 0 where none is pending; `lag` is None without Kafka.
+    `thresholds` are by app, evaluator and defect rule, `unscored` and `pending` by app and evaluator, `skipped` also by
+    reason, `states` by evaluator. `oldest` is when the oldest pending trace arrived, 0 where none is pending; `lag` is
+    None without Kafka.
     """
 
     at: float
@@ -96,6 +97,7 @@ class Scrape:
     rates: Mapping[RateKey, Sums]
     thresholds: Mapping[tuple[str, str, str], Mapping[str, float]]
     unscored: Mapping[tuple[str, str], int]
+    skipped: Mapping[tuple[str, str, str], int]
     pending: Mapping[tuple[str, str], int]
     ledger: Mapping[str, int]
     judges: Mapping[str, JudgeUsage]
@@ -125,6 +127,7 @@ def read(samples: Samples, at: float) -> Scrape:
         rates=dict(sorted(_rates(samples).items())),
         thresholds=_thresholds(samples),
         unscored=_by_pair(samples, "ragmonitor_unscored_total"),
+        skipped=_skipped(samples),
         pending=_by_pair(samples, "ragmonitor_evaluations_pending"),
         ledger=_ledger(samples),
         judges=_judges(samples),
@@ -261,6 +264,14 @@ def _by_pair(samples: Samples, name: str) -> dict[tuple[str, str], int]:
     for labels, value in samples.of(name):
         found[labels.get("app", ""), labels.get("evaluator", "")] += int(value)
     return dict(found)
+
+
+def _skipped(samples: Samples) -> dict[tuple[str, str, str], int]:
+    return {
+        (labels.get("app", ""), labels.get("evaluator", ""), labels.get("reason", "")): int(value)
+        for labels, value in samples.of("ragmonitor_skipped_total")
+        if value
+    }
 
 
 def _ledger(samples: Samples) -> dict[str, int]:

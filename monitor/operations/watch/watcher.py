@@ -70,12 +70,12 @@ class MonitorStatus:
     """How a monitor is doing.
 
     `at` is the wall-clock second of the latest scrape, `started_at` that of the monitor's start (None: unknown);
-    `watched` the seconds between the first and the latest scrape, and `long_enough` whether that is enough for rates.
-    `problem` says why the monitor did not respond to the last look; empty when it did. Rates per second and dollars per
-    hour are None after one look. `unscored` counts by app and evaluator since the start. `oldest_pending` is the age in
-    seconds of the oldest pending trace, 0 where there is none; `lag` the messages that Kafka has and the monitor has
-    not read, None without Kafka. `ledger` has the traces received, by outcome, and those pending. Alerts are known only
-    where the monitor serves its UI.
+    `watched` the seconds between the first and the latest scrape, and `long_enough` whether that is enough for
+    rates. `problem` says why the monitor did not respond to the last look; empty when it did. Rates per second and
+    dollars per hour are None after one look. `unscored` counts by app and evaluator since the start, `skipped` by
+    reason too. `oldest_pending` is the age in seconds of the oldest pending trace, 0 where there is none; `lag` the
+    messages that Kafka has and the monitor has not read, None without Kafka. `ledger` has the traces received, by
+    outcome, and those pending. Alerts are known only where the monitor serves its UI.
     """
 
     at: float
@@ -89,6 +89,7 @@ class MonitorStatus:
     alerts: Sequence[FiringAlert]
     evaluators: Mapping[str, EvaluatorStatus]
     unscored: Mapping[tuple[str, str], int]
+    skipped: Mapping[tuple[str, str, str], int]
     ledger: Mapping[str, int]
     received_per_second: float | None
     scored_per_second: float | None
@@ -143,6 +144,7 @@ class Watcher:
             alerts=list(self._alerts()),
             evaluators=evaluator_states(newest.states, self._explanations()),
             unscored=newest.unscored,
+            skipped=newest.skipped,
             ledger=newest.ledger,
             received_per_second=received,
             scored_per_second=scored,
