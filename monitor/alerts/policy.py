@@ -173,6 +173,10 @@ class AlertPolicy(Component):
     """How long no window may fire before the alert ends, in whole seconds: keeps one incident from becoming many
     alerts. `0s`: ends at once."""
 
+    optional: bool = False
+    """Whether the policy may stand for an evaluator that is off, for example because there is no judge: it is then
+    silent. Otherwise that is an error."""
+
     @model_validator(mode="after")
     def _consistent(self) -> AlertPolicy:
         if not self.watches_rate and self.severe is None:

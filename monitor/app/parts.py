@@ -152,12 +152,11 @@ async def _open_judges(
 ) -> dict[str, JudgeClient]:
     """Open the judges that have a model, by name, until `stack` is left."""
     found = {}
-    for name, settings in config.all_judges.items():
-        if settings.model is not None:
-            pause = Pause.of(name, settings, runtime)
-            place = place_of(name)
-            opening = open_judge(settings, runtime, rng=random.Random(), begin=begin, pause=pause, place=place)
-            found[name] = await stack.enter_async_context(opening)
+    for name, settings in config.judges_with_models.items():
+        pause = Pause.of(name, settings, runtime)
+        place = place_of(name)
+        opening = open_judge(settings, runtime, rng=random.Random(), begin=begin, pause=pause, place=place)
+        found[name] = await stack.enter_async_context(opening)
     return found
 
 
@@ -206,7 +205,7 @@ def _statuses(config: Config, judges: Mapping[str, JudgeClient], runtime: Runtim
     """Track the status of all configured evaluators."""
     known = [
         TrackedEvaluator(
-            one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=not config.works(one)
+            one.evaluator.name, one.judge if one.evaluator.cost == "judge" else None, off=config.why_off(one)
         )
         for one in config.configured_evaluators
     ]
@@ -225,12 +224,10 @@ def _active(config: Config, runtime: Runtime) -> tuple[ConfiguredEvaluator, ...]
     """Return the evaluators that can work; log once which cannot, and why."""
     active = []
     for configured in config.configured_evaluators:
-        if not config.works(configured):
-            runtime.events.info(
-                Event.EVALUATOR_OFF,
-                "a judged evaluator is off: set `model` of its judge",
-                evaluator=configured.evaluator.name,
-            )
+        why = config.why_off(configured)
+        if why:
+            say = runtime.events.warning if configured.optional else runtime.events.info
+            say(Event.EVALUATOR_OFF, f"an evaluator is off: {why}", evaluator=configured.evaluator.name)
         else:
             active.append(configured)
     return tuple(active)

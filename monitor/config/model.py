@@ -24,7 +24,9 @@ from monitor.extraction.settings import ExtractionSettings
 from monitor.jobs.backfill import BackfillSettings
 from monitor.jobs.canary import CanarySettings
 from monitor.jobs.self_telemetry import TelemetrySettings
+from monitor.judge.classifier import check_classifier
 from monitor.judge.settings import JudgeSettings
+from monitor.judge.setup import place_of
 from monitor.model.external import USER_FEEDBACK
 from monitor.model.outcome import DefectRule, Scale
 from monitor.pipeline.assembly import AssemblySettings
@@ -48,7 +50,7 @@ def listed(section: str, value: object) -> Iterator[tuple[str, Mapping[str, Any]
         yield place, entry
 
 
-BESIDE: Final = ("sample", "defect", "judge", "group")
+BESIDE: Final = ("sample", "defect", "judge", "group", "optional")
 """Keys of an entry of `evaluators` besides `type` and the evaluator's own options."""
 
 _AS_A_RULE: Final = (
@@ -81,6 +83,9 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
     options = dict(entry)
     sample, rule = options.pop("sample", None), options.pop("defect", None)
     judge, group = options.pop("judge", DEFAULT_JUDGE), options.pop("group", "")
+    optional = options.pop("optional", False)
+    if not isinstance(optional, bool):
+        raise ConfigError(f"{place}.optional: must be true or false, not {shown(optional)}")
     for name, given in (("judge", judge), ("group", group)):
         if not isinstance(given, str):
             raise ConfigError(f"{place}.{name}: must be a name, not {shown(given)}")
@@ -91,6 +96,7 @@ def read_evaluator(entry: Mapping[str, Any], place: str) -> ConfiguredEvaluator:
         defect=_evaluator_defect(rule, evaluator, f"{place}.defect").on(evaluator.scale),
         judge=judge,
         group=group,
+        optional=optional,
     )
 
 
@@ -257,8 +263,9 @@ class Config(Section):
     evaluators: Annotated[tuple[EvaluatorEntry, ...], Field(validate_default=True)] = DEFAULT_EVALUATORS  # type: ignore[assignment]
     """What to evaluate. Each entry has `type`, the evaluator's own options, `sample` (share of kept cases; default:
     all), `defect` (`{below: x}`, `{at_least: x}` or `{label: z}`; default: the evaluator's own), `judge` (a name from
-    `judges`; default: the section `judge`) and `group` (evaluators with the same group and judge share one call per
-    case)."""
+    `judges`; default: the section `judge`), `group` (evaluators with the same group and judge share one call per case)
+    and `optional` (`true`: without its judge or extra package it is off; otherwise that is an error). Those of the
+    default are optional."""
 
     feedback: FeedbackSettings = FeedbackSettings()
     """User feedback, and scores from external tools (docs/feedback.md)."""
@@ -392,18 +399,57 @@ class Config(Section):
             if one.severe is not None
         }
 
+    @model_validator(mode="after")
+    def _all_can_work(self) -> Config:
+        """Refuse what was written by hand and cannot work. What the defaults lack is only off."""
+        off = {one.evaluator.name: (one, self.why_off(one)) for one in self.configured_evaluators}
+        if "evaluators" in self.model_fields_set:
+            for index, (name, (one, why)) in enumerate(off.items()):
+                if why and not one.optional:
+                    ways = "Set it" if why.endswith("is not set") else "Do one of the two"
+                    message = f"{ways}, remove the entry, or add `optional: true` to run without it"
+                    raise ConfigError(f"evaluators[{index}]: {name} cannot work: {why}. {message}")
+        for index, policy in enumerate(self.alerts if "alerts" in self.model_fields_set else ()):
+            one, why = off.get(policy.evaluator, (None, ""))
+            if one is not None and why and not policy.optional and not one.optional:
+                message = "Set that up, remove the alert, or add `optional: true` to keep it silent"
+                raise ConfigError(f"alerts[{index}]: {policy.evaluator} is off: {why}. {message}")
+        return self
+
     @property
     def all_judges(self) -> dict[str, JudgeSettings]:
         """All judges by name, including the section `judge`."""
         return {DEFAULT_JUDGE: self.judge, **self.judges}
+
+    @property
+    def judges_with_models(self) -> dict[str, JudgeSettings]:
+        """The judges that have a model, by name, without those that only evaluators would ask that are off."""
+        asking = [one for one in self.configured_evaluators if one.evaluator.cost == "judge"]
+        idle = {one.judge for one in asking} - {one.judge for one in asking if self.works(one)}
+        return {name: one for name, one in self.all_judges.items() if one.model is not None and name not in idle}
 
     def judge_of(self, configured: ConfiguredEvaluator) -> JudgeSettings:
         """Return the settings of the judge that an evaluator uses."""
         return self.judges.get(configured.judge, self.judge)
 
     def works(self, configured: ConfiguredEvaluator) -> bool:
-        """Return whether an evaluator can run: a local one always, a judged one if its judge has a model."""
-        return configured.evaluator.cost == "local" or self.judge_of(configured).model is not None
+        """Return whether an evaluator can run: a local one always, a judged one if there is what its judge needs."""
+        return not self.why_off(configured)
+
+    def why_off(self, configured: ConfiguredEvaluator) -> str:
+        """Return why an evaluator cannot run, without a full stop; empty where it can."""
+        if configured.evaluator.cost == "local":
+            return ""
+        settings, place = self.judge_of(configured), place_of(configured.judge)
+        if settings.model is None:
+            asks = "a classifier" if configured.evaluator.asks == "classifier" else "a language model"
+            return f"it asks {asks}, and {place}.model is not set"
+        if settings.is_classifier:
+            try:
+                check_classifier(settings, place)
+            except ConfigError as error:
+                return str(error)
+        return ""
 
     @property
     def configured_evaluators(self) -> tuple[ConfiguredEvaluator, ...]:

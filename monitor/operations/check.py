@@ -15,9 +15,11 @@ def warnings(config: Config) -> Iterator[str]:
 
     Raises `ConfigError` for what keeps the monitor from starting. Takes seconds for a model that is in no list.
     """
-    for name, settings in config.all_judges.items():
-        if settings.model is None:
-            continue
+    for one in config.configured_evaluators:
+        why = config.why_off(one)
+        if why and one.optional:
+            yield f"{one.evaluator.name} is off, as `optional: true` allows: {why}"
+    for name, settings in config.judges_with_models.items():
         place = place_of(name)
         check_judge_settings(settings, place)
         missing = before_a_call(settings, os.environ, place)

@@ -113,8 +113,9 @@ def _traffic(config: Config) -> Iterator[str]:
 
 def _evaluator(config: Config, one: ConfiguredEvaluator) -> str:
     evaluator, rate, scale = one.evaluator, getattr(one.sampler, "rate", None), one.evaluator.scale
-    if not config.works(one):
-        return f"{evaluator.name} is off: it needs `judge.model`, and none is configured."
+    why = config.why_off(one)
+    if why:
+        return f"{evaluator.name} is off: {why}."
     share = "a sample of the" if rate is None else f"{rate:.3g} of the" if rate < 1 else "all"
     how = "locally" if evaluator.cost == "local" else f"by {config.judge_of(one).model}"
     how += f", in one call with the group {one.group}" if one.group else ""

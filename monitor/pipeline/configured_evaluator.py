@@ -16,7 +16,8 @@ DEFAULT_JUDGE = ""
 class ConfiguredEvaluator:
     """A configured evaluator. Those with the same `group` and `judge` share one call per case.
 
-    `alert_rules` are the defect rules that alerts on it bring themselves.
+    `alert_rules` are the defect rules that alerts on it bring themselves. `optional`: without what it needs, such as a
+    judge, the monitor runs without it.
     """
 
     evaluator: Evaluator
@@ -25,6 +26,7 @@ class ConfiguredEvaluator:
     judge: str = DEFAULT_JUDGE
     group: str = ""
     alert_rules: tuple[DefectRule, ...] = ()
+    optional: bool = False
 
 
 def defects_by(rules: Iterable[DefectRule], score: Score) -> dict[str, bool]:

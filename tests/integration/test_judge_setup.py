@@ -257,7 +257,9 @@ def test_a_model_without_a_provider_is_an_error_at_check_and_at_the_start(tmp_pa
 def test_a_classifier_without_its_extra_is_an_error_that_names_its_judge(tmp_path, name):
     path = written(tmp_path)
     given = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**given, "judges": {"h": {"model": "classifier/nobody/has-this"}}}))
+    evaluators = [{"type": "hhem", "judge": "h"}]
+    given |= {"judges": {"h": {"model": "classifier/nobody/has-this"}}, "evaluators": evaluators}
+    path.write_text(yaml.safe_dump(given))
     done = command(name, "-c", path)
     assert done.exit_code == 2
     assert "judges.h.model" in done.stderr

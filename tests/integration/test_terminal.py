@@ -32,7 +32,7 @@ def rows(tmp_path: Path) -> Path:
 
 def test_check_says_it_in_one_object(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("evaluators: [{type: overlap_groundedness}, {type: groundedness, sample: 5%}]\n")
+    path.write_text("evaluators: [{type: overlap_groundedness}, {type: groundedness, sample: 5%, optional: true}]\n")
     found = json.loads(command("check", "-c", path, "--json").stdout)
     assert found["valid"] is True
     assert any("Receives traces" in line for line in found["does"])

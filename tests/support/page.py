@@ -155,7 +155,7 @@ class Site:
 
     def _config(self) -> Config:
         state = {"path": str(self.folder)}
-        listed = [{"type": name} for name in self.evaluators]
+        listed = [{"type": name, "optional": True} for name in self.evaluators]
         return Config.model_validate({"storage": state, "evaluators": listed, "alerts": []})
 
     def _statuses(self) -> Mapping[str, EvaluatorStatus]:

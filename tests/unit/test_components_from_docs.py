@@ -76,7 +76,7 @@ def test_the_rubric_is_an_evaluator_under_the_configuration_beside_it(tmp_path: 
     (rubric,) = of_page("writing-an-evaluator.md", "markdown")
     (entry,) = of_page("writing-an-evaluator.md", "yaml")
     (tmp_path / "tone.md").write_text(rubric)
-    (tmp_path / "config.yaml").write_text(entry + "alerts: []\n")
+    (tmp_path / "config.yaml").write_text(entry + "alerts: []\njudge: {model: openai/x}\n")
     (assignment,) = config.load(tmp_path / "config.yaml").configured_evaluators
     assert assignment.evaluator.name == "tone"
     judge = ScriptedJudge(lambda question: {"explanation": "'Do it yourself.'", "score": question.schema and 1})

@@ -16,6 +16,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_its_configurations_are_valid_and_their_judges_used(example, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-example")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: True)  # the extra [hhem] is not installed for tests
     loaded = config.parse_text(example)
     assert {one.judge for one in loaded.configured_evaluators} == set(loaded.judges)
 

@@ -74,9 +74,9 @@ class StatusFacts:
     """What is known of one evaluator in this process. Times are wall-clock seconds.
 
     `scored`, `skipped` and `unscored` count the last `WINDOW` seconds; `finished` and `waiting` everything since
-    `started_at`; `last` is the end of the latest evaluation. `off`: its judge has no model. `broken` says why its judge
-    can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met. `latest` is what
-    the newest call met that failed within the window.
+    `started_at`; `last` is the end of the latest evaluation. `off` says why it cannot run at all, `broken` why its
+    judge can never answer. `held_back`: its judge's circuit breaker is open, since `held_back_by` was met. `latest` is
+    what the newest call met that failed within the window.
     """
 
     name: str
@@ -88,7 +88,7 @@ class StatusFacts:
     scored: int = 0
     skipped: int = 0
     unscored: Mapping[UnscoredReason, int] = field(default_factory=dict)
-    off: bool = False
+    off: str = ""
     broken: str = ""
     held_back: bool = False
     held_back_by: str = ""
@@ -158,8 +158,7 @@ def _degraded(facts: StatusFacts) -> EvaluatorStatus | None:
 
 def _never_run(facts: StatusFacts) -> EvaluatorStatus | None:
     if facts.off:
-        why = "It is off: its judge has no model."
-        return EvaluatorStatus(State.NEVER_RUN, why, "Set judge.model, or remove the evaluator.")
+        return EvaluatorStatus(State.NEVER_RUN, f"It is off: {facts.off}.", "Set that up, or remove the evaluator.")
     if facts.finished or facts.waiting:
         return None
     why = f"No answer has reached it since the start {human_duration(facts.now - facts.started_at)} ago."
@@ -253,11 +252,11 @@ class JudgeHealth(Protocol):
 
 
 class TrackedEvaluator(NamedTuple):
-    """An evaluator: the name of its judge, None where it asks none, and whether that judge has no model."""
+    """An evaluator: the name of its judge, None where it asks none, and why it cannot run, empty where it can."""
 
     name: str
     judge: str | None
-    off: bool = False
+    off: str = ""
 
 
 class _Results:

@@ -126,7 +126,9 @@ def test_a_rubric_s_file_is_looked_for_beside_the_configuration(tmp_path, monkey
     rubrics = Path(registry.__file__).parent / "evaluators" / "rubrics"
     text = (rubrics / "relevance.md").read_text().replace("name: relevance", "name: tone")
     (tmp_path / "tone.md").write_text(text)
-    (tmp_path / "config.yaml").write_text("evaluators: [{type: rubric, file: tone.md}]\nalerts: []")
+    (tmp_path / "config.yaml").write_text(
+        "judge: {model: openai/x}\nevaluators: [{type: rubric, file: tone.md}]\nalerts: []"
+    )
     monkeypatch.chdir("/")
     (assignment,) = config.load(tmp_path / "config.yaml").configured_evaluators
     assert assignment.evaluator.name == "tone"
@@ -147,7 +149,7 @@ def test_whatever_stands_in_the_file_it_is_a_configuration_or_a_clear_error(data
 
 def test_check_says_what_is_off_and_why():
     words = "\n".join(describe(config.load(None)))
-    assert "groundedness is off: it needs `judge.model`" in words
+    assert "groundedness is off: it asks a language model, and judge.model is not set" in words
     assert "otlp_grpc on 127.0.0.1:4317" in words
     assert "overlap_groundedness scores all kept cases locally" in words
 
@@ -172,7 +174,7 @@ def test_an_evaluator_whose_own_judge_has_a_model_works_without_the_default_one(
     loaded = config.parse(
         {
             "judges": {"checker": {"model": "small"}},
-            "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance"}],
+            "evaluators": [{"type": "groundedness", "judge": "checker"}, {"type": "relevance", "optional": True}],
         }
     )
     assert [loaded.works(one) for one in loaded.configured_evaluators] == [True, False]
@@ -212,6 +214,7 @@ traffic:
 
 
 HARM = """
+judge: {model: openai/gpt-4o-mini}
 evaluators: [{type: violence, defect: {at_least: medium}}]
 alerts:
 """
@@ -264,7 +267,7 @@ def test_check_names_the_level_of_each_alert():
         describe(
             config.parse_text(
                 HARM + "  - {evaluator: violence, defect: {at_least: high}, critical: 0.1%}\n"
-                "  - {evaluator: violence, warning: 5%}\njudge: {model: openai/gpt-4o-mini}"
+                "  - {evaluator: violence, warning: 5%}"
             )
         )
     )
@@ -286,7 +289,10 @@ def test_single_severe_cases_may_page_beside_alerts_on_rates():
 
 
 def test_what_is_severe_on_a_scale_where_higher_is_better_is_the_level_and_all_worse_ones():
-    text = "evaluators: [{type: groundedness}]\nalerts: [{evaluator: groundedness, severe: {level: mostly_ungrounded}}]"
+    text = (
+        "judge: {model: openai/x}\nevaluators: [{type: groundedness}]\n"
+        "alerts: [{evaluator: groundedness, severe: {level: mostly_ungrounded}}]"
+    )
     assert config.parse_text(text).severe_rules["groundedness"].words == "level mostly_ungrounded or lower (below 3)"
 
 

@@ -220,7 +220,7 @@ def test_a_rubric_with_the_name_of_a_built_in_evaluator_must_say_that_it_replace
     assert "evaluators[0].file" in message
     assert "'relevance' is the name of a built-in evaluator" in message
     assert "`replaces: true`" in message
-    text = "evaluators: [{type: rubric, file: own.md, replaces: true}]\nalerts: []"
+    text = "judge: {model: openai/x}\nevaluators: [{type: rubric, file: own.md, replaces: true}]\nalerts: []"
     (one,) = config.parse_text(text, folder=tmp_path).configured_evaluators
     assert one.evaluator.name == "relevance"
 

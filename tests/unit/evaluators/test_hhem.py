@@ -164,7 +164,8 @@ async def test_a_greeting_about_nothing_claims_nothing():
     ],
 )
 def test_a_judge_of_the_wrong_kind_is_an_error_before_the_start(evaluator, model, told):
-    text = f"judges:\n  other: {{model: {model}}}\nevaluators:\n  - {{type: {evaluator}, judge: other}}\nalerts: []\n"
+    judges = f"judges:\n  other: {{model: {model}, api_base: 'http://127.0.0.1:9'}}\n"
+    text = f"{judges}evaluators:\n  - {{type: {evaluator}, judge: other}}\nalerts: []\n"
     with pytest.raises(ConfigError, match=told):
         config.parse_text(text)
     right = "classifier/x" if evaluator == "hhem" else "openai/gpt-4o-mini"

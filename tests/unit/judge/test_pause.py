@@ -220,5 +220,5 @@ async def test_a_file_that_can_no_longer_be_read_leaves_the_key_as_it_was(tmp_pa
 
 
 def test_a_key_and_a_file_for_it_are_an_error():
-    with pytest.raises(ConfigError, match="api_key_file"):
+    with pytest.raises(ValueError, match="api_key_file: `api_key` is set too"):
         JudgeSettings.model_validate({"model": "m", "api_key": "k", "api_key_file": "f"})

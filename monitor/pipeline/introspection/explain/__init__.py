@@ -87,7 +87,8 @@ class EvaluatorSetup:
 
     `place` is its entry, such as `evaluators[2]`; `judge_place` is the section of its judge. `rate` is its sampling
     rate, None where its sampler is more than a rate; `budget` is the option that holds its budget, such as `per_hour`.
-    `works` is false where its judge has no model. `watched` says whether an alert is configured for it.
+    `works` is false where its judge has no model, or lacks a package. `watched` says whether an alert is configured for
+    it.
     """
 
     name: str

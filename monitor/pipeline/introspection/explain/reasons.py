@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from monitor.judge.settings import CLASSIFIER
 from monitor.judge.setup import UNREACHABLE, PauseCause, cause_in
 from monitor.model.external import USER_FEEDBACK, ScoreSource
 from monitor.model.outcome import SkippedReason, UnscoredReason
@@ -237,8 +238,11 @@ _UNSCORED: Final[Mapping[UnscoredReason, _Made]] = {
 
 
 def off(evaluator: EvaluatorSetup) -> Reason:
-    """Explain that the evaluator's judge has no model."""
+    """Explain that the evaluator's judge has no model, or lacks the packages for it."""
     place = evaluator.judge_place
+    if str(evaluator.judge.get("model") or "").startswith(CLASSIFIER):
+        text = "it is off: its classifier runs in this process, and the packages for that are missing"
+        return Reason(text, f"beside the monitor: install rag-monitor[hhem]; or {place}.api_base: that of a server")
     text = f"it is off: it asks a language model, and the section `{place}` names none"
     return Reason(text, f"{place}.model: for example openai/gpt-4o-mini, with {place}.api_key")
 

@@ -89,7 +89,7 @@ def test_a_schedule_that_leaves_a_day_without_two_runs_is_an_error(given: object
 def test_check_says_what_the_canary_costs_and_nothing_where_there_is_none() -> None:
     told = {
         "judge": {"model": "m"},
-        "evaluators": [{"type": "relevance"}, {"type": "overlap_groundedness"}],
+        "evaluators": [{"type": "relevance", "optional": True}, {"type": "overlap_groundedness"}],
         "alerts": [],
     }
     said = "Evaluates 24 canary cases every 8h, by relevance: up to 72 evaluations a day."

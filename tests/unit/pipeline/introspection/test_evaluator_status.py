@@ -29,7 +29,7 @@ def facts(**known: Any) -> StatusFacts:
     [
         ({"finished": 0}, State.NEVER_RUN, "1 h ago", "rag-monitor why --evaluator relevance"),
         ({"finished": 0, "waiting": 3}, State.OK, "3 answers are being evaluated", ""),
-        ({"finished": 0, "off": True}, State.NEVER_RUN, "no model", "judge.model"),
+        ({"finished": 0, "off": "judge.model is not set"}, State.NEVER_RUN, "judge.model is not set", "remove"),
         ({"scored": 40}, State.OK, "It scored 40 answers in the last 15 minutes.", ""),
         ({"last": NOW - 1800}, State.OK, "the latest finished 30 min ago", ""),
         ({"skipped": 9}, State.OK, "All 9 answers", ""),
@@ -95,7 +95,7 @@ def test_of_several_states_that_apply_the_first_in_the_order_is_told(state):
             "scored": st.integers(0, 100),
             "skipped": st.integers(0, 3),
             "unscored": st.dictionaries(st.sampled_from(list(UnscoredReason)), st.integers(0, 100)),
-            "off": st.booleans(),
+            "off": st.sampled_from(["", "judge.model is not set"]),
             "broken": st.sampled_from(["", "torch is missing"]),
             "held_back": st.booleans(),
             "paused": st.sampled_from([None, PAUSE]),

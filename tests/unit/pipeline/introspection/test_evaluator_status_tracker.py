@@ -36,7 +36,7 @@ class Bench:
             TrackedEvaluator("local", None),
             TrackedEvaluator("big", ""),
             TrackedEvaluator("small", "small"),
-            TrackedEvaluator("idle", "none", off=True),
+            TrackedEvaluator("idle", "none", off="judge.model is not set"),
         ]
         self.tracker = StatusTracker(known, self.judges, self.clock, self.runtime.metrics)
 
