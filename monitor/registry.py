@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from monitor.errors import ConfigError
-from monitor.errors.explanation import explain, nearest
+from monitor.errors.explanation import explain, nearest, placed
 from monitor.stages import Component, Convention
 
 C = TypeVar("C", bound=Component)
@@ -86,9 +86,7 @@ def read(
         keys = ("type", *also)
         raise ConfigError(explain(error, chosen, options, place=place, also=keys, meant=meant(chosen))) from None
     except ConfigError as error:
-        option, _, rest = str(error).partition(": ")
-        named = f"{place}.{option}: {rest}" if option in chosen.model_fields else f"{place}: {error}"
-        raise ConfigError(named) from None
+        raise ConfigError(placed(error, place, chosen.model_fields)) from None
     return made
 
 

@@ -21,13 +21,15 @@ from monitor.alerts.state import AlertState
 from monitor.clock import Clock
 from monitor.config import Config
 from monitor.config.sections import StorageSettings
-from monitor.errors import MonitorError
+from monitor.errors import ConfigError, MonitorError
+from monitor.errors.explanation import placed
 from monitor.jobs.self_telemetry.run import open_telemetry
 from monitor.judge.client import JudgeClient, open_judge
 from monitor.judge.pause import Pause
 from monitor.judge.setup import place_of
 from monitor.model.outcome import EvaluationResult
 from monitor.model.severe import SevereCase
+from monitor.operations.event_loop import unwrap_errors
 from monitor.pipeline.configured_evaluator import ConfiguredEvaluator
 from monitor.pipeline.introspection.evaluator_status import StatusTracker, TrackedEvaluator
 from monitor.pipeline.privacy import PrivacyFilter
@@ -116,8 +118,14 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
     private = _private(config, runtime)
     runtime.events.also(Audit(config.storage.path, clock, runtime.events).on_event)
     sinks: dict[str, Deliver] = {}
-    for name, sink in [("storage", history), *named(config.sinks)]:
-        sinks[name] = private.over(await stack.enter_async_context(sink.open(runtime)))
+    places = ["storage", *(f"sinks[{number}]" for number in range(len(config.sinks)))]
+    for place, (name, sink) in zip(places, [("storage", history), *named(config.sinks)], strict=True):
+        try:
+            with unwrap_errors():
+                opened = await stack.enter_async_context(sink.open(runtime))
+        except ConfigError as error:
+            raise ConfigError(placed(error, place, type(sink).model_fields)) from None
+        sinks[name] = private.over(opened)
     recorder = await stack.enter_async_context(_recording(config.storage, runtime))
     severe_file = _severe_file(config, runtime, stack)
     log = SevereLog(config.alerts, config.severe_rules, _load(severe_file, runtime)) if severe_file else None

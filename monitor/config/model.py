@@ -410,8 +410,11 @@ class Config(Section):
                     message = f"{ways}, remove the entry, or add `optional: true` to run without it"
                     raise ConfigError(f"evaluators[{index}]: {name} cannot work: {why}. {message}")
         for index, policy in enumerate(self.alerts if "alerts" in self.model_fields_set else ()):
-            one, why = off.get(policy.evaluator, (None, ""))
-            if one is not None and why and not policy.optional and not one.optional:
+            watched = off.get(policy.evaluator)
+            if watched is None:
+                continue
+            one, why = watched
+            if why and not policy.optional and not one.optional:
                 message = "Set that up, remove the alert, or add `optional: true` to keep it silent"
                 raise ConfigError(f"alerts[{index}]: {policy.evaluator} is off: {why}. {message}")
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -137,6 +137,12 @@ def shown(value: object) -> str:
     if value is None:
         return "empty"
     return f"{value!r:.{_LONGEST}}"
+
+
+def placed(error: Exception, place: str, options: Container[str]) -> str:
+    """Return an error's message with its place: that of an option, if the message begins with the name of one."""
+    option, _, rest = str(error).partition(": ")
+    return f"{place}.{option}: {rest}" if rest and option in options else f"{place}: {error}"
 
 
 def unknown_key(key: str, allowed: Sequence[str], meant: Mapping[str, str] | None = None) -> str:

@@ -24,5 +24,5 @@ def warnings(config: Config) -> Iterator[str]:
         check_judge_settings(settings, place)
         missing = before_a_call(settings, os.environ, place)
         if missing is not None:
-            what = remedy(missing.cause, place, model=settings.model)
+            what = remedy(missing.cause, place, model=settings.model or "")
             yield f"{place}: {missing.why}; its evaluators will be paused. To fix it: {what}"

@@ -16,6 +16,8 @@ from functools import partial
 import anyio
 
 from monitor.alerts.self_alert import SelfAlertChecks
+from monitor.errors import ConfigError
+from monitor.errors.explanation import placed
 from monitor.extraction.settings import ExtractionSettings
 from monitor.pipeline.assembly.traces import Assembly
 from monitor.pipeline.feedback.processor import FeedbackProcessor
@@ -120,8 +122,8 @@ class Pipeline:
                 for _ in range(_READERS):
                     work.start_soon(self._readers.run)
                 async with anyio.create_task_group() as doors:
-                    for source in self._sources:
-                        doors.start_soon(source.run, self._ingest, self._runtime, partial(listening, source))
+                    for number, source in enumerate(self._sources):
+                        doors.start_soon(self._receive, number, source, partial(listening, source))
                     doors.start_soon(self._recover)
                     await stop.wait()
                     self._runtime.health.stopping()
@@ -129,6 +131,12 @@ class Pipeline:
                 with anyio.move_on_after(self._drain):
                     await self._in_flight.idle()  # open traces are not waited for: they are safe where they came from
                 work.cancel_scope.cancel()
+
+    async def _receive(self, number: int, source: Source, listening: Callable[[str], None]) -> None:
+        try:
+            await source.run(self._ingest, self._runtime, listening)
+        except ConfigError as error:
+            raise ConfigError(placed(error, f"sources[{number}]", type(source).model_fields)) from None
 
     def open_trace(self, request_id: str) -> OpenTrace | None:
         """Return a trace that is not complete yet."""

@@ -83,10 +83,10 @@ class HttpSink(Sink):
         try:
             verify = self.tls.context() if self.tls is not None else True
         except ConfigError as error:
-            raise ConfigError(f"{name}: tls: {error}") from None
+            raise ConfigError(f"tls: {error}") from None
         headers = {"user-agent": f"rag-monitor/{__version__}", **self.headers()}
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
-            raise ConfigError(f"{name}: a key must be plain ASCII, without line breaks")
+            raise ConfigError("a key must be plain ASCII, without line breaks")
         async with httpx.AsyncClient(headers=headers, timeout=self.timeout, verify=verify) as client:
             api = Api(client, self.url, runtime.clock, random.Random(), name=name)
 

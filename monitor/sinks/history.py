@@ -115,5 +115,5 @@ class HistorySink(Sink, HistoryOptions):
 
     def _file(self) -> Path:
         if self.path is None:
-            raise ConfigError("history: path: required without a storage folder")
+            raise ConfigError("path: required without a storage folder")
         return self.path

@@ -71,7 +71,7 @@ class _RotatingFile:
         try:
             self._reopen()
         except OSError as error:
-            raise ConfigError(f"jsonl: path: cannot open {self._path}: {error.strerror}") from None
+            raise ConfigError(f"path: cannot open {self._path}: {error.strerror}") from None
 
     def write(self, results: list[EvaluationResult]) -> None:
         """Write all of these or none: lines that a full disk cut off are removed, so that each line is whole."""

@@ -72,7 +72,7 @@ class OtelEvents(OtlpSettings, Sink):
     @asynccontextmanager
     async def open(self, runtime: Runtime) -> AsyncIterator[Deliver]:
         """Open the exporter. Raises `ConfigError` for an unusable file; delivering raises `MonitorError` on failure."""
-        target, where = self.target("otel_events"), urlsplit(self.endpoint).netloc
+        target, where = self.target(), urlsplit(self.endpoint).netloc
         write = await anyio.to_thread.run_sync(_writer)
         idle = [await anyio.to_thread.run_sync(OtlpSender, target) for _ in range(_IN_FLIGHT)]
 

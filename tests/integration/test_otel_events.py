@@ -196,7 +196,7 @@ async def test_encryption_with_an_authority_of_ones_own_and_a_client_certificate
             with pytest.raises(Overloaded):
                 await deliver(sink(kind, at, tls=refused, timeout=1.5))
         assert len(receiver.intake.items) == 1
-    with pytest.raises(ConfigError, match=r"otel_events: tls: .*none\.pem"):
+    with pytest.raises(ConfigError, match=r"^tls: .*none\.pem"):
         await deliver(sink(kind, at, tls={"ca_file": tmp_path / "none.pem"}))
 
 

@@ -12,7 +12,7 @@ from tests.support.service import BAD, GOOD, RagService
 from tests.support.tools import wait_until
 
 CONFIG = {
-    "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness"}],
+    "evaluators": [{"type": "overlap_groundedness"}, {"type": "groundedness", "optional": True}],
     "alerts": [{"evaluator": "overlap_groundedness", "warning": "5%", "windows": [{"window": "1m", "z": 2}]}],
     "slices": ["gen_ai.request.model", "tenant"],
     "ui": {"url": "http://monitor.example", "trace_url": "https://traces.example/{trace_id}"},

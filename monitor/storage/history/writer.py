@@ -42,7 +42,7 @@ class Writer:
         try:
             make_private(self._path)
         except OSError as error:
-            raise ConfigError(f"history: path: {self._path} cannot be opened: {error.strerror}") from None
+            raise ConfigError(f"path: {self._path} cannot be opened: {error.strerror}") from None
         try:
             with self._file.reading():
                 self._load_users()

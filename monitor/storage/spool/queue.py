@@ -183,7 +183,11 @@ class Spool:
         try:
             await self._load()
         except StoreFailed as failed:
-            self._say(Event.SPOOL_FAILED, f"the spool cannot be opened yet: {failed}", serious=True)
+            self._say(
+                Event.SPOOL_FAILED,
+                f"storage.path: the spool cannot be opened, and is tried again: {failed}",
+                serious=True,
+            )
         committer = asyncio.create_task(self._commit(), name="spool commits")
         try:
             yield

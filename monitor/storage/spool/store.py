@@ -222,7 +222,7 @@ class SpoolDatabase:
             make_private(self._path)
         except OSError as error:
             if self._left is None and error.errno in _NEVER:
-                raise ConfigError(f"cannot use {self._path} for the spool: {error.strerror}") from None
+                raise ConfigError(f"storage.path: {self._path} cannot be opened: {error.strerror}") from None
             raise
 
     def _survey(self, db: sqlite3.Connection) -> sqlite3.Connection:

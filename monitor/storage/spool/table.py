@@ -109,7 +109,7 @@ def connect(path: Path, *, most_pages: int, erase: bool = False) -> sqlite3.Conn
     except sqlite3.Error as error:
         if code_of(error) == sqlite3.SQLITE_BUSY:
             raise ConfigError(
-                f"{path} is in use by another process; give each process its own `storage.path`"
+                f"storage.path: {path} is in use by another process; give each process its own folder"
             ) from None
         raise
     db.text_factory = bytes  # a damaged row may hold a text that is no UTF-8

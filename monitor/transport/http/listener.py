@@ -60,7 +60,7 @@ def bind(host: str, port: int) -> socket.socket:
         )[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise ConfigError(f"host {host!r} is not an address of this machine: {error.strerror}") from None
+        raise ConfigError(f"host: {host!r} is not an address of this machine: {error.strerror}") from None
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
@@ -72,7 +72,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def cannot_listen(host: str, port: int, why: str) -> ConfigError:
     """Return the error for a port that is taken or not permitted."""
-    return ConfigError(f"cannot listen on {in_words(host, port)}: {why}")
+    return ConfigError(f"port: cannot listen on {in_words(host, port)}: {why}")
 
 
 def in_words(host: str, port: int) -> str:

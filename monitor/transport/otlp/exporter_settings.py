@@ -67,13 +67,13 @@ class OtlpSettings(Component):
             )
         return self
 
-    def target(self, place: str) -> Target:
+    def target(self, place: str = "") -> Target:
         """Return an exporter's target. Raises `ConfigError`, prefixed with `place`, if a `tls` file cannot be used."""
         if self.tls is not None:
             try:
                 self.tls.context()
             except ConfigError as error:
-                raise ConfigError(f"{place}: tls: {error}") from None
+                raise ConfigError(f"{place}{'.' if place else ''}tls: {error}") from None
         tls = self.tls or ClientTls()
         return Target(
             self.endpoint or "",

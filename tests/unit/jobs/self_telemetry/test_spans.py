@@ -127,7 +127,7 @@ def test_nothing_of_the_environment_decides_what_is_sampled(monkeypatch: pytest.
 
 def test_a_file_that_cannot_work_is_said_before_anything_is_sent(tmp_path: Path) -> None:
     given = {"endpoint": "https://h:4317", "tls": {"ca_file": str(tmp_path / "none.pem")}}
-    with pytest.raises(ConfigError, match=r"telemetry: tls: .*none\.pem"):
+    with pytest.raises(ConfigError, match=r"telemetry.tls: .*none\.pem"):
         TelemetrySettings.model_validate(given).target("telemetry")
 
 

@@ -1,0 +1,73 @@
+"""`rag-monitor run` where it cannot start: one line that names the section and the option, and exit status 2."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.command import start
+
+
+@contextmanager
+def taken() -> Iterator[int]:
+    """A port that another server listens on."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def refused(folder: Path, **given: Any) -> str:
+    """What `run` says last."""
+    path = folder / "config.yaml"
+    base = {
+        "sources": [{"type": "otlp_http", "port": 0}],
+        "sinks": [{"type": "prometheus", "port": 0}],
+        "storage": {"path": str(folder / "state"), "max_size": "1MiB"},
+    }
+    path.write_text(yaml.safe_dump({**base, **given}))
+    with start("run", "-c", path) as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2, errors
+    return errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("section", "entries", "place"),
+    [
+        ("sources", [{"type": "otlp_http", "port": 0}, {"type": "otlp_http"}], "sources[1].port"),
+        ("sources", [{"type": "otlp_grpc"}], "sources[0].port"),
+        ("sinks", [{"type": "prometheus"}], "sinks[0].port"),
+    ],
+)
+def test_a_port_in_use_is_named_with_its_section(tmp_path, section, entries, place):
+    with taken() as port:
+        entries = [{"port": port, **one} for one in entries]
+        assert refused(tmp_path, **{section: entries}).startswith(f"{place}: cannot listen on 127.0.0.1:{port}: ")
+
+
+def test_a_host_that_is_not_of_this_machine_is_named_with_its_section(tmp_path):
+    entry = {"type": "otlp_http", "host": "no.such.invalid", "port": 0, "insecure": True}
+    said = refused(tmp_path, sources=[entry])
+    assert said.startswith("sources[0].host: 'no.such.invalid' is not an address of this machine")
+
+
+@pytest.mark.parametrize("folder", ["file/state", "/proc/none"])
+def test_a_folder_that_cannot_be_written_is_named_with_its_option(tmp_path, folder):
+    (tmp_path / "file").write_text("")
+    said = refused(tmp_path, storage={"path": str(tmp_path / folder)})
+    assert said.startswith("storage.path: ")
+    assert "cannot be opened" in said
+
+
+def test_a_file_of_results_that_cannot_be_written_is_named_with_its_option(tmp_path):
+    (tmp_path / "file").write_text("")
+    sink = {"type": "jsonl", "path": str(tmp_path / "file" / "results.jsonl")}
+    said = refused(tmp_path, sinks=[{"type": "prometheus", "port": 0}, sink])
+    assert said.startswith("sinks[1].path: cannot open")
