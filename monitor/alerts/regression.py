@@ -15,6 +15,7 @@ from textwrap import indent
 
 from monitor.alerts.policy import Family, Severity
 from monitor.alerts.prometheus.promql import (
+    DEFECT_WORDS,
     JUDGING,
     OF_PAIR,
     ON_VERSION,
@@ -213,7 +214,7 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         fires.append(f"  {z} > {OF_PAIR} {needed}{also}")
         if change.HELD[window.length] < math.inf:
             holds.append(f"  {z} > {change.HELD[window.length]:g}{also}")
-    firing = f'ALERTS{{alertname="{NAME}",alertstate="firing",severity="{severity}"}}'
+    firing = f'ALERTS{{alertname="{NAME}",alertstate="firing",severity="{severity}",defect_rule=""}}'
     before = f"last_over_time({firing}[{format_duration(max(_MISSED * interval, _LOOKED_BACK))}])"
     days = f"count_over_time({VERSION}evaluation_weight:clean1d[6d23h59m:1d] offset 1d)"
     hour, day = (_said(window) for window in (HOUR, DAY))
@@ -222,6 +223,7 @@ def _regression(severity: Severity, runbooks: str, interval: float) -> Rule:
         f" {change.BASELINE_DAYS} days before ("
         + lookup(f"{VERSION}defect_ratio:{_base(DAY)}", "humanizePercentage")
         + f"): {hour}; {day}."
+        + DEFECT_WORDS
     )
     return alert(
         NAME,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from monitor.alerts.policy import AlertPolicy, AlertWindow, Severity
 from monitor.alerts.prometheus.promql import (
     BY_VERSION,
+    DEFECT_WORDS,
     JUDGING,
     OF_PAIR,
     ON_VERSION,
@@ -134,6 +135,7 @@ def defect_rate_high(
         + " of "
         + lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
         + " scored."
+        + DEFECT_WORDS
     )
     return alert(
         NAME,
@@ -147,13 +149,18 @@ def defect_rate_high(
 def selector(policy: AlertPolicy, policies: Sequence[AlertPolicy]) -> str:
     """Select the thresholds that come from `policy`: of its app, or of all apps without a policy of their own."""
     of = f",evaluator={quoted(policy.evaluator)}"
+    if policy.defect is not None:
+        of += f",defect_rule={quoted(policy.defect.name)}"
     if policy.app is not None:
         return f"{of},app={quoted(policy.app)}"
-    own = [other.app for other in policies if other.evaluator == policy.evaluator and other.app is not None]
+    same = [one for one in policies if (one.evaluator, one.defect) == (policy.evaluator, policy.defect)]
+    own = [other.app for other in same if other.app is not None]
     return of + "".join(f",app!={quoted(app)}" for app in own)
 
 
 def stated_labels(policy: AlertPolicy) -> dict[str, str]:
     """Labels that the alert has anyway; written out, they tell rules of the same name apart."""
     stated = {"evaluator": policy.evaluator, **({"app": policy.app} if policy.app is not None else {})}
+    if policy.defect is not None:
+        stated["defect_rule"] = policy.defect.name
     return {name: value.replace("{{", '{{ "{{" }}') for name, value in stated.items()}

@@ -41,6 +41,10 @@ def plan(
     evaluator: Annotated[
         str | None, typer.Option("--evaluator", help="Use the alert policy and the judge of this evaluator.")
     ] = None,
+    defect_rule: Annotated[
+        str | None,
+        typer.Option("--defect-rule", help="With several alerts on the evaluator: the `defect` rule, such as `high`."),
+    ] = None,
     severe_error: Annotated[
         str,
         typer.Option("--severe-error", help="For alerts on severe cases: how many harmless answers seem severe once."),
@@ -59,6 +63,7 @@ def plan(
         _options.read("--worse", parse_rate, worse),
         threshold=_options.read("--threshold", parse_rate, threshold) if threshold is not None else None,
         evaluator=evaluator,
+        defect_rule=defect_rule,
     )
     volumes = _options.read("--scored-per-hour", _numbers, scored_per_hour)
     tokens_in, tokens_out = _options.read("--tokens", _two_numbers, tokens)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.alerts.policy import DEFAULT_WINDOWS, policy_for
+from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, policies_for
 from monitor.alerts.threshold import Z_OVER
 from monitor.config import Config
 from monitor.errors import ConfigError
@@ -139,26 +139,49 @@ class Plan:
 
 
 def question_for(
-    config: Config, rate: float, worse: float, *, threshold: float | None = None, evaluator: str | None = None
+    config: Config,
+    rate: float,
+    worse: float,
+    *,
+    threshold: float | None = None,
+    evaluator: str | None = None,
+    defect_rule: str | None = None,
 ) -> PlanQuestion:
     """Return the question for the alert policy of `evaluator`, or for the default rules.
 
-    The default threshold is the lowest of the policy, or halfway between both rates. Raises `ConfigError`.
+    `defect_rule` names the policy's own defect rule, such as `high`, where there are several policies. The default
+    threshold is the lowest of the policy, or halfway between both rates. Raises `ConfigError`.
     """
-    policy = None
-    if evaluator is not None:
-        policy = policy_for(config.alerts, "", evaluator)
-        if policy is None and not any(one.severe and one.evaluator == evaluator for one in config.alerts):
-            known = ", ".join(sorted({one.evaluator for one in config.alerts if one.app is None})) or "none"
-            raise ConfigError(
-                f"evaluator: no alert policy for {evaluator!r} on all apps; there are policies for {known}"
-            )
+    policy = _policy(config, evaluator, defect_rule) if evaluator is not None else None
     if threshold is None:
         halfway = (rate + worse) / 2
         threshold = min(policy.thresholds.values(), default=halfway) if policy is not None else halfway
     windows = policy.by_length if policy is not None else DEFAULT_WINDOWS
     family = policy.regression if policy is not None and policy.regression is not None else "default"
     return PlanQuestion(rate, worse, threshold, tuple((one.window, one.z) for one in windows), str(family))
+
+
+def _policy(config: Config, evaluator: str, defect_rule: str | None) -> AlertPolicy | None:
+    """Return the policy of an evaluator for all apps; None if it has only one on single severe cases."""
+    found = {
+        one.defect.name if one.defect is not None else "": one for one in policies_for(config.alerts, "", evaluator)
+    }
+    if defect_rule is not None and defect_rule not in found:
+        known = ", ".join(repr(name) for name in found if name) or "none"
+        raise ConfigError(
+            f"defect_rule: no alert policy of {evaluator!r} has the rule {defect_rule!r}; there are: {known}"
+        )
+    if defect_rule is not None:
+        return found[defect_rule]
+    if "" in found or len(found) == 1:
+        return found.get("") or next(iter(found.values()))
+    if found:
+        known = ", ".join(repr(name) for name in found)
+        raise ConfigError(f"defect_rule: {evaluator!r} has several alert policies, choose one: {known}")
+    if any(one.severe is not None and one.evaluator == evaluator for one in config.alerts):
+        return None
+    known = ", ".join(sorted({one.evaluator for one in config.alerts if one.app is None})) or "none"
+    raise ConfigError(f"evaluator: no alert policy for {evaluator!r} on all apps; there are policies for {known}")
 
 
 def price_for(

@@ -103,3 +103,16 @@ def test_the_false_pages_of_an_alert_on_severe_cases_are_stated(tmp_path: Path) 
     printed = command("plan", *asked).stdout
     assert "RagSevereCase, violence, level high (6 or more): false pages in 30 days" in printed
     assert "one severe case in 20" in printed
+
+
+def test_the_policy_is_chosen_by_its_own_defect_rule(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    alerts = [
+        {"evaluator": "violence", "defect": {"at_least": "low"}, "warning": "5%"},
+        {"evaluator": "violence", "defect": {"at_least": "high"}, "critical": "30%"},
+    ]
+    path.write_text(yaml.safe_dump({"evaluators": [{"type": "violence"}], "alerts": alerts}))
+    asked = ("-c", path, "--evaluator", "violence", "--scored-per-hour", "10", "--worse", "40%")
+    assert planned(*asked, "--defect-rule", "high")["question"]["threshold"] == 0.3
+    refused = command("plan", *asked)
+    assert "choose one: 'low or higher', 'high'" in str(refused.exception)

@@ -26,6 +26,13 @@ OWN_EVALUATORS = 'unless on (evaluator)\nmax_over_time(ragmonitor_evaluator_info
 """Leaves out external scores: that they are missing or cannot be read says nothing about the monitor."""
 
 
+DEFECT_WORDS = (
+    '{{ with printf "ragmonitor_evaluator_info{evaluator=%q}" $labels.evaluator | query }}'
+    ' A defect is: {{ . | first | label "defect" }}.{{ end }}'
+)
+"""A template for what is a defect by the evaluator's own rule, as the monitor exports it; nothing where it does not."""
+
+
 def record(name: str, expression: str, **labels: str) -> Rule:
     """Make a recording rule."""
     return {"record": name, "expr": expression, **({"labels": labels} if labels else {})}

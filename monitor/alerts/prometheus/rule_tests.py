@@ -14,6 +14,7 @@ from typing import Any
 from monitor.alerts import regression, threshold
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
 from monitor.alerts.prometheus import severe
+from monitor.alerts.prometheus.by_defect_rule import tested_by_defect_rule
 from monitor.alerts.prometheus.promql import dump
 from monitor.alerts.prometheus.promtool import (
     DAY,
@@ -52,12 +53,22 @@ def render_tests(policies: Sequence[AlertPolicy], *, rules_file: str = "rules.ym
         "group_eval_order": [group["name"] for group in groups(policies)],
         "tests": [
             *(test for one in on_rates for item in one.thresholds.items() for test in _threshold(one, *item)),
-            *_regressions(policies),
+            *_regressions(on_rates),
+            *_by_own_rules(policies),
             *severe.tests(policies),
             *(test for alert in self_alerts() for test in alert.tests()),
         ],
     }
     return _HEADER + dump(document)
+
+
+def _by_own_rules(policies: Sequence[AlertPolicy]) -> Iterator[Test]:
+    """Yield the same tests for alerts with their own defect rule."""
+    for one in policies:
+        if one.defect is not None:
+            tests = [test for item in one.thresholds.items() for test in _threshold(one, *item)]
+            for test in (*tests, *_regressions([one])):
+                yield tested_by_defect_rule(test, one.defect.name)
 
 
 def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterator[Test]:

@@ -13,14 +13,18 @@ from monitor.alerts import regression
 from monitor.alerts.catalogue import in_rule
 from monitor.alerts.policy import DEFAULT_WINDOWS, AlertPolicy, Severity, needs_baselines
 from monitor.alerts.prometheus import calibration, severe
+from monitor.alerts.prometheus.by_defect_rule import by_defect_rule
 from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
 from monitor.alerts.prometheus.rates import SHOWN, rates
 from monitor.alerts.self_alert import SelfAlert, self_alerts
 from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, selector, stated_labels
 from monitor.quantities import format_duration
-from monitor.statistics.change import DAY
+from monitor.statistics.change import DAY, WINDOWS
 from monitor.statistics.rates import Z_95
 
+_NEEDED = tuple(window.length for window in WINDOWS if window.length <= DAY)
+"""Windows whose sums other groups read: baselines, and what is usual in a day."""
+_BY_RULE = "-by-rule"  # what the names of groups by the defect rules of alerts end in
 HEADER = "# Written by `rag-monitor rules` from the alert policies of the configuration. Do not edit.\n"
 
 
@@ -48,12 +52,30 @@ def render_resource(
 
 def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float = 60.0, page: str = "") -> list[Rule]:
     """Return the groups of a rules file; groups that record what others read come first."""
-    with_severe = any(one.severe is not None for one in policies)
-    policies = [one for one in policies if one.defect is None]
+    own = [one for one in policies if one.defect is not None]
+    found = _on_rates([one for one in policies if one.defect is None], runbooks, interval, shown=True)
+    if own:
+        groups_of_own = _on_rates(own, runbooks, interval, shown=False)
+        found += [(f"{name}{_BY_RULE}", by_defect_rule(rules)) for name, rules in groups_of_own]
+    if any(one.severe is not None for one in policies):
+        found.append(("ragmonitor-severe", [*severe.records(), *severe.alerts(runbooks)]))
+    found.append(("ragmonitor-health", _health(runbooks)))
+    found.append(("ragmonitor-calibration", calibration.records()))
+    for name, rules in found:
+        for rule in rules:
+            if "alert" in rule:
+                rule["annotations"] |= in_rule(rule["alert"], page, by_rule=name.endswith(_BY_RULE))
+    return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]
+
+
+def _on_rates(
+    policies: Sequence[AlertPolicy], runbooks: str, interval: float, *, shown: bool
+) -> list[tuple[str, list[Rule]]]:
+    """Return the groups about rates, by name; `shown`: also what other groups and dashboards read."""
     with_baselines = needs_baselines(policies)
     asked = _limits(policies)
-    limits = {window: asked.get(window, (set(), set())) for window in {*asked, *SHOWN}}
-    for window in SHOWN:
+    limits = {window: asked.get(window, (set(), set())) for window in {*asked, *(SHOWN if shown else _NEEDED)}}
+    for window in SHOWN if shown else ():
         lower, upper = limits[window]
         limits[window] = (lower | {Z_95}, upper | {Z_95})
     found = [
@@ -65,13 +87,7 @@ def groups(policies: Sequence[AlertPolicy], runbooks: str = "", interval: float 
     found.append(("ragmonitor-alerts", _alerts(policies, runbooks)))
     if with_baselines:
         found.append(("ragmonitor-regression", regression.alerts(runbooks, interval)))
-    if with_severe:
-        found.append(("ragmonitor-severe", [*severe.records(), *severe.alerts(runbooks)]))
-    found.append(("ragmonitor-health", _health(runbooks)))
-    found.append(("ragmonitor-calibration", calibration.records()))
-    for rule in (rule for _, rules in found for rule in rules if "alert" in rule):
-        rule["annotations"] |= in_rule(rule["alert"], page)
-    return [{"name": name, "interval": format_duration(interval), "rules": rules} for name, rules in found]
+    return found
 
 
 def _health(runbooks: str) -> list[Rule]:
