@@ -114,7 +114,7 @@ def _by_rule(
                 rate=rate.rate if rate else None,
                 lower=rate.lower if rate else None,
                 upper=rate.upper if rate else None,
-                judged=rate.judged if rate else 0,
+                evaluated=rate.judged if rate else 0,
                 defects=rate.defects if rate else 0,
                 thresholds=context.thresholds(*pair, rule),
             )

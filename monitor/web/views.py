@@ -272,7 +272,8 @@ class RuleRateView(ApiModel):
     rate: float | None
     lower: float | None
     upper: float | None
-    judged: int
+    evaluated: int
+    """Scored answers."""
     defects: int
     thresholds: dict[str, float]
 

@@ -56,7 +56,7 @@ POLICIES = (
 
 def assigned(name: str) -> ConfiguredEvaluator:
     evaluator = registry.read("evaluators", {"type": name}, Evaluator, "here")
-    return ConfiguredEvaluator(evaluator, Uniform(rate=1.0), evaluator.default_defect)
+    return ConfiguredEvaluator(evaluator, Uniform(rate=1.0), evaluator.default_defect.on(evaluator.scale))
 
 
 def answer(

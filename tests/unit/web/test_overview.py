@@ -185,3 +185,31 @@ async def test_an_alert_about_no_app_stands_by_itself(site):
     found = await overview.overview(site.context, window="1h", app="", started_at=NOW)
     assert [one.name for one in found.alerts] == ["RagDefectRateHigh"]
     assert found.state == "critical"
+
+
+async def test_the_rate_by_an_own_rule_of_an_alert_is_shown_beside_that_of_the_evaluator(tmp_path):
+    site = Site(tmp_path)
+    pair = ("shop", "groundedness")
+    site.judge(*pair, good=980, bad=20)
+    by_rule = site.ruled.of("groundedness", "mostly_ungrounded or lower")
+    for number in range(1000):
+        by_rule.add(*pair, NOW - 60, 1.0, number < 60)
+    (app,) = (await seen(site)).apps
+    (shown,) = [one for one in app.rates if one.evaluator == "groundedness"]
+    assert (shown.defects, shown.rate) == (20, 0.02)
+    assert shown.defect == "level mostly_ungrounded or lower (below 3)"
+    (own,) = shown.by_rule
+    assert (own.defect_rule, own.state, own.defects, own.rate) == ("mostly_ungrounded or lower", "critical", 60, 0.06)
+    assert own.thresholds == {"critical": 0.01}
+    assert shown.state == "critical"
+    assert [one.defect_rule for one in shown.firing] == ["mostly_ungrounded or lower"]
+
+
+async def test_an_own_rule_with_too_little_data_leaves_the_state_of_the_rate_alone(tmp_path):
+    site = Site(tmp_path)
+    pair = ("shop", "groundedness")
+    site.judge(*pair, good=980, bad=20)
+    site.ruled.of("groundedness", "mostly_ungrounded or lower").add(*pair, NOW - 60, 1.0, False)
+    (app,) = (await seen(site)).apps
+    (shown,) = [one for one in app.rates if one.evaluator == "groundedness"]
+    assert (shown.state, shown.by_rule[0].state) == ("ok", "not_enough_data")

@@ -83,3 +83,36 @@ def test_an_explanation_of_another_state_is_left_out() -> None:
     stale = {"groundedness": {"state": "paused", "why": "The key.", "remedy": "Another key."}}
     found = evaluator_states({"groundedness": "error", "tone": "unheard_of"}, stale)
     assert {name: (one.state, one.why) for name, one in found.items()} == {"groundedness": (State.ERROR, "")}
+
+
+def test_a_rate_by_an_own_rule_of_an_alert_has_a_row_a_threshold_and_a_state_of_its_own() -> None:
+    fake = FakeMonitor()
+    fake.judge(1000, 10)
+    metrics = fake.metrics
+    metrics.rule_alert_threshold.labels("shop", "groundedness", "ungrounded", "critical").set(0.05)
+    for defect, number in (("true", 300), ("false", 700)):
+        labels = ("shop", "groundedness", "v1", "ungrounded", defect)
+        metrics.rule_evaluations.labels(*labels).inc(number)
+        metrics.rule_weight.labels(*labels).inc(number)
+        metrics.rule_weight_squares.labels(*labels).inc(number)
+    watcher = fake.watcher()
+    watcher.look(START)
+    status = watcher.status()
+    usual, own = status.rates
+    assert (usual.defect_rule, usual.state, dict(usual.thresholds)) == ("", "ok", {"warning": 0.1, "critical": 0.3})
+    assert (own.defect_rule, own.state, dict(own.thresholds)) == ("ungrounded", "critical", {"critical": 0.05})
+    assert (usual.since_start.defects, own.since_start.defects) == (10, 300)
+
+
+def test_the_json_api_knows_the_state_by_each_rule() -> None:
+    fake = FakeMonitor()
+    fake.judge(1000, 10)
+    labels = ("shop", "groundedness", "v1", "ungrounded", "true")
+    fake.metrics.rule_evaluations.labels(*labels).inc(1)
+    fake.metrics.rule_weight.labels(*labels).inc(1)
+    rate = {"app": "shop", "evaluator": "groundedness", "state": "warning"}
+    by_rule = [{"defect_rule": "ungrounded", "state": "not_enough_data"}, "odd"]
+    fake.overview = {"apps": [{"rates": [{**rate, "by_rule": by_rule}]}]}
+    watcher = fake.watcher()
+    watcher.look(START)
+    assert [one.state for one in watcher.status().rates] == ["warning", "not_enough_data"]
