@@ -20,7 +20,7 @@ def board() -> build.Dashboard:
         Chosen(evaluators=_EVALUATORS),
         [
             Row("$evaluator", [_rate(), _mean(), _scores(), _judged()], repeat="evaluator"),
-            Row("Data in the traces", [_seen(), _without(), _skipped(), _seconds(), _tokens()]),
+            Row("Data in the traces", [_context(), _seen(), _without(), _skipped(), _seconds(), _tokens()]),
         ],
     )
 
@@ -72,6 +72,29 @@ def _judged() -> Panel:
         Query(increase("ragmonitor_skipped_total", ONE_APP, EVALUATOR, by=""), "skipped"),
         Query(increase("ragmonitor_unscored_total", ONE_APP, EVALUATOR, by=""), "unscored"),
         empty="nothing scored in this time",
+    )
+
+
+def _context() -> Panel:
+    def share(evaluator: str) -> str:
+        named, family = f'evaluator="{evaluator}"', "ragmonitor_evaluation_weight_total"
+        found = increase(family, ONE_APP, named, 'defect="true"', by="")
+        return f"{found}\n/ ({increase(family, ONE_APP, named, by='')} > 0)"
+
+    named = 'evaluator="context_not_recorded"'
+    without = increase("ragmonitor_skipped_total", ONE_APP, named, 'reason="no_retrieval"', by="")
+    every = increase("ragmonitor_evaluations_selected_total", ONE_APP, named, by="")
+    return curve(
+        "How the context came about",
+        "Of the answers with a retrieval, the share whose retrieval found nothing and the share whose texts were not"
+        " recorded; of all answers, the share without any retrieval. Alerts on the first two: `RagRetrievalEmptyHigh`"
+        " and `RagContextNotRecorded`.",
+        SHARE,
+        Query(share("retrieval_empty"), "found nothing"),
+        Query(share("context_not_recorded"), "not recorded"),
+        Query(f"{without}\n/ ({every} > 0)", "no retrieval"),
+        most=1.0,
+        empty="no requests",
     )
 
 

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from monitor.alerts import regression, severe, threshold
+from monitor.alerts import rate_names, regression, severe
 from monitor.alerts.policy import Severity
 from monitor.alerts.self_alert import ResultSelector, self_alerts
 from monitor.alerts.state import AlertState
 
-RATES: Final = (threshold.NAME, regression.NAME)
+RATES: Final = (*rate_names.NAMES, regression.NAME)
 """The names of the alerts on rates."""
 ANNOTATION: Final = "answers_url"
 
@@ -163,7 +163,7 @@ def table(runbooks: str) -> str:
     """Write all alerts as a Markdown table, with links to their runbooks in the folder `runbooks`."""
     both = tuple(Severity)
     rows: list[tuple[str, Sequence[Severity], str]] = [
-        (threshold.NAME, both, threshold.SUMMARY),
+        *((one.name, both, one.summary) for one in (rate_names.DEFECT_RATE, *rate_names.OWN.values())),
         (regression.NAME, both, regression.SUMMARY),
         (severe.NAME, both, severe.SUMMARY),
         *((alert.name, alert.severities, alert.summary) for alert in self_alerts()),

@@ -16,6 +16,7 @@ from monitor.alerts import regression, severe, threshold
 from monitor.alerts.catalogue import explained, linked
 from monitor.alerts.notify import Inbox, Notifier
 from monitor.alerts.policy import AlertPolicy, export_thresholds, policies_for
+from monitor.alerts.rate_names import rate_alert
 from monitor.alerts.rule_windows import RuleWindows
 from monitor.alerts.self_alert import SelfAlertChecks
 from monitor.alerts.severe import SevereLog
@@ -115,11 +116,12 @@ class AlertEngine:
         windows = (self._ruled.of(evaluator, rule) if rule and self._ruled is not None else None) or self._windows
         estimates = threshold.estimate_windows(policy, windows, app, evaluator, now) if policy.thresholds else []
         for severity, limit in policy.thresholds.items():
-            subject = Subject(threshold.NAME, severity, app, evaluator, version, rule)
+            about = rate_alert(evaluator)
+            subject = Subject(about.name, severity, app, evaluator, version, rule)
             found = threshold.decide(estimates, limit, app, evaluator, predicate=predicate)
             finding = self._explained(found, app, evaluator, now)
             states.append(
-                self._tracker.advance(subject, finding, summary=threshold.SUMMARY, hold=policy.resolve_after, now=now)
+                self._tracker.advance(subject, finding, summary=about.summary, hold=policy.resolve_after, now=now)
             )
         if policy.regression is not None:
             subject = Subject(regression.NAME, policy.regression_severity, app, evaluator, version, rule)

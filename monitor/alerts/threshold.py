@@ -29,13 +29,13 @@ from monitor.alerts.prometheus.promql import (
     lookup,
     quoted,
 )
+from monitor.alerts.rate_names import DEFECT_RATE, RateAlert, rate_alert
 from monitor.alerts.state import DEFECTIVE, AlertStatus, ConditionResult
 from monitor.quantities import format_duration, precise_percent
 from monitor.statistics.rates import Estimate, doubled, estimate, judged_to_tell
 from monitor.statistics.windows import Windows
 
-NAME = "RagDefectRateHigh"
-SUMMARY = "The defect rate is above its threshold."
+NAME = DEFECT_RATE.name
 Z_OVER = 1.645
 """How certain the shortest window must be that the rate is below the threshold again: wrong once in 20."""
 
@@ -93,8 +93,10 @@ def _found(
     if found is None:
         nothing = f"{evaluator} scored no answers from {app} in the last {span}."
         return ConditionResult(status, nothing, threshold, one.at.window)
+    about = rate_alert(evaluator)
     measured = (
-        f"{precise_percent(found.rate)} of the answers from {app} in the last {span} {predicate} according to"
+        f"{precise_percent(found.rate)} of the answers from {app} in the last {span}"
+        f" {about.predicate or predicate} according to"
         f" {evaluator} (at least {precise_percent(found.lower)}, {found.judged} scored). The threshold is {limit}."
     )
     if status is AlertStatus.NOT_ENOUGH_DATA:
@@ -103,6 +105,8 @@ def _found(
         measured += (
             f" Not enough data: about {needed} scored answers are needed to detect a rate of {precise_percent(clear)}."
         )
+    if status is AlertStatus.FIRING and about.advice:
+        measured += f" {about.advice}"
     return ConditionResult(status, measured, threshold, one.at.window, found)
 
 
@@ -110,12 +114,18 @@ THRESHOLD = "app_evaluator_severity:ragmonitor_alert_threshold_ratio:max"
 
 
 def defect_rate_high(
-    policy: AlertPolicy, severity: Severity, runbooks: str, which: str = "", labels: Mapping[str, str] | None = None
+    policy: AlertPolicy,
+    severity: Severity,
+    runbooks: str,
+    *,
+    which: str = "",
+    labels: Mapping[str, str] | None = None,
+    about: RateAlert = DEFECT_RATE,
 ) -> Rule:
     """Fires if any window is surely above the threshold, unless the shortest is likely below it.
 
     Thresholds are by app and evaluator, so each version has an alert of its own, as long as some process uses it.
-    `which` selects the thresholds; `labels` are added to the alert.
+    `which` selects the thresholds; `labels` are added to the alert; `about` names it.
     """
     windows = policy.by_length
     threshold = f'{THRESHOLD}{{severity="{severity}"{which}}}'
@@ -127,7 +137,8 @@ def defect_rate_high(
     )
     over = f'{VERSION}defect_ratio:upper{span}{{z="{Z_OVER:g}"}} < {OF_PAIR} {threshold}'
     description = (
-        "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }} are defective according to"
+        "At least {{ $value | humanizePercentage }} of the answers from {{ $labels.app }}"
+        f" {about.predicate or DEFECTIVE} according to"
         " {{ $labels.evaluator }}. The threshold is "
         + lookup(THRESHOLD, "humanizePercentage", severity)
         + f". In the last {span}: "
@@ -135,14 +146,14 @@ def defect_rate_high(
         + " of "
         + lookup(f"{VERSION}evaluations:increase{span}", 'printf "%.0f"')
         + " scored."
-        + DEFECT_WORDS
+        + (f" {about.advice}" if about.advice else DEFECT_WORDS)
     )
     return alert(
-        NAME,
+        about.name,
         expr=f"(\n{fires}\n)\nunless {ON_VERSION}\n{over}\n{JUDGING}",
         keep_firing_for=policy.resolve_after,
         labels={"severity": severity.value, **(labels or {})},
-        texts=annotate(NAME, SUMMARY, description, runbooks),
+        texts=annotate(about.name, about.summary, description, runbooks),
     )
 
 

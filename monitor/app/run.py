@@ -51,7 +51,7 @@ async def run(
     Raises `ConfigError` (perhaps within an exception group) when it can never work: a port in use, a folder that cannot
     be written, a model without a price under a budget.
     """
-    clock = clock if clock is not None else SystemClock()
+    config, clock = config.as_run(), clock if clock is not None else SystemClock()
     async with AsyncExitStack() as stack:
         parts = await open_parts(config, clock, stack)
         seen = await _restored(config, parts)

@@ -236,6 +236,11 @@ DEFAULT_ALERTS: tuple[Mapping[str, Any], ...] = (
     {"evaluator": "groundedness", "warning": "5%", "critical": "15%", "regression": True},
     {"evaluator": "relevance", "warning": "10%", "critical": "25%", "regression": True},
 )
+CONTEXT_RATES: Mapping[str, Mapping[str, Any]] = {
+    "retrieval_empty": {"warning": "10%", "critical": "30%", "regression": True},
+    "context_not_recorded": {"warning": "10%", "regression": True},
+}
+"""The evaluators that `context_rates` adds, each with its alert."""
 
 
 class Config(Section):
@@ -266,6 +271,11 @@ class Config(Section):
     `judges`; default: the section `judge`), `group` (evaluators with the same group and judge share one call per case)
     and `optional` (`true`: without its judge or extra package it is off; otherwise that is an error). Those of the
     default are optional."""
+
+    context_rates: bool = True
+    """Whether a running monitor also measures how often retrievals find nothing (`retrieval_empty`) and how often their
+    texts are missing (`context_not_recorded`), on every kept case, with an alert on each. An entry of `evaluators` or
+    `alerts` for one of them replaces what is added; with `alerts: []` there are no alerts."""
 
     feedback: FeedbackSettings = FeedbackSettings()
     """User feedback, and scores from external tools (docs/feedback.md)."""
@@ -354,6 +364,7 @@ class Config(Section):
     def _alerts_have_evaluators(cls, value: tuple[AlertPolicy, ...], info: ValidationInfo) -> tuple[AlertPolicy, ...]:
         names = [entry.configured.evaluator.name for entry in info.data.get("evaluators", ())]
         names += known_names(info.data.get("feedback", FeedbackSettings()), names)
+        names += CONTEXT_RATES if info.data.get("context_rates") else ()
         if value == tuple(AlertPolicy.model_validate(one) for one in DEFAULT_ALERTS):
             return tuple(one for one in value if one.evaluator in names)
         check_policies(value, names)
@@ -388,6 +399,19 @@ class Config(Section):
                 one = configured.get(policy.evaluator)
                 _check_severe(policy.evaluator, policy.severe, one, self.all_judges, f"alerts[{index}].severe")
         return self
+
+    def as_run(self) -> Config:
+        """Return the configuration that a monitor runs: with the evaluators and alerts that `context_rates` adds."""
+        named = {entry.configured.evaluator.name for entry in self.evaluators}
+        alerted = {policy.evaluator for policy in self.alerts}
+        added = [name for name in CONTEXT_RATES if self.context_rates and name not in named]
+        entries = (EvaluatorEntry(configured=read_evaluator({"type": name}, "context_rates")) for name in added)
+        policies = (
+            AlertPolicy.model_validate({"evaluator": name, **CONTEXT_RATES[name]})
+            for name in added
+            if self.alerts and name not in alerted
+        )
+        return self.model_copy(update={"evaluators": (*self.evaluators, *entries), "alerts": (*self.alerts, *policies)})
 
     @property
     def severe_rules(self) -> dict[str, DefectRule]:

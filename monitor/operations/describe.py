@@ -28,7 +28,8 @@ class EvaluatorDescription:
 
 
 def evaluators(config: Config) -> list[EvaluatorDescription]:
-    """Return a summary of each configured evaluator, in their order."""
+    """Return a summary of each evaluator that runs, in their order."""
+    config = config.as_run()
     return [
         EvaluatorDescription(
             name=one.evaluator.name,
@@ -43,6 +44,7 @@ def evaluators(config: Config) -> list[EvaluatorDescription]:
 
 def describe(config: Config) -> Iterator[str]:
     """Yield sentences, in the order in which data passes through the monitor."""
+    config = config.as_run()
     yield from _sources(config)
     yield from _extraction(config)
     yield from _traffic(config)

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from monitor.clock import Clock
 from monitor.config import Config
+from monitor.config.model import CONTEXT_RATES
 from monitor.errors import MonitorError
 from monitor.extraction.feedback.rules import known_names
 from monitor.judge.setup import place_of
@@ -62,7 +63,7 @@ class Diagnostics:
     """
 
     def __init__(self, config: Config, clock: Clock, live: Pipeline | None = None) -> None:
-        self._config = config
+        self._config = config.as_run()
         self._clock = clock
         self._live = live
         self._records = RequestLogReader(config.storage.path / files.REQUEST_LOG)
@@ -192,7 +193,7 @@ def evaluating(config: Config, index: int, one: ConfiguredEvaluator) -> Evaluato
     sampler, judge = one.sampler, config.judge_of(one)
     return EvaluatorSetup(
         name=one.evaluator.name,
-        place=f"evaluators[{index}]",
+        place="context_rates" if one.evaluator.name in CONTEXT_RATES else f"evaluators[{index}]",
         cost=one.evaluator.cost,
         judge_place=place_of(one.judge),
         judge={name: getattr(judge, name) for name in _OF_A_JUDGE},

@@ -152,6 +152,7 @@ def question_for(
     `defect_rule` names the policy's own defect rule, such as `high`, where there are several policies. The default
     threshold is the lowest of the policy, or halfway between both rates. Raises `ConfigError`.
     """
+    config = config.as_run()
     policy = _policy(config, evaluator, defect_rule) if evaluator is not None else None
     if threshold is None:
         halfway = (rate + worse) / 2
@@ -188,6 +189,7 @@ def price_for(
     config: Config, evaluator: str | None = None, *, input_tokens: int = 2000, output_tokens: int = 200
 ) -> EvaluationPrice:
     """Return the price of one evaluation with so many tokens, by the evaluator's judge or by the default one."""
+    config = config.as_run()
     found = next((one for one in config.configured_evaluators if one.evaluator.name == evaluator), None)
     if found is not None and found.evaluator.cost == "local":
         return EvaluationPrice(0.0, f"{evaluator} uses no judge")

@@ -136,6 +136,8 @@ def _default_of_section(field: Any) -> str:
     value = field.default
     if isinstance(value, tuple) and value and isinstance(value[0], dict):
         return ", ".join(f"`{one.get('type') or one.get('evaluator')}`" for one in value)
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return "none" if value in ((), "") else "below"
 
 

@@ -19,6 +19,7 @@ class RuleFormat(StrEnum):
 
 def render_rules(config: Config, form: RuleFormat = RuleFormat.PROMETHEUS) -> str:
     """Return the alerts of `config` as YAML."""
+    config = config.as_run()
     if form is RuleFormat.TESTS:
         return render_tests(config.alerts)
     write = render if form is RuleFormat.PROMETHEUS else render_resource

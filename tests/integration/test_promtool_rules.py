@@ -31,7 +31,11 @@ POLICIES = [
     AlertPolicy(evaluator="violence", critical=0.001),
 ]
 
-RISING = [AlertPolicy.model_validate({"evaluator": "groundedness", "warning": "5%", "regression": True})]
+RISING = [
+    AlertPolicy.model_validate({"evaluator": "groundedness", "warning": "5%", "regression": True}),
+    AlertPolicy.model_validate({"evaluator": "retrieval_empty", "critical": "30%"}),
+    AlertPolicy.model_validate({"evaluator": "context_not_recorded", "warning": "10%"}),
+]
 
 
 def windows(*pairs: tuple[str, float]) -> list[dict[str, Any]]:
@@ -47,6 +51,8 @@ MIXED = [
     policy(evaluator="groundedness", app='o"d\\d {{ app', warning="5%", windows=windows(("30m", 3), ("1h", 2))),
     policy(evaluator="groundedness", app="bank", critical="5%", resolve_after="0s", regression="strict"),
     policy(evaluator="violence", app="bank", regression=True, regression_severity="critical"),
+    policy(evaluator="retrieval_empty", warning="10%", critical="30%"),
+    policy(evaluator="context_not_recorded", warning="10%", windows=windows(("2h", 3))),
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from monitor.statistics import consistent_sampling
 from tests.support.command import command
 from tests.support.llm import Asked, LLMServer, Reply, bad_key, status, verdict
 from tests.support.monitor import MonitorProcess
+from tests.support.otlp_spans import send_spans, span
 from tests.support.service import CONTEXT, GOOD
 from tests.support.tools import wait_until
 
@@ -38,30 +38,9 @@ def row(request_id: str, **fields: Any) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if value is not None}
 
 
-def span(trace_id: str, number: int, attributes: dict[str, str], *, parent: int = 0, failed: bool = False) -> Any:
-    listed = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
-    return {
-        "traceId": trace_id,
-        "spanId": f"{number:016x}",
-        "parentSpanId": f"{parent:016x}" if parent else "",
-        "name": f"step {number}",
-        "startTimeUnixNano": str(time.time_ns() + number),
-        "endTimeUnixNano": str(time.time_ns() + 1_000_000),
-        "attributes": listed,
-        "status": {"code": 2 if failed else 0, "message": "the user's secret question failed" if failed else ""},
-    }
-
-
 def send_rows(monitor: MonitorProcess, *rows: dict[str, Any]) -> None:
     body = "\n".join(map(json.dumps, rows)).encode()
     assert monitor.post(body, "/v1/cases", "application/x-ndjson") == 200
-
-
-def send_spans(monitor: MonitorProcess, *spans: Any) -> None:
-    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
-    scoped = {"scope": {"name": "openinference.instrumentation.own"}, "spans": spans}
-    body = {"resourceSpans": [{"resource": resource, "scopeSpans": [scoped]}]}
-    assert monitor.post(json.dumps(body).encode(), "/v1/traces", "application/json") == 200
 
 
 def why(monitor: MonitorProcess, *arguments: str, known: bool = True) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Fed:
                     "recheck_share": "50%",
                 },
                 "evaluators": [*local, *judged],
+                "context_rates": True,
                 "slices": ["request.attack", "gen_ai.request.model"],
                 "alerts": [{"evaluator": LOCAL[0], "warning": "5%", "critical": "10%", "resolve_after": "0s"}],
                 "assembly": {"grace_period": "300ms", "idle_timeout": "2m"},
@@ -103,7 +104,13 @@ class Fed:
     def label(self) -> None:
         """Let a short-lived run judge enough, have people judge the same, and save that for the run to come."""
         config = self.monitor.config
-        short = {**config, "evaluators": [{"type": LOCAL[0]}], "canary": {"interval": "off"}, "slices": []}
+        short = {
+            **config,
+            "evaluators": [{"type": LOCAL[0]}],
+            "canary": {"interval": "off"},
+            "slices": [],
+            "context_rates": False,
+        }
         short["sources"], short["sinks"] = (
             config["sources"][:1],
             [one for one in config["sinks"] if one["type"] != "kafka"],

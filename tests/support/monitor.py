@@ -19,7 +19,10 @@ from tests.support.tools import free_port, wait_until
 
 
 class MonitorProcess:
-    """`rag-monitor run` with a configuration in `folder`; ports are free ones unless the configuration names them."""
+    """`rag-monitor run` with a configuration in `folder`; ports are free ones unless the configuration names them.
+
+    `context_rates` are off unless the configuration says otherwise: most tests count the results of their evaluators.
+    """
 
     def __init__(self, folder: Path, config: dict[str, Any] | None = None) -> None:
         self.folder = folder
@@ -29,6 +32,7 @@ class MonitorProcess:
             "sinks": [{"type": "prometheus", "port": self.metrics_port}],
             "assembly": {"grace_period": "300ms", "idle_timeout": "2s"},
             "storage": {"path": str(folder / "state")},
+            "context_rates": False,
             **(config or {}),
         }
         self.log = folder / "monitor.log"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.resources import Resource
@@ -30,31 +32,38 @@ class RagService:
     def over_grpc(cls, port: int, name: str = "shop") -> RagService:
         return cls(GrpcExporter(f"127.0.0.1:{port}", insecure=True), name)
 
-    def ask(self, question: str = "Can I get my money back?", answer: str = GOOD) -> str:
-        """One request; returns its trace id (hex)."""
+    def ask(
+        self, question: str = "Can I get my money back?", answer: str = GOOD, found: Sequence[str] | None = (CONTEXT,)
+    ) -> str:
+        """One request; returns its trace id (hex). `found` are the documents; None: no retriever is asked."""
+        context = " ".join(found or ())
         with self.tracer.start_as_current_span("ask") as root:
             root.set_attributes({"openinference.span.kind": "CHAIN", "input.value": question, "output.value": answer})
-            with self.tracer.start_as_current_span("retrieve") as retriever:
-                retriever.set_attributes(
-                    {
-                        "openinference.span.kind": "RETRIEVER",
-                        "input.value": question,
-                        "retrieval.documents.0.document.content": CONTEXT,
-                        "retrieval.documents.0.document.id": "refunds",
-                    }
-                )
+            if found is not None:
+                self._retrieve(question, found)
             with self.tracer.start_as_current_span("generate") as generation:
                 generation.set_attributes(
                     {
                         "openinference.span.kind": "LLM",
                         "llm.model_name": "gpt-4o-mini",
                         "llm.input_messages.0.message.role": "user",
-                        "llm.input_messages.0.message.content": f"Context: {CONTEXT}\n\nQuestion: {question}",
+                        "llm.input_messages.0.message.content": (
+                            question if found is None else f"Context: {context}\n\nQuestion: {question}"
+                        ),
                         "llm.output_messages.0.message.role": "assistant",
                         "llm.output_messages.0.message.content": answer,
                     }
                 )
             return f"{root.get_span_context().trace_id:032x}"
+
+    def _retrieve(self, question: str, found: Sequence[str]) -> None:
+        with self.tracer.start_as_current_span("retrieve") as retriever:
+            retriever.set_attributes({"openinference.span.kind": "RETRIEVER", "input.value": question})
+            if not found:
+                retriever.set_attribute("output.value", "[]")
+            for at, text in enumerate(found):
+                retriever.set_attribute(f"retrieval.documents.{at}.document.content", text)
+                retriever.set_attribute(f"retrieval.documents.{at}.document.id", "refunds")
 
     def flush(self) -> None:
         assert self.processor.force_flush(20_000)

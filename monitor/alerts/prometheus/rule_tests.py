@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from monitor.alerts import regression, threshold
+from monitor.alerts import regression
 from monitor.alerts.policy import AlertPolicy, Family, Severity, needs_baselines
 from monitor.alerts.prometheus import severe
 from monitor.alerts.prometheus.by_defect_rule import tested_by_defect_rule
@@ -31,6 +31,7 @@ from monitor.alerts.prometheus.promtool import (
     promtool_test,
 )
 from monitor.alerts.prometheus.rules import groups
+from monitor.alerts.rate_names import rate_alert
 from monitor.alerts.self_alert import self_alerts
 from monitor.quantities import format_duration
 from monitor.statistics.change import CLEAN_DAYS_NEEDED, FAMILIES
@@ -107,17 +108,18 @@ def _threshold(policy: AlertPolicy, severity: Severity, limit: float) -> Iterato
         ("nothing scored", scored((minutes, 0, 0)), False),
         ("no data", [], False),
     )
-    title = f"{threshold.NAME} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
+    alert = rate_alert(policy.evaluator).name
+    title = f"{alert} {severity} of {policy.evaluator}" + (f" in {policy.app}" if policy.app else "")
     for name, series, fires in cases:
-        checks = [expect_firing(threshold.NAME, minutes, *([fired] if fires else []))]
+        checks = [expect_firing(alert, minutes, *([fired] if fires else []))]
         if not fires:
-            checks.insert(0, expect_firing(threshold.NAME, window + HOUR))
+            checks.insert(0, expect_firing(alert, window + HOUR))
         yield promtool_test(f"{title}: {name}: {'fires' if fires else 'silent'}", [*exported, *series], checks)
     replaced = [*scored((window, judged, rate)), *scored((later - window, judged, good), version=OTHER, since=window)]
     yield promtool_test(
         f"{title}: clearly above, then a new version below: ends with its version",
         [*exported, *replaced],
-        [expect_firing(threshold.NAME, window, fired), expect_firing(threshold.NAME, later)],
+        [expect_firing(alert, window, fired), expect_firing(alert, later)],
     )
 
 

@@ -16,6 +16,7 @@ from monitor.alerts.prometheus import calibration, severe
 from monitor.alerts.prometheus.by_defect_rule import by_defect_rule
 from monitor.alerts.prometheus.promql import Rule, alert, annotate, dump, record
 from monitor.alerts.prometheus.rates import SHOWN, rates
+from monitor.alerts.rate_names import OWN, rate_alert
 from monitor.alerts.self_alert import SelfAlert, self_alerts
 from monitor.alerts.threshold import THRESHOLD, Z_OVER, defect_rate_high, selector, stated_labels
 from monitor.quantities import format_duration
@@ -130,9 +131,22 @@ def _alerts(policies: Sequence[AlertPolicy], runbooks: str) -> list[Rule]:
     alerts = [record(THRESHOLD, "max by (app, evaluator, severity) (ragmonitor_alert_threshold_ratio)")]
     if len({(policy.by_length, policy.resolve_after) for policy in with_thresholds}) > 1:
         return alerts + [
-            defect_rate_high(policy, severity, runbooks, selector(policy, policies), stated_labels(policy))
+            defect_rate_high(
+                policy,
+                severity,
+                runbooks,
+                which=selector(policy, policies),
+                labels=stated_labels(policy),
+                about=rate_alert(policy.evaluator),
+            )
             for policy in with_thresholds
             for severity in policy.thresholds
         ]
     common = with_thresholds[0] if with_thresholds else AlertPolicy(evaluator="any", critical=0.5)
-    return alerts + [defect_rate_high(common, severity, runbooks) for severity in reversed(Severity)]
+    others = f',evaluator!~"{"|".join(OWN)}"'
+    alerts += [defect_rate_high(common, severity, runbooks, which=others) for severity in reversed(Severity)]
+    return alerts + [
+        defect_rate_high(common, severity, runbooks, which=f',evaluator="{evaluator}"', about=about)
+        for evaluator, about in OWN.items()
+        for severity in reversed(Severity)
+    ]

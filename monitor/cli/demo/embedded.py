@@ -35,6 +35,7 @@ def settings(folder: Path, ports: Sequence[int]) -> dict[str, Any]:
         "assembly": {"grace_period": "500ms"},
         "storage": {"path": str(folder), "texts": "all"},
         "evaluators": [{"type": "overlap_groundedness"}],
+        "context_rates": False,
         "alerts": [
             {
                 "evaluator": "overlap_groundedness",

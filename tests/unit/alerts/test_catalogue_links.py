@@ -12,6 +12,7 @@ from monitor.alerts.catalogue import in_rule, linked
 from monitor.alerts.engine import AlertEngine
 from monitor.alerts.policy import AlertPolicy, Severity
 from monitor.alerts.prometheus.rules import groups
+from monitor.alerts.rate_names import NAMES
 from monitor.alerts.state import AlertState, AlertStatus
 from tests.support.page import NOW, POLICIES, Site
 from tests.support.tools import require
@@ -78,7 +79,7 @@ def test_rules_have_the_link_where_the_page_has_an_address():
     for page in ("", PAGE):
         rules = [rule for group in groups(policies, page=page) for rule in group["rules"] if "alert" in rule]
         with_link = {rule["alert"] for rule in rules if "answers_url" in rule["annotations"]}
-        about_answers = {"RagDefectRateHigh", "RagDefectRateRegression", "RagUnscoredHigh", "RagJudgeBudgetSpent"}
+        about_answers = {"RagDefectRateRegression", "RagUnscoredHigh", "RagJudgeBudgetSpent", *NAMES}
         assert with_link == (about_answers if page else set())
 
 

@@ -120,7 +120,7 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "alert on nothing": (
         "alerts: [{evaluator: groundednes, warning: 5%}]",
-        "alerts[0].evaluator: 'groundednes' is not among the evaluators (did you mean 'groundedness'?): groundedness,",
+        "'groundednes' is not among the evaluators (did you mean 'groundedness'?): context_not_recorded, groundedness,",
     ),
     "warning above critical": (
         "alerts: [{evaluator: groundedness, warning: 20%, critical: 5%}]",
