@@ -105,10 +105,9 @@ def _check(limit: DefectLimit, summary: EvaluatorSummary, rows: Sequence[ResultR
     if rule is not None:
         scored = (row for row in rows if row["evaluator"] == summary.evaluator and row["outcome"] == "score")
         defects = sum(is_defect(rule, row) for row in scored)
-    number = summary.scored
-    sums = Sums(number, defects, number, defects, defects, number - defects)  # nothing is sampled: each weighs 1
+    sums = Sums.counted(summary.scored, defects)
     decision = below(sums, limit.rate)
-    if not number and summary.unscored:
+    if not summary.scored and summary.unscored:
         decision = Decision(GateDecision.NOT_JUDGED, None, None, None, None)
     words = rule.words if rule is not None else ""
     return Check("rate", of, limit.evaluator, "", limit.rate, decision, sums, rule=words)
