@@ -36,6 +36,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "own_telemetry": "own telemetry",
     "invalid": "invalid",
     "too_large": "too large",
+    "too_many": "requests beyond the limit of one trace",
     "expired": "expired",
     "forgotten": "erased on request",
     "handed_over": "handed over to another replica",
