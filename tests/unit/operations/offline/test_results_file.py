@@ -52,7 +52,8 @@ def test_any_case_is_read_again_save_for_half_characters(
         expected_response=expected,
     )
     (line,) = written(path, case, response)
-    read = rows.read(rows.recognise(line), partial(compose.read, conventions=registry.conventions()), source="file")
+    read_trace = partial(compose.read, conventions=registry.conventions())
+    (read,) = rows.read(rows.recognise(line), read_trace, source="file").readings
     assert read.status is ReadingStatus.READY
 
     def readable(text: str) -> str:
