@@ -405,11 +405,12 @@ class Config(Section):
         named = {entry.configured.evaluator.name for entry in self.evaluators}
         alerted = {policy.evaluator for policy in self.alerts}
         added = [name for name in CONTEXT_RATES if self.context_rates and name not in named]
+        unwanted = not self.alerts and "alerts" in self.model_fields_set
         entries = (EvaluatorEntry(configured=read_evaluator({"type": name}, "context_rates")) for name in added)
         policies = (
             AlertPolicy.model_validate({"evaluator": name, **CONTEXT_RATES[name]})
             for name in added
-            if self.alerts and name not in alerted
+            if name not in alerted and not unwanted
         )
         return self.model_copy(update={"evaluators": (*self.evaluators, *entries), "alerts": (*self.alerts, *policies)})
 
