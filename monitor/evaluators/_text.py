@@ -154,3 +154,11 @@ def _key(folded: str) -> str:
 
 def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+
+
+def windows(text: str, at_most: int) -> list[tuple[int, str]]:
+    """Return what is read of a text, with offsets: all, or its beginning (three quarters of `at_most`) and its end."""
+    if len(text) <= at_most:
+        return [(0, text)]
+    tail = at_most // 4
+    return [(0, text[: at_most - tail]), (len(text) - tail, text[-tail:])]

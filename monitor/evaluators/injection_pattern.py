@@ -9,6 +9,7 @@ from monitor.evaluators._explain import found
 from monitor.evaluators._fold import fold
 from monitor.evaluators._hidden import encoded, hidden, rotated
 from monitor.evaluators._injection import Hit, Place, scan
+from monitor.evaluators._text import windows
 from monitor.model.case import Case
 from monitor.model.outcome import DefectRule, Evidence, Level, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -17,6 +18,7 @@ ATTACK = "request.attack"
 """The attribute of a case that says whether the user's request is an attack: one of the levels."""
 
 _LISTED = 20
+_READ = 100_000  # characters of a text
 _ENCODED, _TELLING, _RAISED = 0.45, 0.9, 0.4
 _SUSPICIOUS, _ATTACK = 0.3, 0.7
 
@@ -33,7 +35,8 @@ class InjectionPattern(Evaluator):
     Each pattern has a weight. Those of one text are combined as independent evidence (1 - product of 1 - weight); the
     score is that of the worst text. It sees known phrases, not intent: it misses a polite request that is an attack
     only by the application's rules, and an instruction in a document that reads like any sentence; it reports a text
-    about prompt injection. Measured rates are in docs/evaluators/local.md. A case without a question in which nothing
+    about prompt injection. Of a text longer than 100,000 characters it reads the first 75,000 and the last 25,000.
+    Measured rates are in docs/evaluators/local.md. A case without a question in which nothing
     is found is skipped.
     """
 
@@ -64,7 +67,12 @@ class InjectionPattern(Evaluator):
                 ("document", f"document {number}", document.content)
                 for number, document in enumerate(case.retrieved_context, 1)
             ]
-        findings = [_Finding(where, hit) for place, where, text in texts for hit in _hits(text, place)]
+        findings = [
+            _Finding(where, hit)
+            for place, where, text in texts
+            for _, part in windows(text, _READ)
+            for hit in _hits(part, place)
+        ]
         if not findings and not case.request.query.strip():
             return Skipped(SkippedReason.NO_REQUEST)
         values = {where: _together(one.hit for one in findings if one.where == where) for _, where, _ in texts}

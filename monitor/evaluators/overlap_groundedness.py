@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from monitor.evaluators._language import in_another_language
 from monitor.evaluators._refusals import is_pure_refusal
-from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, words
+from monitor.evaluators._text import Word, common_subsequence, sentences_of_keys, windows, words
 from monitor.model.case import Case, Document
 from monitor.model.outcome import DefectRule, Evidence, Outcome, Scale, Score, Skipped, SkippedReason
 from monitor.stages import Evaluator, Judge, Measures, Needs
@@ -55,7 +55,11 @@ class OverlapGroundedness(Evaluator):
 
         Skipped if the response has no content word, only refuses, or is in another language than the context.
         """
-        found = [word for offset, text in _windows(case.response) for word in _shifted(words(text), offset)]
+        found = [
+            word
+            for offset, text in windows(case.response, RESPONSE_CHARACTERS)
+            for word in _shifted(words(text), offset)
+        ]
         content = [word for word in found if word.content]
         if not content:
             return Skipped(SkippedReason.NO_CLAIMS if case.response.strip() else SkippedReason.NO_RESPONSE)
@@ -197,14 +201,6 @@ def _stretches(found: Sequence[Word], known: frozenset[str]) -> list[tuple[int, 
     telling = [one for one in stretches if one[0] > 1 or one[3]]
     kept = sorted(telling, key=lambda one: -one[0])[:STRETCHES]
     return sorted((start, end) for _, start, end, _ in kept)
-
-
-def _windows(response: str) -> list[tuple[int, str]]:
-    """Return what is read of a response: all of it, or its beginning and its end."""
-    if len(response) <= RESPONSE_CHARACTERS:
-        return [(0, response)]
-    tail = RESPONSE_CHARACTERS // 4
-    return [(0, response[: RESPONSE_CHARACTERS - tail]), (len(response) - tail, response[-tail:])]
 
 
 def _shifted(found: list[Word], offset: int) -> list[Word]:

@@ -47,7 +47,8 @@ _AUXILIARIES: Final = {
     "jn": "ist|sind|war|waren|bin|hat|haben|habe|kann|kannst|können|darf|dürfen|muss|müssen|soll|sollen|wird|werden"
     "|gibt es|gilt|gelten",
     "on": "est-ce|est-il|est-elle|sont-ils|sont-elles|a-t-\\w+|y a-t-il|peut-on|puis-je|dois-je|faut-il",
-    "sn": "¿?\\s*(?:es|son|está|están|hay|puedo|puede|pueden|tiene|tienen|debo|debe|è|sono|posso|può|há|é|são|pode)",
+    "sn": "¿?[^\\S\\n]*+(?:es|son|está|están|hay|puedo|puede|pueden|tiene|tienen|debo|debe|è|sono|posso|può|há|é"
+    "|são|pode)",
 }
 _CHOICES: Final = {
     "yn": r"yes or no|yes\s*/\s*no|y\s*/\s*n",
@@ -62,7 +63,7 @@ _yes_or_no = {
             filter(
                 None,
                 (
-                    rf"(?:^|[.!?\n]\s*)(?:{_AUXILIARIES[letters]})\b" if letters in _AUXILIARIES else "",
+                    rf"(?:^|[.!?\n][^\S\n]*+)(?:{_AUXILIARIES[letters]})\b" if letters in _AUXILIARIES else "",
                     rf"(?<!\w)(?:{choice})(?!\w)",
                 ),
             )

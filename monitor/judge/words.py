@@ -25,7 +25,9 @@ _ECHO, _ECHO_STEP = 12, 6  # letters and digits in a row that stand in the promp
 _PREFIX: Final = re.compile(
     r"(?:(?:litellm\.)?[A-Za-z_]{1,40}(?:Error|Exception)(?: [A-Za-z ]{1,40})?(?::| -)\s{0,4}){1,6}"
 )
-_SUFFIX: Final = re.compile(r"\.? ?Handle with `litellm\.|\s*LiteLLM Retried|\nTraceback |\s*Learn more:")
+_SUFFIX: Final = re.compile(
+    r"\.? ?Handle with `litellm\.|(?<!\s)\s*+LiteLLM Retried|\nTraceback |(?<!\s)\s*+Learn more:"
+)
 _BARE: Final = re.compile(r"Error code: \d{3}(?: - (?:\{\}|None))?")
 _MESSAGE: Final = re.compile(r'"(?:message|detail|error)"\s{0,4}:\s{0,4}"((?:[^"\\]|\\.)*)"')
 _TAG: Final = re.compile(r"<[^<>]*>")

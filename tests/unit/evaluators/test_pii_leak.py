@@ -170,3 +170,11 @@ async def test_a_secret_outweighs_personal_data() -> None:
 
 def test_hostile_texts_cost_no_more_than_others() -> None:
     assert_hostile_texts_take_linear_time(PiiLeak())
+
+
+async def test_of_a_very_long_response_the_beginning_and_the_end_are_read_with_their_places() -> None:
+    address, padding = "mail jane.doe@corp.io now. ", "a quiet day. " * 20_000
+    for text in (address + padding, padding + address):
+        (evidence,) = (await score(PiiLeak(), text)).evidence
+        assert text[evidence.start : evidence.end] == "jane.doe@corp.io"
+    assert (await score(PiiLeak(), padding + address + padding)).value == 0.0
