@@ -45,7 +45,7 @@ from monitor.statistics.windows import Windows
 from monitor.storage import files
 from monitor.storage.request_log import Recorder, recording
 from monitor.storage.severe_cases import SevereCaseFile
-from monitor.storage.spool import Spool, open_spool
+from monitor.storage.spool import PoisonGuard, Spool, open_spool
 from monitor.telemetry.events import Event, Events
 from monitor.telemetry.health import Health
 from monitor.telemetry.metrics import Metrics, total
@@ -82,6 +82,7 @@ class Parts:
     checks: SelfAlertChecks
     listeners: Sequence[Callable[[EvaluationResult], None]]
     spool: Spool
+    guard: PoisonGuard
     judges: Mapping[str, JudgeClient]
     sinks: Mapping[str, Deliver]
     private: PrivacyFilter
@@ -109,6 +110,8 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
             events=runtime.events,
         )
     )
+    guard = PoisonGuard(config.storage.path, keep=config.storage.retention, clock=clock)
+    stack.callback(guard.close)
     listening = anyio.Event()
     arrived = _arrivals(config, runtime, listening)  # before anything is served that says whether all is ready
     judges = await _open_judges(config, runtime, listening, stack)
@@ -137,6 +140,7 @@ async def open_parts(config: Config, clock: Clock, stack: AsyncExitStack) -> Par
         checks=checks,
         listeners=(statuses.on_result, AlertFeed(windows, ruled, checks, metrics.app).on_result),
         spool=spool,
+        guard=guard,
         judges=judges,
         sinks=sinks,
         private=private,

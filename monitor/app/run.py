@@ -128,6 +128,7 @@ def _pipeline(config: Config, parts: Parts, made: ScoringParts, assembly: Assemb
         recorder=parts.recorder,
         private=parts.private,
         processor=made.processor,
+        guard=parts.guard,
     )
 
 

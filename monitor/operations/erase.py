@@ -20,6 +20,7 @@ from monitor.sinks.history import HistorySink
 from monitor.storage import files, severe_cases
 from monitor.storage.history import erasing as history
 from monitor.storage.request_log import store as request_log
+from monitor.storage.spool import poison
 from monitor.storage.spool import retained as deliveries
 from monitor.storage.sqlite import damaged_copies
 from monitor.telemetry.events import Event
@@ -79,6 +80,8 @@ def erase(
         traces = {trace} if trace else set().union(*(one.traces_of(one.path, users, user) for one in stores))
         if retained.exists():
             rows |= _named(retained, deliveries.erase(retained, {*traces, user}, dry_run=dry_run))
+        aside = folder / poison.FOLDER
+        rows |= _named(aside, poison.erase(aside, {*traces, user}, dry_run=dry_run))
         for one in stores:
             rows |= _named(one.path, one.erase(one.path, traces, dry_run=dry_run))
     except (MonitorError, OSError) as error:

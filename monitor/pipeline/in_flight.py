@@ -25,6 +25,7 @@ from monitor.model.ack import Ack
 from monitor.model.case import Reading, TraceReading
 from monitor.model.request_log import RequestRecord
 from monitor.model.row import Row
+from monitor.model.span import EncodedGroup, Signal
 from monitor.model.trace import Closed, Trace
 from monitor.pipeline.assembly import ClosedTrace
 from monitor.pipeline.assembly.traces import Assembly
@@ -32,7 +33,7 @@ from monitor.pipeline.introspection.request_notes import RequestNote, RequestNot
 from monitor.pipeline.ledger import Ledger, RequestOutcome, TraceOutcome
 from monitor.stages import Runtime
 from monitor.telemetry.tracing import NOTHING, Work
-from monitor.transport.otlp import decode
+from monitor.transport.otlp import decode, wire
 
 ReadTrace: TypeAlias = Callable[[Trace], TraceReading]
 
@@ -67,6 +68,10 @@ class Complete(ABC):
     @abstractmethod
     def size(self) -> int:
         """Number of bytes to decode."""
+
+    @abstractmethod
+    def encoded(self) -> dict[str, bytes]:
+        """Return it as it could be sent again, by the ending of a file that `rag-monitor cases` reads."""
 
     @abstractmethod
     def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:
@@ -107,6 +112,15 @@ class WholeTrace(Complete):
     def size(self) -> int:
         """See `Complete`."""
         return sum(len(part.encoded) for part in self.trace.parts)
+
+    def encoded(self) -> dict[str, bytes]:
+        """See `Complete`."""
+
+        def of(signal: Signal) -> bytes:
+            parts = (part for part in self.trace.parts if part.signal == signal)
+            return wire.join(EncodedGroup(part.resource, part.scope, [part.encoded]) for part in parts)
+
+        return {".pb": of("traces"), ".logs.pb": of("logs")}
 
     def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:  # noqa: ARG002 - a trace has no turns
         """See `Complete`."""
@@ -156,6 +170,10 @@ class WholeRow(Complete):
     def size(self) -> int:
         """See `Complete`."""
         return len(self.row.content)
+
+    def encoded(self) -> dict[str, bytes]:
+        """See `Complete`."""
+        return {".jsonl": self.row.content + b"\n"}
 
     def read(self, read_trace: ReadTrace, turns: Turns = "all") -> TraceReading:
         """See `Complete`."""

@@ -33,6 +33,7 @@ class TraceOutcome(StrEnum):
     TOO_LARGE = "too_large"
     EXPIRED = "expired"  # given up: it waited in the spool for longer than `storage.retention`
     FORGOTTEN = "forgotten"  # erased by `rag-monitor forget` before it was evaluated
+    POISON = "poison"  # two processes have ended while they read it: set aside, and not read again
     HANDED_OVER = "handed_over"  # its partition moved to another replica, which receives it again and counts it there
     READ = "read"  # it holds requests, each of which has ended in an outcome of its own
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from monitor.pipeline.live_evaluation import LiveEvaluation
 from monitor.pipeline.privacy import PrivacyFilter
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Convention, Runtime, SamplingDecision
+from monitor.storage.spool import MOST_LIVES, PoisonGuard
 from monitor.telemetry.events import Event
 from monitor.telemetry.metrics import Metrics
 from monitor.telemetry.tracing import Work
@@ -108,7 +110,7 @@ class Readers:
     """Reads requests and has them evaluated, with several readers side by side.
 
     `settings` say how traces are read, beyond what the conventions know. `feedback` acts before and after sampling;
-    None: nothing does.
+    None: nothing does. `guard` counts processes that end while they read a request; None: nothing is counted.
     """
 
     def __init__(
@@ -121,9 +123,12 @@ class Readers:
         evaluation: LiveEvaluation,
         private: PrivacyFilter,
         feedback: FeedbackProcessor | None,
+        guard: PoisonGuard | None,
         runtime: Runtime,
     ) -> None:
         self._in_flight = in_flight
+        self._guard = guard
+        self._alone = anyio.Lock()
         self._read_trace = partial(compose.read, conventions=conventions, settings=settings)
         self._settings = settings
         self._traffic = traffic
@@ -146,8 +151,22 @@ class Readers:
 
     async def _read_one(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
         """Read a trace or a row, and score its requests locally. Those that `judging` continues with end there."""
-        with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
-            found = await self._found(complete)
+        guard = self._guard
+        if guard is not None and guard.lives(complete.request_id) >= MOST_LIVES:
+            await self._set_aside(complete, guard)
+            self._in_flight.end(complete, TraceOutcome.POISON, work)
+            return
+        try:
+            await self._read_all(complete, work, judging)
+        finally:
+            if guard is not None:
+                guard.finished(complete.request_id)
+
+    async def _read_all(self, complete: Complete, work: Work, judging: TaskGroup) -> None:
+        """Read a trace or a row on which the process has not ended too often."""
+        async with self._noted(complete):
+            with self._tracer.part("read", {"rag_monitor.bytes": complete.size}):
+                found = await self._found(complete)
         if isinstance(found, TraceOutcome):
             self._in_flight.end(complete, found, work)
             return
@@ -187,8 +206,9 @@ class Readers:
             if self._feedback is not None:
                 await self._feedback.before_sampling(reading)
             return _OUTCOMES[reading.status]
-        with self._tracer.part("local evaluators"):
-            found = await self._private.score_local(self._evaluation, reading.case)
+        async with self._noted(one.complete):
+            with self._tracer.part("local evaluators"):
+                found = await self._private.score_local(self._evaluation, reading.case)
         boost = await self._feedback.before_sampling(reading) if self._feedback is not None else 0.0
         chosen = self._evaluation.choose(found.case, found.scores, boost)
         if self._feedback is not None:
@@ -199,6 +219,31 @@ class Readers:
             return RequestOutcome.EVALUATED
         judging.start_soon(self._judge, one, found.case, found.results, chosen)
         return None
+
+    @asynccontextmanager
+    async def _noted(self, complete: Complete) -> AsyncIterator[None]:
+        """Count it against the request if the process ends within: texts of strangers are taken apart there.
+
+        While there are suspects, requests are read one at a time: only one of them can end the next process.
+        """
+        guard = self._guard
+        if guard is None:
+            yield
+            return
+        async with self._alone if guard.suspects else nullcontext():
+            with guard.reading(complete.request_id):
+                yield
+
+    async def _set_aside(self, complete: Complete, guard: PoisonGuard) -> None:
+        """Keep a request that is not read again, for a bug report."""
+        kept = await anyio.to_thread.run_sync(guard.set_aside, complete.request_id, complete.encoded())
+        guard.finished(complete.request_id)
+        self._runtime.events.error(
+            Event.REQUEST_SET_ASIDE,
+            f"a request on which {MOST_LIVES} processes have ended is not read again",
+            trace_id=complete.request_id,
+            kept=kept,
+        )
 
     def _sorted(self, reading: Reading) -> Reading | RequestOutcome:
         """Apply the traffic rules: return the reading, or the outcome if the request ends here."""

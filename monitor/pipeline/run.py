@@ -34,7 +34,7 @@ from monitor.pipeline.read import Readers
 from monitor.pipeline.traffic import TrafficRules
 from monitor.stages import Convention, Runtime, Source, type_name
 from monitor.storage.request_log import Recorder
-from monitor.storage.spool import Spool
+from monitor.storage.spool import PoisonGuard, Spool
 from monitor.telemetry.events import Event
 
 _READERS = 4
@@ -54,6 +54,7 @@ class Pipeline:
         recorder: writes the request log; None where that is off.
         private: drops and masks personal data; by default nothing.
         processor: handles feedback; None refuses it, and ignores it in traces.
+        guard: counts processes that end while they read a request; None: nothing is counted.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Pipeline:
         recorder: Recorder | None = None,
         private: PrivacyFilter | None = None,
         processor: FeedbackProcessor | None = None,
+        guard: PoisonGuard | None = None,
     ) -> None:
         self._sources = sources
         self._assembly = assembly
@@ -92,6 +94,7 @@ class Pipeline:
             evaluation=evaluation,
             private=private if private is not None else PrivacyFilter(),
             feedback=processor,
+            guard=guard,
             runtime=runtime,
         )
         spans = SpanIngest(

@@ -28,6 +28,7 @@ class Event(StrEnum):
     SPOOL_RECOVERED = "spool_recovered"
     SPOOL_DAMAGED = "spool_damaged"
     SPOOL_REPLAYED = "spool_replayed"
+    REQUEST_SET_ASIDE = "request_set_aside"
     EXTRACTION_FAILED = "extraction_failed"
     EVALUATOR_FAILED = "evaluator_failed"
     EVALUATOR_OFF = "evaluator_off"

@@ -38,6 +38,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "too_large": "too large",
     "too_many": "requests beyond the limit of one trace",
     "expired": "expired",
+    "poison": "set aside",
     "forgotten": "erased on request",
     "handed_over": "handed over to another replica",
     "evaluated": "evaluated",

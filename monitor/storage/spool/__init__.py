@@ -2,7 +2,7 @@
 
 `queue` is what the pipeline talks to (asyncio, group commit), `store` the SQLite file behind it (one thread, blocking)
 with `table`, and with `memory` beside the records. `salvage` repairs a damaged file, `retained` keeps processed
-deliveries for a time.
+deliveries for a time, `poison` counts the processes that end while they read a request.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from pathlib import Path
 import anyio
 
 from monitor.clock import Clock
+from monitor.storage.spool.poison import MOST_LIVES, PoisonGuard
 from monitor.storage.spool.queue import Replayed, Spool
 from monitor.storage.spool.store import SpoolDatabase
 from monitor.storage.spool.table import SpoolRecord
 from monitor.telemetry.events import Events
 from monitor.telemetry.metrics import Metrics
 
-__all__ = ["Replayed", "Spool", "SpoolRecord", "open_spool"]
+__all__ = ["MOST_LIVES", "PoisonGuard", "Replayed", "Spool", "SpoolRecord", "open_spool"]
 
 
 @asynccontextmanager

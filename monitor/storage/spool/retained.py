@@ -126,7 +126,7 @@ def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
 
     Returns the number of rows by table; with `dry_run` deletes nothing. Raises `MonitorError`.
     """
-    wanted = [form for word in ids if word for form in _forms(word)]
+    wanted = [form for word in ids if word for form in forms_of(word)]
     with erasing(path, dry_run=dry_run) as eraser:
         gone = []
         for number, *row in eraser.db.execute(f"SELECT n, {COLUMNS} FROM records"):  # noqa: S608 - a constant
@@ -138,7 +138,7 @@ def erase(path: Path, ids: Collection[str], *, dry_run: bool) -> dict[str, int]:
     return eraser.rows
 
 
-def _forms(word: str) -> Iterator[bytes]:
+def forms_of(word: str) -> Iterator[bytes]:
     """Yield the forms of an id in a delivery: text, a JSON string, and for a trace id its bytes."""
     yield word.encode("utf-8", "surrogatepass")
     yield json.dumps(word)[1:-1].encode("ascii")

@@ -42,6 +42,7 @@ class Cause(StrEnum):
     TOO_LARGE = "too_large"
     TOO_MANY = "too_many"
     EXPIRED = "expired"
+    POISON = "poison"
     HANDED_OVER = "handed_over"
     FORGOTTEN = "forgotten"
     NEVER_SEEN = "never_seen"  # nothing is known of the trace

@@ -82,6 +82,13 @@ _OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
         "it was given up: it waited in the spool for longer than results are kept",
         "storage.retention: longer",
     ),
+    "poison": (
+        (
+            "the monitor's process ended twice while it read this, so it is not read again; it is set aside in the"
+            " folder `poison` in `storage.path`, for a bug report"
+        ),
+        "",
+    ),
     "forgotten": ("it was erased on request (`rag-monitor forget`)", ""),
     "too_many": ("its trace holds more requests than are read of one trace, and this is one of those beyond", ""),
     "handed_over": ("its partition moved to another replica, which receives and evaluates it: ask that replica", ""),
