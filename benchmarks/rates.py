@@ -300,7 +300,7 @@ SESSIONS = (
 def print_sessions(size: Size, parallel: Run) -> None:
     """Bad answers that come in sessions."""
     rates, numbers = (0.02, 0.1, 0.5), (10, 30, 100)
-    samples = size.samples // 6
+    samples = size.samples // 12
     jobs = [(kind, rate, number, samples) for _, kind in SESSIONS for rate in rates for number in numbers]
     found = dict(zip(jobs, parallel(sessions.coverage, jobs), strict=True))
     rows = [
@@ -313,7 +313,7 @@ def print_sessions(size: Size, parallel: Run) -> None:
     ]
     head = ["sessions", "rate", *(f"{number} sessions" for number in numbers)]
     table("How often the 95 % interval holds: by answer / by session, as the product counts", head, rows)
-    months = max(size.months // 20, 2)
+    months = max(size.months // 40, 2)
     cells = [(kind, volume) for _, kind in SESSIONS for volume in (10, 100)]
     jobs = [
         (kind, BASE, THRESHOLD, volume, f"{kind} {volume} {run}") for kind, volume in cells for run in range(months)

@@ -164,8 +164,10 @@ def estimate(sums: Sums, z: float = Z_95, *, usual: float = 0.0) -> Estimate | N
     typical = (bad.squares + good.squares) / sums.weight
     pseudo = max((typical + max(sums.top, typical)) / 2, usual)
     across = max(sums.both_products - sums.defect_products, 0.0)
-    lower = 1 - _upper_limit(good, bad, across, pseudo, z)
-    upper = _upper_limit(bad, good, across, pseudo, z)
+    # One good answer more is as large a session as any: of a session that has just begun, little is known yet.
+    every = max(min(sums.every_products, sums.weight**2), bad.squares + good.squares) - bad.squares - good.squares
+    lower = 1 - _upper_limit(good, bad, across, pseudo + max(good.in_session, every / sums.weight), z)
+    upper = _upper_limit(bad, good, across, pseudo + bad.in_session, z)
     return Estimate(rate, min(lower, rate), max(upper, rate), sums.judged, sums.defects)
 
 
@@ -178,6 +180,11 @@ class _Side(NamedTuple):
     weight: float
     squares: float
     products: float
+
+    @property
+    def in_session(self) -> float:
+        """The weight of the other answers of this side in the session of a typical one."""
+        return (self.products - self.squares) / self.weight if self.weight > 0 else 0.0
 
 
 def _sides(sums: Sums) -> tuple[_Side, _Side]:
@@ -198,14 +205,9 @@ def _side(number: int, weight: float, squares: float, products: float) -> _Side:
 
 
 def _upper_limit(side: _Side, rest: _Side, across: float, pseudo: float, z: float) -> float:
-    """Return the upper limit of the share of `side` as if there were one more answer of the weight `pseudo` in it.
-
-    Where answers of a session agree, so does the one more: it is as large a session as the others are.
-    """
+    """Return the upper limit of the share of `side` as if there were one more session of the weight `pseudo` in it."""
     if rest.weight <= 0:
         return 1.0
-    if side.weight > 0:
-        pseudo += (side.products - side.squares) / side.weight
     weight = side.weight + pseudo
     plain = side.squares / weight / weight + (pseudo / weight) ** 2 + rest.squares / rest.weight / rest.weight
     sessions = (side.products - side.squares) / weight / weight - 2 * across / weight / rest.weight

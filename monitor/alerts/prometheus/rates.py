@@ -114,11 +114,15 @@ def _limits(window: float, lower_zs: Collection[float], upper_zs: Collection[flo
     ]
     bad_side = _LimitSide("defect", defects, bad_squares, bad_sessions)
     good_side = _LimitSide("good", good, good_squares, good_sessions)
+    every_session = (
+        f"clamp_min((({every_products} < {weight} ^ 2 or {weight} ^ 2) - {bad_squares} - {good_squares})"
+        f" / ({weight} > 0), 0)"
+    )
     across = f"clamp_min({both_products} - {bad_products}, 0)"
     if upper_zs:
-        rules += _one_more(bad_side, good_side, pseudo, across, span)
+        rules += _one_more(bad_side, good_side, pseudo, across, span, least=f"{weight} * 0")
     if lower_zs:
-        rules += _one_more(good_side, bad_side, pseudo, across, span)
+        rules += _one_more(good_side, bad_side, pseudo, across, span, least=every_session)
     none = f"({weight} > 0) * 0"
     for z in sorted(upper_zs):
         found = f"(1 - 1 / (1 + {_odds(bad_side, z, span)})\nor {none} + 1) > {rate}\nor\n{rate}"
@@ -148,16 +152,19 @@ def _share(side: _LimitSide, span: str) -> str:
     return f"{VERSION}{side.kind}_ratio:one_more{span}"
 
 
-def _one_more(side: _LimitSide, rest: _LimitSide, pseudo: str, across: str, span: str) -> list[Rule]:
-    """Record what a limit is computed from: the weight of a side with one answer more, and the variance."""
+def _one_more(side: _LimitSide, rest: _LimitSide, pseudo: str, across: str, span: str, *, least: str) -> list[Rule]:
+    """Record what a limit is computed from: the weight of a side with one session more, and the variance.
+
+    That session has at least the weight `least` beside `pseudo`.
+    """
     weight, other = _heavier(side, span), f"({rest.weight} > 0)"
     by_session = (
         f"({side.in_sessions} - {side.squares}) / {weight} ^ 2 + ({rest.in_sessions} - {rest.squares}) / {other} ^ 2"
         f" - 2 * {across} / ({weight} * {other})"
     )
-    more = f"({side.in_sessions} - {side.squares}) / ({side.weight} > 0) + {side.weight} + {pseudo}"
+    own = f"({side.in_sessions} - {side.squares}) / ({side.weight} > 0)"
     return [
-        record(weight, f"{more}\nor\n{side.weight} + {pseudo}"),
+        record(weight, f"(({own} > {least} or {least}) + {side.weight} + {pseudo})"),
         record(
             _error(side, span),
             f"(\n  ({side.squares} + ({weight} - {side.weight}) ^ 2) / {weight} ^ 2 + {rest.squares} / {other} ^ 2\n"
