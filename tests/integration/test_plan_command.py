@@ -111,7 +111,7 @@ def test_the_policy_is_chosen_by_its_own_defect_rule(tmp_path: Path) -> None:
         {"evaluator": "violence", "defect": {"at_least": "low"}, "warning": "5%"},
         {"evaluator": "violence", "defect": {"at_least": "high"}, "critical": "30%"},
     ]
-    path.write_text(yaml.safe_dump({"evaluators": [{"type": "violence"}], "alerts": alerts}))
+    path.write_text(yaml.safe_dump({"evaluators": [{"type": "violence", "optional": True}], "alerts": alerts}))
     asked = ("-c", path, "--evaluator", "violence", "--scored-per-hour", "10", "--worse", "40%")
     assert planned(*asked, "--defect-rule", "high")["question"]["threshold"] == 0.3
     refused = command("plan", *asked)
