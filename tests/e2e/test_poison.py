@@ -85,9 +85,8 @@ def test_a_request_that_ends_the_process_is_set_aside_after_two_lives(monitor: K
         aside = monitor.folder / "state" / "poison" / "KILL-2.jsonl"
         assert "KILL-2" in aside.read_text()
         assert aside.stat().st_mode & 0o077 == 0
-        explained = why(monitor, "KILL-2")
-        assert explained["cause"] == "poison"
-        assert "set aside" in json.dumps(explained)
+        wait_until(lambda: why(monitor, "KILL-2")["cause"] == "poison", 20, "the line in the request log")
+        assert "set aside" in json.dumps(why(monitor, "KILL-2"))
         assert "request_set_aside" in monitor.log.read_text()
         monitor.terminate()
     with monitor:  # nothing of it is left that could end another process
