@@ -13,6 +13,7 @@ import yaml
 
 from tests.support.command import command
 from tests.support.monitor import MonitorProcess, assert_balanced
+from tests.support.service import RagService
 from tests.support.tools import wait_until
 
 KILLER = """
@@ -101,3 +102,19 @@ def test_a_process_that_is_killed_while_nothing_is_read_counts_against_no_reques
             wait_until(lambda: monitor.total("ragmonitor_traces_pending") == 0, 20, "the request")
     with monitor:
         assert monitor.total("ragmonitor_traces_total", outcome="poison") == 0
+
+
+def test_a_trace_that_ends_the_process_is_set_aside_as_a_file_that_cases_reads(monitor: Killable) -> None:
+    monitor.start()
+    service = RagService.over_http(monitor.http)
+    service.ask("Can I get my money back?", "KILL")
+    service.flush()
+    assert monitor.ended() == 9
+    monitor.spawn()
+    assert monitor.ended() == 9
+    with monitor:
+        wait_until(lambda: monitor.total("ragmonitor_traces_total", outcome="poison") == 1, 20, "the trace set aside")
+        assert_balanced(monitor.samples())
+        (aside,) = (monitor.folder / "state" / "poison").iterdir()
+        assert aside.suffix == ".pb"
+        assert "Can I get my money back?" in command("cases", aside).stdout
