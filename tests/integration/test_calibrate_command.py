@@ -29,7 +29,7 @@ PAGE = DOCS / "statistics.md"
 
 def result(number: int, *, defect: bool, weight: float = 1.0, version: str = "2", **fields: Any) -> dict[str, Any]:
     return {
-        "id": f"{number:032x}", "trace_id": f"trace-{number}", "evaluator": EVALUATOR, "version": version,
+        "id": f"{number:032x}", "request_id": f"trace-{number}", "evaluator": EVALUATOR, "version": version,
         "outcome": "score", "defect": defect, "weight": weight, **fields,
     }  # fmt: skip
 
