@@ -16,7 +16,7 @@ from monitor.cli._options import ConfigPath
 from monitor.cli.console.output import report
 from monitor.cli.console.progress import Bars
 from monitor.extraction.provenance import FIELDS, FieldOrigin, Provenance, Unused
-from monitor.model.case import Case, Document, Reading
+from monitor.model.case import Case, ContextStatus, Document, Reading
 from monitor.operations.offline.files import CaseFiles
 
 _MAX_TEXT: Final = 70  # characters of a text that are shown
@@ -24,6 +24,10 @@ _MAX_ERROR: Final = 200  # characters of an error: some are whole stack traces
 _MAX_UNUSED: Final = 12  # lines about values that were not used
 _MAX_SPANS: Final = 12
 _WIDTH: Final = 10
+_NO_DOCUMENTS: Final = {
+    ContextStatus.RETRIEVED_NOTHING: "none: the retrieval found nothing",
+    ContextStatus.NOT_RECORDED: "not recorded: a retrieval took place, its documents were not sent",
+}
 _READ_AS: Final = {
     "query": "a question",
     "documents": "documents",
@@ -117,7 +121,7 @@ def _value(case: Case, field: str) -> str:
     shown = {
         "question": _quoted(case.request.query),
         "history": f"{len(case.request.history)} turns" if case.request.history else "",
-        "context": _documents(case.retrieved_context, " taken from the prompt" * (case.context_source == "prompt")),
+        "context": _context(case),
         "answer": _quoted(case.response),
         "model": case.model,
         "usage": ", ".join(f"{number} {name}" for name, number in counts if number is not None),
@@ -131,6 +135,13 @@ def _value(case: Case, field: str) -> str:
         "time": f"{case.answered_at:.15g} seconds since 1970" if case.answered_at else "",
     }
     return shown[field]
+
+
+def _context(case: Case) -> str:
+    """Show the documents, or in words why there are none."""
+    if not case.retrieved_context and case.context_status in _NO_DOCUMENTS:
+        return _NO_DOCUMENTS[case.context_status]
+    return _documents(case.retrieved_context, " taken from the prompt" * (case.context_source == "prompt"))
 
 
 def _documents(found: Sequence[Document], whence: str = "") -> str:

@@ -158,3 +158,9 @@ def test_the_fields_of_a_row_are_traced_to_its_keys(tmp_path: Path) -> None:
     found = json.loads(line)
     assert found["origins"]["reference"][0]["keys"] == ["ground_truth"]
     assert [one["origin"]["keys"] for one in found["unused"]] == [["reference"], ["latency"]]
+
+
+def test_a_row_whose_retrieval_found_nothing_is_explained_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"request": "How long?", "response": "Two years.", "retrieved_context": []}\n')
+    assert "context   none: the retrieval found nothing\n" in command("cases", "--explain", path).stdout
