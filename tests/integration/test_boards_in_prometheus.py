@@ -110,12 +110,10 @@ def test_limits_that_are_computed_on_a_board_are_those_of_the_estimate(watched: 
     }
     assert {0.0} < set(defects.values()), "some with defects, some without"
     for key in rates:
-        counts = (math.ceil(judged[key]) + 1, 1 if defects[key] else 0)  # `increase` extrapolates: they are not whole
-        all_bad = weight[key] == defects[key]
-        sums = Sums(
-            counts[1] if all_bad else counts[0], counts[1], weight[key], defects[key], squares[key],
-            every[key] - squares[key],
-        )  # fmt: skip
+        number = 1000 + math.ceil(judged[key])  # `increase` extrapolates: more than it may count of either kind
+        good = 0 if weight[key] == defects[key] else number
+        bad = number if defects[key] else 0
+        sums = Sums(good + bad, bad, weight[key], defects[key], squares[key], every[key] - squares[key])
         expected = estimate(sums)
         assert expected is not None
         assert (rates[key], lower[key], upper[key]) == pytest.approx(
