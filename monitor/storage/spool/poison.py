@@ -4,7 +4,7 @@ A request that kills the process (a crash of a library, memory, a hang that a li
 next start, since nothing was settled: without a count it would end every process from then on. What is being read
 stands in a small file, `reading.bin`, one entry a request, written in place before it is read and cleared afterwards.
 The file is not synced: what a process wrote survives its end, however it ends, and a crash of the whole machine is not
-brought about by a request. Measured: 2 to 3 us an entry, two entries a request.
+brought about by a request. Measured: 11 us of processor a request (two steps, each written and cleared).
 """
 
 from __future__ import annotations
