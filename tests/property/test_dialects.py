@@ -114,7 +114,7 @@ def test_no_tree_of_any_spans_throws_the_reader(
     for held, parent in spans:
         build.span("s", held, f"{parent:016x}" if parent else "", root=not parent)
     build.records += records
-    assert_sound(build.read())
+    assert_sound(build.read_all())
 
 
 # -- recorded traces with something wrong
