@@ -78,8 +78,8 @@ def _judged() -> Panel:
 def _context() -> Panel:
     def share(evaluator: str) -> str:
         named, family = f'evaluator="{evaluator}"', "ragmonitor_evaluation_weight_total"
-        found = increase(family, ONE_APP, named, 'defect="true"', by="")
-        return f"{found}\n/ ({increase(family, ONE_APP, named, by='')} > 0)"
+        found = increase(family, ONE_APP, named, 'defect="true"', by="version")
+        return f"{found}\n/ ({increase(family, ONE_APP, named, by='version')} > 0)"
 
     named = 'evaluator="context_not_recorded"'
     without = increase("ragmonitor_skipped_total", ONE_APP, named, 'reason="no_retrieval"', by="")
@@ -88,7 +88,7 @@ def _context() -> Panel:
         "How the context came about",
         "Of the answers with a retrieval, the share whose retrieval found nothing and the share whose texts were not"
         " recorded; of all answers, the share without any retrieval. Alerts on the first two: `RagRetrievalEmptyHigh`"
-        " and `RagContextNotRecorded`.",
+        " and `RagContextNotRecorded`. With few answers, shares are rough.",
         SHARE,
         Query(share("retrieval_empty"), "found nothing"),
         Query(share("context_not_recorded"), "not recorded"),

@@ -40,12 +40,14 @@ MADE_AT_RUN_TIME: Final = {
     "monitor.evaluators._injection": (),  # those that it makes are held by the module: `PATTERNS`
     "monitor.evaluators.pii_leak": (),
     "monitor.judge.contradiction": (),
-    "monitor.evaluators._rubric_parts": (r"two\s+words", r"a\s+a\s+a\s+b"),  # a quote, its words joined
+    "monitor.evaluators._quotes": (r"two\s+words", r"a\s+a\s+a\s+b"),  # a quote, its words joined
     "monitor.extraction.template": (r"two\s+words", r"a\s+a\s+a\s+b"),  # a piece of a template, likewise
     "monitor.extraction.content": (r"(?<![\w'\u2019.-])B(?![\w'\u2019-])", r"(?<=[\w,;(/] )A(?![\w'\u2019-])"),
     "monitor.extraction.quoted": (r'(id|score)":"', r'", "(id|score)":"'),
     "monitor.extraction.values": (r"""\b(?:text|content)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",),
     "monitor.pipeline.traffic": (),  # of the operator's configuration
+    "monitor.alerts.prometheus.by_defect_rule": (),  # over our own rules
+    "monitor.alerts.notify.apprise": (),
 }
 """Modules that make patterns of what is not known here, with examples of what they make."""
 

@@ -140,7 +140,7 @@ def test_a_panel_with_a_share_says_what_few_numbers_do_to_it(board):
             assert said.search(panel["description"]), panel["title"]
 
 
-WHOLE = {"Queue usage", "Requests with each field", "Traces without context or content", "Unscored"}  # fmt: skip
+WHOLE = {"Queue usage", "Requests with each field", "Unscored"}  # fmt: skip
 """Shares of what is counted in full: no sample, so no chance."""
 
 
