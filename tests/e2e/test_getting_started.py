@@ -26,4 +26,4 @@ def test_the_first_alert_arrives_as_the_page_says(tmp_path: Path) -> None:
         wait_until(fired, 30, "the alert")
         alert = fired()[0]
         assert (alert["alertname"], alert["app"], alert["severity"]) == ("RagDefectRateHigh", "support-bot", "critical")
-        assert "at least 58.1 %, 40 scored" in alert["message"]
+        assert "at least 83.9 %, 40 scored" in alert["message"]
