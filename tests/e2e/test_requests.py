@@ -86,6 +86,8 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitorProcess
         send_row(running, {"request_id": CHAT, "messages": talk})
         wait_until(lambda: running.total("ragmonitor_requests_total") == 5, 30, "the end of all requests")
         wait_until(lambda: running.total("ragmonitor_traces_pending") == 0, 10, "the end of all traces")
+        logged = "ragmonitor_request_log_records_total"
+        wait_until(lambda: running.total(logged, outcome="kept") >= 5, 10, "the request log")
         yield running
 
 

@@ -207,7 +207,7 @@ def _open(subject: str, found: OpenTrace, setup: MonitorSetup) -> Explanation:
 def _from_results(subject: str, facts: TraceFacts, setup: MonitorSetup, evaluator: str) -> Explanation:
     """Explain from the history, which is kept for longer than the request log."""
     logged = setup.request_log > 0
-    gone = "the request log no longer has it" if logged else "request logging is off (storage.request_log: 0)"
+    gone = "the request log does not have it" if logged else "request logging is off (storage.request_log: 0)"
     steps = [ExplanationStep("received", f"{gone}: what follows is from its results")]
     rows = [row for row in facts.results if evaluator in ("", row.get("evaluator"))]
     ends = [decision.from_row(row, setup.evaluator(str(row.get("evaluator"))), setup) for row in rows]
