@@ -17,6 +17,12 @@ from monitor.clock import ManualClock
 from tests.support.runtime import total
 from tests.support.tools import free_port, until
 
+MISSING = [
+    ("RagEvaluationsMissing", evaluator)
+    for evaluator in ("context_not_recorded", "overlap_groundedness", "retrieval_empty")
+]
+"""The configured evaluator, and those of `context_rates`: none of them has an answer to score."""
+
 
 class Service:
     """A service that sends rows over HTTP, and the monitor beside it."""
@@ -69,8 +75,8 @@ class Service:
         with urllib.request.urlopen(asked, timeout=20) as answer:
             assert answer.status == 200
 
-    def firing(self) -> list[str]:
-        return [state.name for state in self.running[-1].alerts if state.firing]
+    def firing(self) -> list[tuple[str, str]]:
+        return sorted((state.name, state.evaluator) for state in self.running[-1].alerts if state.firing)
 
 
 @pytest.mark.anyio
@@ -84,7 +90,7 @@ async def test_requests_whose_answers_are_no_longer_sent_raise_the_alert_until_t
         await service.hours(1, "")
         assert service.firing() == []
         await service.hours(1, "")
-        await until(lambda: service.firing() == ["RagEvaluationsMissing"])
+        await until(lambda: service.firing() == MISSING)
         await service.hours(1, "It is warm on all days.")
         await until(lambda: service.firing() == [])
         stop.set()
@@ -105,5 +111,5 @@ async def test_silence_that_begins_with_a_restart_is_noticed_by_the_history(tmp_
         tasks.start_soon(service.run(stop))
         await until(lambda: service.running and service.running[-1].runtime.health.ready)
         await service.hours(2, "")
-        await until(lambda: service.firing() == ["RagEvaluationsMissing"])
+        await until(lambda: service.firing() == MISSING)
         stop.set()

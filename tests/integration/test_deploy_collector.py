@@ -129,5 +129,6 @@ def test_by_kafka_each_trace_lies_in_one_partition_and_the_monitor_of_the_stack_
             send(collector, 20)
             wait_until(lambda: judged(one) == [20], 60, "twenty judged traces")
             assert assert_balanced(one.samples()) == 20
-            wait_until(lambda: sum(broker.end_offsets("rag_results").values()) == 20, 20, "twenty results")
+            # of the evaluator of the stack, and of the two of `context_rates`
+            wait_until(lambda: sum(broker.end_offsets("rag_results").values()) == 60, 20, "three results of each trace")
         assert sum(end > 0 for end in broker.end_offsets("otlp_spans").values()) > 1

@@ -64,7 +64,7 @@ def test_every_exposed_series_is_in_the_catalogue(monitor):
 def test_all_severities_and_reasons_of_an_app_are_there_at_zero_from_its_first_trace_on(monitor):
     samples = monitor.samples()
     assert len(samples["ragmonitor_unscored_total"]) == 18
-    assert len(samples["ragmonitor_traces_total"]) == 11
+    assert len(samples["ragmonitor_traces_total"]) == 12
     assert len(samples["ragmonitor_requests_total"]) == 6
     levels = {at["level"] for at, _ in samples["ragmonitor_evaluations_total"]}
     assert len(levels) == 5

@@ -51,6 +51,13 @@ def test_check_says_it_in_one_object(tmp_path: Path) -> None:
             "sample": 0.05,
             "defect": found["evaluators"][1]["defect"],
         },
+        *(
+            {"name": name, "works": True, "judge": None, "sample": 1.0, "defect": defect}
+            for name, defect in (
+                ("retrieval_empty", "level empty (1 or more)"),
+                ("context_not_recorded", "level not_recorded (1 or more)"),
+            )
+        ),
     ]
 
 
