@@ -117,4 +117,4 @@ def test_a_wrong_configuration_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("extraction: {attributes: {questions: x}}")
     done = run("cases", "-c", str(tmp_path / "c.yaml"), str(tmp_path))
     assert done.returncode == 2
-    assert "unknown key; allowed: question, " in done.stderr
+    assert "unknown key (did you mean 'question'?); allowed: question, " in done.stderr

@@ -127,7 +127,7 @@ async def test_nothing_is_lost_or_unheard_while_the_broker_is_away_for_ten_secon
     heard: list[PastResult] = []
     options = sink(mortal, topic)
     async with anyio.create_task_group() as beside:
-        beside.start_soon(options.recall, heard.append, lent)
+        beside.start_soon(options.replay_results, heard.append, lent)
         async with options.open(lent) as deliver, anyio.create_task_group() as tasks:
             tasks.start_soon(away)
             for one in results:
@@ -232,7 +232,7 @@ async def test_every_reader_hears_the_newest_results_in_order_and_then_each_that
         for number in range(100):
             await deliver(one(number))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(options.recall, heard.append, runtime(SystemClock()))
+            tasks.start_soon(options.replay_results, heard.append, runtime(SystemClock()))
             with anyio.fail_after(30):
                 while len(heard) < 50:  # noqa: ASYNC110 - another task fills it
                     await anyio.sleep(0.05)

@@ -212,7 +212,7 @@ def test_its_metadata_say_version_licence_extras_and_types(built):
         metadata = email.message_from_bytes(wheel.read(f"rag_monitor-{__version__}.dist-info/METADATA"))
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata.get_all("Provides-Extra") == ["hhem"]
+    assert metadata.get_all("Provides-Extra") == ["hhem", "notify"]
     assert "Typing :: Typed" in metadata.get_all("Classifier")
 
 

@@ -53,6 +53,7 @@ MIXED = [
     policy(evaluator="violence", app="bank", regression=True, regression_severity="critical"),
     policy(evaluator="retrieval_empty", warning="10%", critical="30%"),
     policy(evaluator="context_not_recorded", warning="10%", windows=windows(("2h", 3))),
+    policy(evaluator="self_harm", severe=True),
 ]
 
 
