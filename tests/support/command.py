@@ -21,14 +21,15 @@ from tests.support.llm import LLMServer
 
 @contextmanager
 def _own_log() -> Iterator[None]:
-    """Commands send the log to the standard error of their own, which is gone afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    """Commands send the log to the standard error of their own, which is gone afterwards, and `doctor` silences it."""
+    root, own = logging.getLogger(), logging.getLogger("monitor")
+    handlers, level, own_level = root.handlers[:], root.level, own.level
     try:
         yield
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
+        own.setLevel(own_level)
 
 
 def command(*arguments: object) -> Result:
