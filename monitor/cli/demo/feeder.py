@@ -26,6 +26,7 @@ TRAFFIC = Path(__file__).parent / "traffic"
 DEGRADING, STEADY = "acme-support", "acme-docs"
 """The recorded services: one whose answers get worse in the demo, one whose answers do not."""
 
+_QUESTIONS_PER_SESSION = 3
 _TICK = 0.25
 _TIMEOUT = 10.0
 _RECONNECT = 0.5
@@ -77,11 +78,14 @@ def load(folder: Path = TRAFFIC) -> dict[str, Recording]:
     }
 
 
-def freshen(trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int) -> ExportTraceServiceRequest:
+def freshen(
+    trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int, session: str
+) -> ExportTraceServiceRequest:
     """Copy one recorded trace under new ids, its times moved so that the last span ends at `ended_ns`.
 
     Parents and links are mapped with the spans they point at. An id that the trace does not hold gets a new one too,
-    the same wherever it stands.
+    the same wherever it stands. `session` replaces the recorded `session.id`: users who return for ever would make
+    the answers of a recording look like a handful of conversations.
     """
     fresh = ExportTraceServiceRequest()
     fresh.CopyFrom(trace)
@@ -103,6 +107,9 @@ def freshen(trace: ExportTraceServiceRequest, rng: random.Random, ended_ns: int)
             event.time_unix_nano += moved
         for link in span.links:
             link.trace_id, link.span_id = rename(link.trace_id), rename(link.span_id)
+        for attribute in span.attributes:
+            if attribute.key == "session.id":
+                attribute.value.string_value = session
     return fresh
 
 
@@ -128,6 +135,8 @@ async def feed(
     sent = Sent() if sent is None else sent
     started = clock.monotonic()
     due = 0.0
+    drawn: dict[str, int] = dict.fromkeys(recordings, 0)
+    run = f"{rng.getrandbits(32):08x}"
     async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as client:
         while True:
             due += traces_per_second * _TICK
@@ -140,7 +149,9 @@ async def feed(
                 bad = rng.random() < schedules.get(app, Schedule(high=0.0)).share(elapsed)
                 recorded = recordings[app].unsupported if bad else recordings[app].supported
                 ended_ns = int(clock.now() * 1e9) - rng.randrange(int(_TICK * 1e9))
-                batch.MergeFrom(freshen(rng.choice(recorded), rng, ended_ns))
+                session = f"{app}-{run}-{drawn[app] // _QUESTIONS_PER_SESSION}"
+                drawn[app] += 1
+                batch.MergeFrom(freshen(rng.choice(recorded), rng, ended_ns, session))
                 taken.append((app, bad))
             if taken:
                 await _deliver(client, endpoint, batch.SerializeToString(), sent)

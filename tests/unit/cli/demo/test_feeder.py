@@ -85,7 +85,7 @@ class TestReading:
         for app, recording in recordings.items():
             verdicts = []
             for trace in getattr(recording, kind):
-                body = feeder.freshen(trace, random.Random(7), NOW_NS).SerializeToString()
+                body = feeder.freshen(trace, random.Random(7), NOW_NS, "s").SerializeToString()
                 parts = wire.offline_parts("traces", wire.split(body))
                 closed = decode.decode(
                     parts[0][0],
@@ -108,7 +108,7 @@ class TestFreshen:
     def test_every_id_is_new_and_the_tree_of_spans_is_the_same(self, recordings: dict[str, feeder.Recording]) -> None:
         rng = random.Random(3)
         for trace in all_traces(recordings):
-            before, after = spans(trace), spans(feeder.freshen(trace, rng, NOW_NS))
+            before, after = spans(trace), spans(feeder.freshen(trace, rng, NOW_NS, "s"))
             renamed = {old.span_id: new.span_id for old, new in zip(before, after, strict=True)}
             assert len(set(renamed.values())) == len(renamed)
             assert not set(renamed) & set(renamed.values())
@@ -120,7 +120,7 @@ class TestFreshen:
         self, recordings: dict[str, feeder.Recording]
     ) -> None:
         trace = next(all_traces(recordings))
-        before, after = spans(trace), spans(feeder.freshen(trace, random.Random(3), NOW_NS))
+        before, after = spans(trace), spans(feeder.freshen(trace, random.Random(3), NOW_NS, "s"))
         assert max(span.end_time_unix_nano for span in after) == NOW_NS
         assert [s.end_time_unix_nano - s.start_time_unix_nano for s in before] == [
             s.end_time_unix_nano - s.start_time_unix_nano for s in after
@@ -129,7 +129,7 @@ class TestFreshen:
     def test_the_recording_itself_is_left_as_it_was(self, recordings: dict[str, feeder.Recording]) -> None:
         trace = next(all_traces(recordings))
         before = trace.SerializeToString(deterministic=True)
-        feeder.freshen(trace, random.Random(3), NOW_NS)
+        feeder.freshen(trace, random.Random(3), NOW_NS, "s")
         assert trace.SerializeToString(deterministic=True) == before
 
     def test_links_and_events_move_with_their_spans(self) -> None:
@@ -140,7 +140,7 @@ class TestFreshen:
         second = made.add(trace_id=b"t" * 16, span_id=b"2" * 8, parent_span_id=b"1" * 8, end_time_unix_nano=90)
         second.links.add(trace_id=b"t" * 16, span_id=b"1" * 8)
         second.links.add(trace_id=b"o" * 16, span_id=b"3" * 8)
-        one, two = spans(feeder.freshen(trace, random.Random(1), NOW_NS))
+        one, two = spans(feeder.freshen(trace, random.Random(1), NOW_NS, "s"))
         assert (two.links[0].trace_id, two.links[0].span_id) == (one.trace_id, one.span_id)
         assert two.links[1].trace_id not in (b"o" * 16, one.trace_id)
         assert one.events[0].time_unix_nano == NOW_NS - 10
@@ -148,8 +148,16 @@ class TestFreshen:
     def test_two_replays_of_one_trace_share_no_id(self, recordings: dict[str, feeder.Recording]) -> None:
         rng = random.Random(3)
         trace = next(all_traces(recordings))
-        one, other = (spans(feeder.freshen(trace, rng, NOW_NS)) for _ in range(2))
+        one, other = (spans(feeder.freshen(trace, rng, NOW_NS, "s")) for _ in range(2))
         assert {s.span_id for s in one}.isdisjoint({s.span_id for s in other})
+
+    def test_every_span_belongs_to_the_given_session(self, recordings: dict[str, feeder.Recording]) -> None:
+        trace = next(all_traces(recordings))
+        assert sessions_of(feeder.freshen(trace, random.Random(3), NOW_NS, "s-1")) == {"s-1"}
+
+
+def sessions_of(request: ExportTraceServiceRequest) -> set[str]:
+    return {a.value.string_value for span in spans(request) for a in span.attributes if a.key == "session.id"}
 
 
 def test_the_schedule_is_healthy_first_and_then_grows_to_its_height() -> None:
@@ -270,6 +278,18 @@ class TestFeed:
             sent = await feed_until_arrived(port, schedules=now)
         assert sent.unsupported == sent.by_app[feeder.DEGRADING] > 0
         assert sent.by_app[feeder.STEADY] > 0
+
+    async def test_a_session_asks_three_questions_and_never_comes_back(self) -> None:
+        async with endpoint(wanted=4) as port:
+            await feed_until_arrived(port)
+        traces: dict[str, set[bytes]] = {}
+        for _, _, request in port.requests[:4]:
+            for span in spans(request):
+                (session,) = (a.value.string_value for a in span.attributes if a.key == "session.id")
+                traces.setdefault(session, set()).add(span.trace_id)
+        unfinished = [session for session, asked in traces.items() if len(asked) != 3]
+        assert len(traces) >= 13
+        assert len(unfinished) <= 2  # the last one of each service
 
     async def test_an_endpoint_that_is_not_http_is_refused(self) -> None:
         with pytest.raises(InvalidData, match="http://HOST:PORT/PATH"):
